@@ -1,0 +1,1 @@
+"""Changelogs: row kinds, as Flink and Paimon write them."""

@@ -1,0 +1,131 @@
+"""Epochs, the offsets they cover, the batches they hold and the mark they leave in a commit."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import asdict, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import narwhals as nw
+
+Offsets: TypeAlias = "Mapping[str, Any]"
+"""Where a source stands: JSON values only, whose meaning is the source's own."""
+
+
+@frozen(order=True)
+class Epoch:
+    """One micro-batch of one pipeline; numbers run 0, 1, 2 …"""
+
+    pipeline: str
+    number: int
+
+
+@frozen
+class OffsetRange:
+    """What an epoch reads: all after `after` (None: from the beginning) up to and with `until`."""
+
+    after: Offsets | None
+    until: Offsets
+
+
+@frozen(eq=False)
+class Batch:
+    """The rows of one epoch.
+
+    `rows` is lazy. Beside the source's own columns it has:
+
+    * ``_row_kind`` string: ``+I -U +U -D``;
+    * ``_position`` bigint: order of arrival inside the batch;
+    * ``_origin`` string: the file, or topic and partition, that the row came from;
+    * ``_raw`` string: the record as it came (the row as JSON where it came typed);
+    * ``_error`` string: why it could not be decoded, its other columns being null then; else null.
+    """
+
+    epoch: Epoch
+    rows: nw.LazyFrame[Any]
+    offsets: OffsetRange
+
+
+ROW_KIND, POSITION, ORIGIN, RAW, ERROR = "_row_kind", "_position", "_origin", "_raw", "_error"
+BATCH_COLUMNS = (ROW_KIND, POSITION, ORIGIN, RAW, ERROR)
+
+
+@frozen
+class Place:
+    """One version of one table."""
+
+    table: str
+    version: str
+
+
+@frozen
+class Publication:
+    """The ledger's record that an epoch is complete.
+
+    `tables` names, for every table of the pipeline, the version that holds the epoch. `watermark` (UTC) is the event
+    time up to which input is taken to be complete; None while no row had an event time.
+    """
+
+    epoch: Epoch
+    tables: Mapping[str, str]
+    offsets: Offsets
+    watermark: datetime | None
+    published_at: datetime
+    fingerprint: str
+    """Of the service's settings: tables built under other settings are not continued."""
+
+
+@frozen
+class Mark:
+    """What every data commit carries inside the backend's own commit.
+
+    Args:
+        epoch, offsets: the work that the commit holds.
+        sequence: numbers the data commits of one table, 1, 2, 3 … A store refuses any but the next, so that two
+            writers can never both succeed.
+        writer: the run that made it.
+        fingerprint: of the service's settings.
+        anchor: the table whose commit ends this epoch and carries its publication.
+        previous: where the publication that this epoch builds on is found; None for the first epoch.
+        rolls_back: the commit takes unpublished work back instead of adding some.
+        publication: on an epoch's last commit. Its `tables` leaves the anchor out: a version is not known before it
+            is made.
+    """
+
+    epoch: Epoch
+    offsets: OffsetRange
+    sequence: int
+    writer: str
+    fingerprint: str
+    anchor: str
+    previous: Place | None = None
+    rolls_back: bool = False
+    publication: Publication | None = None
+
+    def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str) -> bool:
+        """Whether a commit with this mark holds that epoch of that range, computed under the same settings."""
+        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back)
+        return mine == (epoch, offsets, fingerprint, False)
+
+    def to_json(self) -> str:
+        """The mark as one line of JSON, for a commit's metadata."""
+        return json.dumps(asdict(self), default=datetime.isoformat, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Mark:
+        """Read `to_json` back."""
+        raw = json.loads(text)
+        raw["epoch"] = Epoch(**raw["epoch"])
+        raw["offsets"] = OffsetRange(**raw["offsets"])
+        raw["previous"] = raw["previous"] and Place(**raw["previous"])
+        if published := raw["publication"]:
+            published["epoch"] = Epoch(**published["epoch"])
+            published["published_at"] = datetime.fromisoformat(published["published_at"])
+            published["watermark"] = published["watermark"] and datetime.fromisoformat(published["watermark"])
+            raw["publication"] = Publication(**published)
+        return cls(**raw)

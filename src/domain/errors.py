@@ -1,0 +1,60 @@
+"""Every error Headwater raises: one tree, each also a fitting builtin, each naming its remedy."""
+
+from __future__ import annotations
+
+
+class HeadwaterError(Exception):
+    """Root of all errors raised on purpose."""
+
+
+class Transient(HeadwaterError):  # noqa: N818 - a mix-in that says what to do, not what went wrong
+    """Mix-in: the same call may succeed later, so the runner retries it."""
+
+
+class ConfigError(HeadwaterError, ValueError):
+    """The deployment's configuration cannot be used; the message names the place and what is allowed."""
+
+
+class NotInstalled(HeadwaterError, ImportError):
+    """A backend or source needs a package that is not here; the message names the extra to install."""
+
+
+class NotSupported(HeadwaterError, NotImplementedError):
+    """A declared gap: this backend does not offer this part of a port."""
+
+    def __init__(self, port: str, backend: str, remedy: str) -> None:
+        super().__init__(f"{backend} does not support {port}: {remedy}")
+        self.port = port
+        self.backend = backend
+
+
+class BadInput(HeadwaterError, ValueError):
+    """Input that no epoch can be made of (a file without a declared column, say)."""
+
+
+class SchemaConflict(HeadwaterError, TypeError):
+    """A stored table and the declared one differ by more than new columns."""
+
+
+class EpochConflict(HeadwaterError, RuntimeError):
+    """Another writer has committed to this pipeline; this one stops before it damages anything."""
+
+
+class VersionNotFound(HeadwaterError, LookupError):
+    """The version asked for was never made."""
+
+
+class VersionExpired(HeadwaterError, LookupError):
+    """The version asked for existed and has been cleaned away."""
+
+
+class StoreUnavailable(Transient, ConnectionError):
+    """The table store cannot be reached or written just now."""
+
+
+class SourceUnavailable(Transient, ConnectionError):
+    """The source cannot be reached just now (a broker that is down, say)."""
+
+
+class SourceChanged(HeadwaterError, RuntimeError):
+    """What was read before is no longer what the source holds, so going on would lose or repeat rows."""

@@ -1,0 +1,274 @@
+"""Publications, the snapshots they pin, and the protocol that makes an epoch happen exactly once.
+
+The ledger has no table of its own: a publication rides in the metadata of its epoch's last commit, and every mark names
+where the publication before it is found, so that the chain can be walked from any table's newest commit.
+
+Order within an epoch: `begin` (takes back what an earlier try left, unless it is the same work), `commit` for each table,
+`publish` with the last. Readers see the epoch before until `publish` has returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field, frozen
+
+from .change import Change
+from .epoch import Epoch, Mark, Place, Publication
+from .errors import ConfigError, EpochConflict, VersionNotFound
+from .ports import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from .change import Matching
+    from .epoch import OffsetRange
+    from .ports import Clock, Commit, TableStore
+
+
+@frozen(eq=False)
+class Snapshot:
+    """All tables of a pipeline, pinned at the versions of one publication (None: before the first).
+
+    `ahead` names versions of the epoch under way that are committed but not yet published.
+    """
+
+    store: TableStore
+    publication: Publication | None
+    ahead: Mapping[str, Version] = field(factory=dict)
+
+    def version(self, table: str) -> Version | None:
+        """The version that a table is pinned at; None if it holds nothing yet."""
+        if table in self.ahead:
+            return self.ahead[table]
+        found = self.publication and self.publication.tables.get(table)
+        return Version(found) if found else None
+
+    def read(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """The rows of a table at the pinned version."""
+        return self.store.read(table, self.version(table), matching)
+
+    def changes_since(self, earlier: Snapshot, table: str) -> nw.LazyFrame[Any] | None:
+        """Net changes of a table from an earlier snapshot to this one; None if it was not committed in between."""
+        before, now = earlier.version(table), self.version(table)
+        return None if now is None or before == now else self.store.changes(table, before, now)
+
+
+@frozen
+class _Published:
+    """A publication and the place it was found at."""
+
+    publication: Publication
+    place: Place
+    previous: Place | None
+
+
+@define(eq=False)
+class Ledger:
+    """The publications of one pipeline, read from and written with its tables' commits.
+
+    Args:
+        store: where the tables are; every table has been ensured.
+        pipeline: its name.
+        tables: the pipeline's tables in the order of their commits; the last one anchors the publications.
+        clock: stamps publications.
+        writer: identifies this run; no two runs share one.
+        fingerprint: of the service's settings.
+    """
+
+    store: TableStore
+    pipeline: str
+    tables: Sequence[str]
+    clock: Clock
+    writer: str
+    fingerprint: str
+    _latest: _Published | None = field(init=False, default=None)
+    _sequences: dict[str, int] = field(init=False, factory=dict)
+    _orphans: dict[str, Commit] = field(init=False, factory=dict)
+    _under_way: tuple[Epoch, OffsetRange] | None = field(init=False, default=None)
+    _ahead: dict[str, Version] = field(init=False, factory=dict)
+
+    def open(self) -> None:
+        """Find out where the pipeline stands. Call before anything else, and again after a failed epoch.
+
+        Raises:
+            ConfigError: the tables were built under other settings of the service.
+        """
+        newest = {table: commit for table in self.tables if (commit := self._newest_marked(table))}
+        self._latest = self._find_latest(newest)
+        self._under_way, self._ahead = None, {}
+        self._sequences = {table: _mark(commit).sequence for table, commit in newest.items()}
+        self._orphans = {
+            table: commit
+            for table, commit in newest.items()
+            if _mark(commit).epoch.number >= self.next_epoch.number and not _mark(commit).rolls_back
+        }
+        if self.latest and self.latest.fingerprint != self.fingerprint:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment, schema …);"
+                " its tables cannot be continued with these: give the pipeline another name, or remove its folder to"
+                " build it anew"
+            )
+
+    @property
+    def latest(self) -> Publication | None:
+        """The newest publication; None before the first."""
+        return self._latest.publication if self._latest else None
+
+    @property
+    def next_epoch(self) -> Epoch:
+        """The epoch that comes after the newest publication."""
+        return Epoch(self.pipeline, self.latest.epoch.number + 1 if self.latest else 0)
+
+    @property
+    def unfinished(self) -> OffsetRange | None:
+        """The range of an epoch that was begun and not published, so that a restart can do the same work again."""
+        ranges = [_mark(commit).offsets for commit in self._orphans.values()]
+        return ranges[0] if ranges else None
+
+    def snapshot(self, publication: Publication | None = None) -> Snapshot:
+        """The tables as of a publication; of the newest where none is given."""
+        return Snapshot(self.store, publication or self.latest)
+
+    def publications(self) -> Iterator[Publication]:
+        """All publications that can still be found, newest first.
+
+        Raises:
+            VersionExpired: upon going further back than the tables' history reaches.
+        """
+        found = self._latest
+        while found:
+            yield found.publication
+            found = self._at(found.previous) if found.previous else None
+
+    def as_of_epoch(self, number: int) -> Publication:
+        """The publication of an epoch.
+
+        Raises:
+            VersionNotFound: there is none (yet).
+            VersionExpired: it has been cleaned away.
+        """
+        if self.latest and 0 <= number <= self.latest.epoch.number:
+            for publication in self.publications():
+                if publication.epoch.number == number:
+                    return publication
+        known = f"0 to {self.latest.epoch.number}" if self.latest else "none yet"
+        raise VersionNotFound(f"pipeline {self.pipeline!r} has no epoch {number}; published: {known}")
+
+    def as_of_time(self, moment: datetime) -> Publication:
+        """The newest publication made at or before a moment.
+
+        Raises:
+            VersionNotFound: the first one was made later.
+            VersionExpired: it has been cleaned away.
+        """
+        for publication in self.publications():
+            if publication.published_at <= moment:
+                return publication
+        raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
+
+    def begin(self, offsets: OffsetRange) -> Epoch:
+        """Start the next epoch over a range: what an earlier try committed of other work is rolled back first.
+
+        Raises:
+            EpochConflict: another writer is at work on this pipeline.
+        """
+        epoch = self.next_epoch
+        self._under_way, self._ahead = (epoch, offsets), {}
+        for table, commit in self._orphans.items():
+            if _mark(commit).holds(epoch, offsets, self.fingerprint):
+                self._ahead[table] = commit.version
+            else:
+                mark = evolve(self._next_mark(table), rolls_back=True)
+                self._ahead[table] = self.store.rollback(table, self.snapshot().version(table), mark)
+                self._sequences[table] = mark.sequence
+                del self._ahead[table]
+        self._orphans = {}
+        return epoch
+
+    def ahead(self) -> Snapshot:
+        """The newest publication with the tables that the epoch under way has committed so far."""
+        return Snapshot(self.store, self.latest, dict(self._ahead))
+
+    def commit(self, table: str, change: Change) -> Version:
+        """Commit one table's part of the epoch; what is there already is recognised and not done again.
+
+        Raises:
+            EpochConflict: another writer has committed to the table.
+        """
+        if table not in self._ahead:
+            mark = self._next_mark(table)
+            self._ahead[table] = self.store.commit(table, change, mark)
+            self._sequences[table] = mark.sequence
+        return self._ahead[table]
+
+    def publish(self, change: Change, watermark: datetime | None) -> Publication:
+        """Commit the last table's part, and the publication with it.
+
+        Raises:
+            EpochConflict: another writer has committed to the table.
+        """
+        anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
+        before = dict(self.latest.tables) if self.latest else {}
+        publication = Publication(
+            mark.epoch,
+            {table: version for table, version in (before | self._ahead).items() if table != anchor},
+            mark.offsets.until,
+            watermark,
+            self.clock.now(),
+            self.fingerprint,
+        )
+        version = self.store.commit(anchor, change, evolve(mark, publication=publication))
+        self._sequences[anchor] = mark.sequence
+        self._latest = _published(anchor, version, evolve(mark, publication=publication))
+        self._under_way, self._ahead = None, {}
+        assert self._latest is not None
+        return self._latest.publication
+
+    def _next_mark(self, table: str) -> Mark:
+        if self._under_way is None:
+            raise EpochConflict(f"pipeline {self.pipeline!r}: no epoch has begun")
+        epoch, offsets = self._under_way
+        return Mark(
+            epoch,
+            offsets,
+            self._sequences.get(table, 0) + 1,
+            self.writer,
+            self.fingerprint,
+            self.tables[-1],
+            self._latest.place if self._latest else None,
+        )
+
+    def _newest_marked(self, table: str) -> Commit | None:
+        return next((commit for commit in self.store.versions(table) if commit.mark), None)
+
+    def _find_latest(self, newest: Mapping[str, Commit]) -> _Published | None:
+        """The newest publication, from the newest marked commit of each table."""
+        if not newest:
+            return None
+        leading = max(newest.values(), key=lambda commit: _mark(commit).epoch.number)
+        anchor = _mark(leading).anchor
+        ending = newest.get(anchor) or self._newest_marked(anchor)
+        if ending and _mark(ending).publication and _mark(ending).epoch.number >= _mark(leading).epoch.number:
+            return _published(anchor, ending.version, _mark(ending))
+        previous = _mark(leading).previous
+        return self._at(previous) if previous else None
+
+    def _at(self, place: Place) -> _Published | None:
+        return _published(place.table, Version(place.version), _mark(self.store.version(place.table, Version(place.version))))
+
+
+def _mark(commit: Commit) -> Mark:
+    if commit.mark is None:
+        raise EpochConflict(f"version {commit.version} carries no mark: it was not made by Headwater")
+    return commit.mark
+
+
+def _published(table: str, version: Version, mark: Mark) -> _Published | None:
+    if mark.publication is None:
+        return None
+    publication = evolve(mark.publication, tables={**mark.publication.tables, table: version})
+    return _Published(publication, Place(table, version), mark.previous)

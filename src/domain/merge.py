@@ -1,0 +1,136 @@
+"""Merge rules: how one column, or one column group, of a stored row meets an incoming one.
+
+Rules are data. `fold` is their reference meaning, written once for every engine: an adapter may evaluate a rule natively
+or hand its rows to `fold`, and the contract suite holds both to the same answer. Every rule is an associative fold over
+the rows of a key in their order of arrival, so it does not matter where batches are cut.
+
+The sequence group follows Paimon's partial-update engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import narwhals as nw
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@frozen
+class Replace:
+    """The later arrival stands, null or not."""
+
+
+@frozen
+class KeepFirst:
+    """The first arrival stands, null or not."""
+
+
+@frozen
+class Sum:
+    """The sum of all that is not null; null over nothing."""
+
+
+@frozen
+class Min:
+    """The smallest value that is not null."""
+
+
+@frozen
+class Max:
+    """The largest value that is not null."""
+
+
+@frozen
+class LastNonNull:
+    """The latest arrival that is not null."""
+
+
+@frozen
+class Latest:
+    """A sequence group: `columns` come together from the row with the highest `by`.
+
+    `by` is compared as a tuple, left to right, nulls first; of equal ones the later arrival stands; a row whose `by` is
+    null throughout does not apply. The `by` columns of the winner are kept with the group.
+    """
+
+    by: tuple[str, ...] = field(converter=tuple)
+    columns: tuple[str, ...] = field(converter=tuple)
+
+
+ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
+
+_ARRIVAL = "_arrival"
+
+
+def fold(
+    rows: nw.LazyFrame[Any],
+    *,
+    key: Sequence[str],
+    rules: Mapping[str, ColumnRule],
+    groups: Sequence[Latest] = (),
+    arrival: str,
+) -> nw.LazyFrame[Any]:
+    """Fold all rows of a key into one.
+
+    Args:
+        rows: the key columns, the columns of `rules` and `groups`, and `arrival`.
+        key: columns that name a row; never null.
+        rules: the rule of each column outside the sequence groups.
+        groups: the sequence groups.
+        arrival: a column that orders the rows of a key by their arrival; unique within a key.
+
+    Returns:
+        One row a key, in columns `key`, `rules` in order, then each group's columns. `arrival` is that of the last row.
+    """
+    if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
+        return rows.select(*key, *rules, arrival).unique(subset=list(key), keep="last", order_by=arrival)
+    marked = rows.with_columns(nw.col(arrival).alias(_ARRIVAL))
+    for at, group in enumerate(groups):
+        marked = _only_newest(marked, group, key, wins=f"_wins_{at}")
+    picked = [name for group in groups for name in (*group.by, *group.columns)]
+    for name, rule in rules.items():
+        if isinstance(rule, Replace | KeepFirst | LastNonNull):
+            marked = marked.with_columns(nw.when(_wins(rule, name, key)).then(nw.col(name)).alias(name))
+            picked.append(name)
+    sums = [name for name, rule in rules.items() if isinstance(rule, Sum)]
+    folded = marked.group_by(*key).agg(
+        *(nw.col(name).max() for name in picked),  # one row of a key holds the winner, all others are null by now
+        *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
+        *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
+        *(nw.col(name).sum() for name in sums),
+        *(nw.col(name).count().alias(f"_given_{name}") for name in sums),
+        nw.col(_ARRIVAL).max().alias(arrival),
+    )
+    over_nothing = [nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums]
+    in_order = [name for group in groups for name in (*group.by, *group.columns)]
+    return folded.with_columns(*over_nothing).select(*key, *rules, *in_order, arrival)
+
+
+def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:
+    """Whether a row is the one of its key that a picking rule takes the column from."""
+    arrival = nw.col(_ARRIVAL)
+    match rule:
+        case KeepFirst():
+            return arrival == arrival.min().over(*key)
+        case LastNonNull():
+            return arrival == nw.when(~nw.col(name).is_null()).then(arrival).max().over(*key)
+        case _:
+            return arrival == arrival.max().over(*key)
+
+
+def _only_newest(rows: nw.LazyFrame[Any], group: Latest, key: Sequence[str], *, wins: str) -> nw.LazyFrame[Any]:
+    """Null a sequence group's columns in every row but the key's newest one."""
+    rows = rows.with_columns((~nw.all_horizontal(*(nw.col(name).is_null() for name in group.by), ignore_nulls=False)).alias(wins))
+    for name in group.by:
+        best = nw.when(nw.col(wins)).then(nw.col(name)).max().over(*key)
+        # A null is the lowest value: it stands only where no row still in the running has another.
+        equal = nw.when(best.is_null()).then(nw.lit(value=True)).otherwise((nw.col(name) == best).fill_null(value=False))
+        rows = rows.with_columns((nw.col(wins) & equal).alias(wins))
+    newest = nw.when(nw.col(wins)).then(nw.col(_ARRIVAL)).max().over(*key)
+    rows = rows.with_columns((nw.col(_ARRIVAL) == newest).fill_null(value=False).alias(wins))
+    return rows.with_columns(
+        nw.when(nw.col(wins)).then(nw.col(name)).alias(name) for name in (*group.by, *group.columns)
+    )

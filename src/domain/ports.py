@@ -1,0 +1,167 @@
+"""What the domain needs of the world. Adapters subclass these; a missing method fails when the object is made.
+
+Ports speak only domain types and narwhals frames. A part that a backend cannot offer raises `NotSupported`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NewType, Protocol
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime, timedelta
+
+    import narwhals as nw
+
+    from .change import Change, Matching
+    from .epoch import Mark, Offsets, OffsetRange
+    from .schema import Schema
+    from .table import TableSpec
+
+Version = NewType("Version", str)
+"""One committed state of one table, as the backend names it (Delta version, Hudi instant)."""
+
+
+@frozen
+class Commit:
+    """One version of a table: when it was made (UTC), and its mark (None: upkeep, which changes no rows)."""
+
+    version: Version
+    committed_at: datetime
+    mark: Mark | None
+
+
+class TableStore(Protocol):
+    """Versioned tables."""
+
+    @abstractmethod
+    def ensure(self, spec: TableSpec) -> None:
+        """Create the table if it is not there; widen it by new columns. Call once before any other use of it.
+
+        Raises:
+            SchemaConflict: the stored table differs by more than new columns.
+            StoreUnavailable: the place cannot be reached or written.
+        """
+
+    @abstractmethod
+    def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """The rows of one version, in the spec's columns; no rows where `at` is None.
+
+        The frame stays valid and unchanged while later commits are made.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+            VersionExpired: it has been cleaned away.
+        """
+
+    @abstractmethod
+    def commit(self, table: str, change: Change, mark: Mark) -> Version:
+        """Make one new version, atomically, that carries the mark. A change of no rows makes a version too.
+
+        Raises:
+            EpochConflict: `mark.sequence` is not the one after that of the table's newest marked commit: another
+                writer has been here. Nothing is changed.
+            StoreUnavailable: a passing fault; nothing is changed.
+        """
+
+    @abstractmethod
+    def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
+        """Bring the table back to an earlier content (None: no rows) by a new version that carries the mark.
+
+        Later versions stay readable. Raises as `commit` does.
+        """
+
+    @abstractmethod
+    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed table between two versions, in the spec's columns and ``_row_kind``.
+
+        A key that came is ``+I``, one that went ``-D``, one whose row differs ``-U`` with the old and ``+U`` with the
+        new row; others do not show. Also known as the audit log.
+        """
+
+    @abstractmethod
+    def versions(self, table: str) -> Iterator[Commit]:
+        """The table's commits, newest first, read as the iterator advances; none if there is no such table."""
+
+    @abstractmethod
+    def version(self, table: str, version: Version) -> Commit:
+        """One commit of a table.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+            VersionExpired: it has been cleaned away.
+        """
+
+
+class TableKeeper(Protocol):
+    """Upkeep."""
+
+    @abstractmethod
+    def compact(self, table: str) -> Version | None:
+        """Fold the log into the base and small files into large ones, where that pays; None where it does not.
+
+        Rows do not change, and a commit made meanwhile is not disturbed.
+        """
+
+
+class StreamSource(Protocol):
+    """A topic group as batches, from given offsets."""
+
+    schema: Schema
+    """Columns of the rows (`RecordSpec.rows`); `epoch.BATCH_COLUMNS` come on top."""
+
+    @abstractmethod
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """What the next epoch reads, at most the configured size; None if there is nothing new.
+
+        Raises:
+            SourceUnavailable: a passing fault (the broker is down).
+            SourceChanged: what was read before is gone or rewritten.
+        """
+
+    @abstractmethod
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range, the same ones each time, with the columns of `Batch.rows`."""
+
+    @abstractmethod
+    def lag(self, after: Offsets | None) -> str:
+        """How much is waiting behind these offsets, in words with its unit (``3 files``, ``12 records``)."""
+
+
+class FrameEngine(Protocol):
+    """What narwhals does not offer alike on every engine."""
+
+    @abstractmethod
+    def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The same rows, computed at most once; kept until `release`."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Forget everything persisted so far."""
+
+    @abstractmethod
+    def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        """Add bigint `into`: microseconds from 1970-01-01T00:00 of a zone's wall clock to a timestamp or date `column`."""
+
+    @abstractmethod
+    def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        """Add timestamp `into`: the instant at which a zone's wall clock shows `column` microseconds from 1970.
+
+        Of two such instants (clocks set back) the earlier; where there is none (clocks set forward), the time that the
+        offset before the gap would give.
+        """
+
+
+class Clock(Protocol):
+    """The time, so that nothing has to wait for it in tests."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """The present moment, in UTC."""
+
+    @abstractmethod
+    def sleep(self, duration: timedelta) -> None:
+        """Wait, or return early when the process was asked to stop."""

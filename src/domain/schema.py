@@ -1,0 +1,188 @@
+"""Column types, written as Spark DDL, and what they are in narwhals."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+from attrs import field, frozen
+
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from narwhals.dtypes import DType
+
+_ALIASES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "bool": "boolean",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+_NARWHALS: dict[str, DType] = {
+    "tinyint": nw.Int8(),
+    "smallint": nw.Int16(),
+    "int": nw.Int32(),
+    "bigint": nw.Int64(),
+    "float": nw.Float32(),
+    "double": nw.Float64(),
+    "string": nw.String(),
+    "boolean": nw.Boolean(),
+    "binary": nw.Binary(),
+    "date": nw.Date(),
+    "timestamp": nw.Datetime("us", "UTC"),
+    "timestamp_ntz": nw.Datetime("us"),
+}
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
+NUMBERS = INTEGERS | {"float", "double", "decimal"}
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_MAX_PRECISION = 38
+
+
+@frozen
+class DataType:
+    """One Spark SQL type: `name` is its canonical DDL word; decimals carry precision and scale."""
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+
+    @classmethod
+    def parse(cls, ddl: str) -> DataType:
+        """Parse one DDL type.
+
+        Raises:
+            ConfigError: the type is unknown; the message lists the known ones.
+
+        >>> DataType.parse("DECIMAL(18,2)").ddl
+        'decimal(18,2)'
+        """
+        word = ddl.strip().lower()
+        head = word.split("(", 1)[0].strip()
+        word = word.replace(head, _ALIASES.get(head, head), 1)
+        if match := _DECIMAL.fullmatch(word):
+            precision, scale = int(match[1] or 10), int(match[2] or 0)
+            if not 0 <= scale <= precision <= _MAX_PRECISION or precision == 0:
+                raise ConfigError(f"{ddl!r}: a decimal has 1 to {_MAX_PRECISION} digits, of which scale may not be more")
+            return cls("decimal", precision, scale)
+        if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", word):
+            return cls("string")
+        if word in _NARWHALS:
+            return cls(word)
+        raise ConfigError(f"unknown column type {ddl!r}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+
+    @property
+    def ddl(self) -> str:
+        """The type as Spark DDL."""
+        return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+    @property
+    def narwhals(self) -> DType:
+        """The type as narwhals names it; timestamps are microseconds in UTC."""
+        if self.name == "decimal":
+            return nw.Decimal(self.precision, self.scale)
+        return _NARWHALS[self.name]
+
+
+@frozen
+class Column:
+    """A named, typed column. Every column may hold null."""
+
+    name: str
+    type: DataType
+
+
+def column(name: str, ddl: str) -> Column:
+    """A column from its name and DDL type."""
+    return Column(name, DataType.parse(ddl))
+
+
+def _split_top_level(ddl: str) -> Iterator[str]:
+    """Split at the commas outside parentheses and backticks.
+
+    >>> list(_split_top_level("a decimal(18,2), b int"))
+    ['a decimal(18,2)', ' b int']
+    """
+    depth, quoted, start = 0, False, 0
+    for at, char in enumerate(ddl):
+        if char == "`":
+            quoted = not quoted
+        elif not quoted:
+            depth += (char in "(<") - (char in ")>")
+            if char == "," and depth == 0:
+                yield ddl[start:at]
+                start = at + 1
+    yield ddl[start:]
+
+
+def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, ...]) -> None:
+    # Spark resolves names without regard to case, so `A` and `a` would be one column there and two elsewhere.
+    seen: dict[str, str] = {}
+    for each in columns:
+        if (other := seen.setdefault(each.name.lower(), each.name)) is not each.name or not each.name:
+            raise ConfigError(f"column {each.name!r} stands twice (or differs from {other!r} only in case)")
+
+
+@frozen
+class Schema:
+    """An ordered set of columns; names are unique without regard to case."""
+
+    columns: tuple[Column, ...] = field(converter=tuple, validator=_unique_names)
+
+    @classmethod
+    def parse(cls, ddl: str) -> Schema:
+        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``.
+
+        Raises:
+            ConfigError: a column without a type, an unknown type, or a name that stands twice.
+
+        >>> Schema.parse("id bigint, `a b` string").names
+        ('id', 'a b')
+        """
+        columns = []
+        for part in _split_top_level(ddl):
+            match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
+            if match is None:
+                raise ConfigError(f"cannot read column {part.strip()!r} of schema {ddl!r}; write 'name type, name type'")
+            columns.append(column(match[1] or match[2], match[3]))
+        return cls(columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(each.name for each in self.columns)
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark DDL, names in backticks."""
+        return ", ".join(f"`{each.name}` {each.type.ddl}" for each in self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> DataType:
+        for each in self.columns:
+            if each.name == name:
+                return each.type
+        raise ConfigError(f"no column {name!r}; there are: {', '.join(self.names)}")
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """These columns, in the order given."""
+        return Schema(Column(name, self[name]) for name in names)
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """All columns but these."""
+        left_out = set(names)
+        return Schema(each for each in self.columns if each.name not in left_out)
+
+    def plus(self, *columns: Column) -> Schema:
+        """These columns with more behind them."""
+        return Schema((*self.columns, *columns))

@@ -1,0 +1,94 @@
+"""What every service is: tables, a pure step, and views."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from .change import Change
+    from .epoch import Batch
+    from .ledger import Snapshot
+    from .schema import Schema
+    from .table import TableSpec
+
+
+@frozen(eq=False)
+class Step:
+    """What an epoch does: a change a table, by the table's name, and the little that was counted on the way.
+
+    Args:
+        changes: tables left out stay as they are.
+        rows: rows the batch brought, dead letters among them.
+        dead_letters: rows that could not be used.
+        newest: highest event time of the batch (UTC); None if it had none.
+    """
+
+    changes: Mapping[str, Change]
+    rows: int
+    dead_letters: int
+    newest: datetime | None
+
+
+@frozen
+class ViewSpec:
+    """A question a service answers.
+
+    Args:
+        name: as it is asked for, ``pipeline.name``.
+        schema: its columns.
+        key: columns that name a row, none if rows have no name.
+        sort: columns that order it for a person.
+        about: one line for ``headwater check``.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...] = field(converter=tuple)
+    sort: tuple[str, ...] = field(converter=tuple)
+    about: str
+
+
+class Service(Protocol):
+    """A bounded live part plus a versioned past. Pure: it opens nothing, writes nothing, asks no clock."""
+
+    tables: tuple[TableSpec, ...]
+    """In the order of their commits; the last one is committed in every epoch and carries its publication."""
+
+    views: tuple[ViewSpec, ...]
+    """The default view first."""
+
+    fingerprint: str
+    """Of all settings that the stored rows depend on."""
+
+    @abstractmethod
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """What a batch does to the tables, given the newest publication before it."""
+
+    @abstractmethod
+    def view(self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None) -> nw.LazyFrame[Any]:
+        """Answer a view from one snapshot.
+
+        Args:
+            name: one of `views`.
+            snapshot: the publication to answer from ("as known at").
+            as_of: only what had happened up to this event time (UTC), where the service can tell.
+
+        Raises:
+            ConfigError: there is no such view, or it has no event time to go by.
+        """
+
+    @abstractmethod
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> Change:
+        """How a keyed view changed between two snapshots, in the view's own columns.
+
+        Raises:
+            ConfigError: there is no such view, or its rows have no key.
+        """

@@ -1,0 +1,39 @@
+"""How records of a source are read into rows."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from .errors import ConfigError
+from .schema import Schema
+
+PLAIN_FORMATS = ("json", "csv", "parquet")
+
+
+@frozen
+class RecordSpec:
+    """What a source's records hold.
+
+    Args:
+        schema: the declared columns, the row-kind column among them.
+        format: one of `PLAIN_FORMATS`.
+        row_kind: the column that says what a record does (``+I -U +U -D``, or Debezium's ``c r u d``); None for plain
+            events, each an insert.
+        time_zone: IANA zone of timestamps that come without one.
+    """
+
+    schema: Schema
+    format: str = "json"
+    row_kind: str | None = None
+    time_zone: str = "UTC"
+
+    def __attrs_post_init__(self) -> None:
+        if self.format not in PLAIN_FORMATS:
+            raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(PLAIN_FORMATS)}")
+        if self.row_kind and self.schema[self.row_kind].name != "string":
+            raise ConfigError(f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}")
+
+    @property
+    def rows(self) -> Schema:
+        """The columns of the rows: all but the row kind, which becomes `_row_kind`."""
+        return self.schema.without([self.row_kind] if self.row_kind else [])

@@ -1,0 +1,73 @@
+"""What a table is: its columns, its key, its merge rules, and how it is best laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from attrs import field, frozen
+
+from .errors import ConfigError, SchemaConflict
+from .merge import ColumnRule, Latest, Replace
+from .schema import Schema
+
+
+class Layout(Enum):
+    """How a store keeps a keyed table; the rows read are the same."""
+
+    LOG = "log"
+    """Appends of each epoch's changes, folded on read and compacted now and then: the cheapest epoch."""
+    MERGED = "merged"
+    """Merged at each commit, so that any other engine reads the table as it is."""
+
+
+@frozen
+class TableSpec:
+    """A table of one pipeline.
+
+    Args:
+        name: unique within the deployment, ``pipeline.table``.
+        schema: all columns.
+        key: columns that name a row, never null; none for a table that is only appended to or overwritten.
+        rules: merge rules by column; `Replace` where none is given.
+        groups: sequence groups; their columns have no other rule.
+        partition_by: columns, part of the key, whose every value is kept in files of its own.
+        layout: how it is kept.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...] = field(default=(), converter=tuple)
+    rules: Mapping[str, ColumnRule] = field(factory=dict)
+    groups: tuple[Latest, ...] = field(default=(), converter=tuple)
+    partition_by: tuple[str, ...] = field(default=(), converter=tuple)
+    layout: Layout = Layout.LOG
+
+    def __attrs_post_init__(self) -> None:
+        grouped = [name for group in self.groups for name in (*group.by, *group.columns)]
+        ruled = (*self.key, *self.rules, *grouped)
+        for name in (*ruled, *self.partition_by):
+            if name not in self.schema:
+                raise ConfigError(f"table {self.name}: {name!r} is no column; there are: {', '.join(self.schema.names)}")
+        if twice := {name for name in ruled if ruled.count(name) > 1}:
+            raise ConfigError(f"table {self.name}: more than one rule for {', '.join(sorted(twice))}")
+        # A row must never move between partitions, or folding would have to look at all of them.
+        if self.key and (outside := set(self.partition_by) - set(self.key)):
+            raise ConfigError(f"table {self.name}: partition columns {sorted(outside)} are not part of the key")
+
+    @property
+    def column_rules(self) -> dict[str, ColumnRule]:
+        """The rule of every column that is neither key nor in a sequence group, in schema order."""
+        elsewhere = {*self.key, *(name for group in self.groups for name in (*group.by, *group.columns))}
+        return {name: self.rules.get(name, Replace()) for name in self.schema.names if name not in elsewhere}
+
+    def widened_by(self, other: TableSpec) -> Schema:
+        """The columns `other` has and this one lacks, if that is all they differ by, else a `SchemaConflict`."""
+        changed = [n for n in self.schema.names if n not in other.schema or other.schema[n] != self.schema[n]]
+        if changed or self.key != other.key or self.partition_by != other.partition_by:
+            raise SchemaConflict(
+                f"table {self.name} is kept with {self.schema.ddl} (key {self.key}, partitions {self.partition_by}) but"
+                f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns can"
+                " be added: give the pipeline another name, or remove the old table"
+            )
+        return other.schema.without(self.schema.names)
