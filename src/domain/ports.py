@@ -27,11 +27,19 @@ Version = NewType("Version", str)
 
 @frozen
 class Commit:
-    """One version of a table: when it was made (UTC), and its mark (None: upkeep, which changes no rows)."""
+    """One version of a table.
+
+    Args:
+        version: its name.
+        committed_at: when it was made (UTC).
+        mark: of the epoch it belongs to; None for upkeep, which changes no rows.
+        written: how many rows it wrote, where the backend counts them.
+    """
 
     version: Version
     committed_at: datetime
     mark: Mark | None
+    written: int | None = None
 
 
 class TableStore(Protocol):

@@ -47,6 +47,7 @@ class ViewSpec:
         key: columns that name a row, none if rows have no name.
         sort: columns that order it for a person.
         about: one line for ``headwater check``.
+        between: it is asked between two publications, not at one.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ViewSpec:
     key: tuple[str, ...] = field(converter=tuple)
     sort: tuple[str, ...] = field(converter=tuple)
     about: str
+    between: bool = False
 
 
 class Service(Protocol):
@@ -73,13 +75,16 @@ class Service(Protocol):
         """What a batch does to the tables, given the newest publication before it."""
 
     @abstractmethod
-    def view(self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None) -> nw.LazyFrame[Any]:
-        """Answer a view from one snapshot.
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Answer a view from one snapshot, or, where it is asked between two, from both.
 
         Args:
             name: one of `views`.
             snapshot: the publication to answer from ("as known at").
             as_of: only what had happened up to this event time (UTC), where the service can tell.
+            since: the earlier publication of a view that is asked between two.
 
         Raises:
             ConfigError: there is no such view, or it has no event time to go by.

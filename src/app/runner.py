@@ -1,0 +1,242 @@
+"""The shell around a service: reads an epoch, lets the service step, commits, publishes, keeps the tables in shape."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from ..domain.change import Change
+from ..domain.epoch import Batch, Epoch, OffsetRange
+from ..domain.errors import Transient
+from ..domain.ledger import Ledger
+from ..domain.ports import Version
+from ..domain.table import Layout, TableSpec
+from ..domain.watermark import advance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
+    from ..domain.service import Service, Step
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class RunOptions:
+    """How a pipeline is run.
+
+    Args:
+        materialize: views that are also kept as plain tables.
+        watermark_delay: how far the newest event time runs ahead of completeness.
+        compact_every: epochs between two looks at whether tables want compaction; 0 for never.
+        poll: how long to wait when a source has nothing new.
+        retries: how often an epoch is tried again after a passing fault.
+        retry_wait: before the first retry; doubled each time.
+    """
+
+    materialize: tuple[str, ...] = ()
+    watermark_delay: timedelta = timedelta()
+    compact_every: int = 16
+    poll: timedelta = timedelta(seconds=1)
+    retries: int = 5
+    retry_wait: timedelta = timedelta(seconds=1)
+
+
+@frozen
+class EpochReport:
+    """What one epoch did.
+
+    Args:
+        epoch: which.
+        rows: rows that came in.
+        dead_letters: those of them that could not be used.
+        written: rows written to the pipeline's tables.
+        watermark: event time (UTC) up to which input is taken to be complete.
+        lag: what waits in the source, in words.
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``compact``.
+    """
+
+    epoch: Epoch
+    rows: int
+    dead_letters: int
+    written: int
+    watermark: datetime | None
+    lag: str
+    seconds: Mapping[str, float]
+
+
+@define(eq=False)
+class _Phases:
+    seconds: dict[str, float] = field(factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - began
+
+
+@define(eq=False)
+class Runner:
+    """Runs one pipeline, epoch by epoch.
+
+    Args:
+        pipeline: its name.
+        service, source, store, keeper, engine, clock: what it is made of.
+        writer: identifies this run; no two runs share one.
+        options: how it is run.
+        report: told of every epoch published.
+    """
+
+    pipeline: str
+    service: Service
+    source: StreamSource
+    store: TableStore
+    keeper: TableKeeper
+    engine: FrameEngine
+    clock: Clock
+    writer: str
+    options: RunOptions = field(factory=RunOptions)
+    report: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    _ledger: Ledger | None = field(init=False, default=None)
+    _stopping: threading.Event = field(init=False, factory=threading.Event)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """All tables, in the order of their commits."""
+        views = {view.name: view for view in self.service.views}
+        kept = (
+            TableSpec(f"{self.pipeline}.{name}", views[name].schema, key=views[name].key, layout=Layout.MERGED)
+            for name in self.options.materialize
+        )
+        return (*self.service.tables, *kept)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The pipeline's ledger, opened; tables are made on first use."""
+        if self._ledger is None:
+            for spec in self.tables:
+                self.store.ensure(spec)
+            names = [spec.name for spec in self.tables]
+            ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, self.service.fingerprint)
+            ledger.open()
+            self._ledger = ledger
+        return self._ledger
+
+    def stop(self) -> None:
+        """Ask the run to end after the epoch under way; safe in a signal handler."""
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stopping.is_set()
+
+    def run(self, *, until_idle: bool) -> None:
+        """Run epoch after epoch until stopped, or until the source has nothing new.
+
+        Raises:
+            HeadwaterError: a fault that does not pass, or did not within the retries. Nothing is lost: the next run
+                goes on from the newest publication.
+        """
+        run_all([self], until_idle=until_idle)
+
+    def advance(self) -> bool:
+        """Run one epoch, trying again after passing faults; False if there was nothing to read."""
+        wait = self.options.retry_wait
+        for left in range(self.options.retries, -1, -1):
+            try:
+                return self._epoch()
+            except Transient as fault:
+                if left == 0 or self.stopping:
+                    raise
+                _log.warning("%s: %s; trying again in %.0f s", self.pipeline, fault, wait.total_seconds())
+                self.clock.sleep(wait)
+                wait *= 2
+                self._ledger = None
+        return False
+
+    def _epoch(self) -> bool:
+        phase, ledger = _Phases(), self.ledger
+        with phase("read"):
+            offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
+        if offsets is None:
+            return False
+        try:
+            self._step_and_publish(offsets, phase)
+        finally:
+            self.engine.release()
+        return True
+
+    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> None:
+        ledger = self.ledger
+        epoch = ledger.begin(offsets)
+        with phase("read"):
+            rows = self.source.read(offsets)
+        with phase("step"):
+            step = self.service.step(Batch(epoch, rows, offsets), ledger.snapshot())
+        written = self._commit(step, phase)
+        if self.options.compact_every and (epoch.number + 1) % self.options.compact_every == 0:
+            with phase("compact"):
+                for spec in self.tables:
+                    self.keeper.compact(spec.name)
+        with phase("read"):
+            lag = self.source.lag(offsets.until)
+        watermark = ledger.latest.watermark if ledger.latest else None
+        self.report(EpochReport(epoch, step.rows, step.dead_letters, written, watermark, lag, phase.seconds))
+
+    def _commit(self, step: Step, phase: _Phases) -> int:
+        """Commit every table that changes, the last one always, and with it the publication; the rows written."""
+        ledger, before = self.ledger, self.ledger.snapshot()
+        so_far = before.publication.watermark if before.publication else None
+        written = 0
+        *others, anchor = self.tables
+        for spec in others:
+            with phase(_short(spec)):
+                change = self._change(spec, step)
+                if not change.empty:
+                    written += self._written(spec, ledger.commit(spec.name, change))
+        with phase(_short(anchor)):
+            watermark = advance(so_far, step.newest, self.options.watermark_delay)
+            published = ledger.publish(self._change(anchor, step), watermark)
+            written += self._written(anchor, published.tables[anchor.name])
+        return written
+
+    def _written(self, spec: TableSpec, version: str) -> int:
+        return self.store.version(spec.name, Version(version)).written or 0
+
+    def _change(self, spec: TableSpec, step: Step) -> Change:
+        if (view := _short(spec)) not in self.options.materialize:
+            return step.changes.get(spec.name, Change())
+        before, ahead = self.ledger.snapshot(), self.ledger.ahead()
+        if before.publication and before.version(spec.name) is None:  # kept from now on: begin with all there is
+            return Change(overwrite=self.service.view(view, ahead))
+        return self.service.view_changes(view, before, ahead)
+
+
+def _short(spec: TableSpec) -> str:
+    return spec.name.split(".", 1)[1]
+
+
+def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
+    """Run pipelines side by side, one epoch each in turn, until they stop or (if asked) all sources are drained.
+
+    Raises:
+        HeadwaterError: as `Runner.run`.
+    """
+    while not any(runner.stopping for runner in runners):
+        progressed = [runner.advance() for runner in runners if not runner.stopping]
+        if any(progressed):
+            continue
+        if until_idle or not runners:
+            return
+        runners[0].clock.sleep(min(runner.options.poll for runner in runners))

@@ -1,0 +1,66 @@
+"""CSV (RFC 4180) as records and fields, an empty field told from an empty string, line breaks inside quotes kept."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .decode import Undecodable, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Possessive quantifiers keep both linear, however odd the input.
+_WHOLE = re.compile(rb'(?:"(?:[^"]++|"")*+"[^,]*+|[^",][^,]*+|)(?:,(?:"(?:[^"]++|"")*+"[^,]*+|[^",][^,]*+|))*+')
+_FIELD = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",][^,]*+|))(?:,|\Z)')
+
+
+def records(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Join the lines of each record; blank lines are passed over.
+
+    Args:
+        lines: offset and bytes of each line, its line break included.
+
+    Yields:
+        Offset and bytes of each record, the last line break left out. A quote that is never closed makes all that
+        follows one record, which `fields` then refuses.
+    """
+    first, held = 0, b""
+    for at, line in lines:
+        first, inside = (first, True) if held else (at, False)
+        held += line
+        # Inside quotes only an odd number of further quotes can end the record: no need to look at other lines.
+        if (inside and line.count(b'"') % 2 == 0) or not _whole(held):
+            continue
+        if held.strip():
+            yield first, held.rstrip(b"\r\n")
+        held = b""
+    if held:
+        yield first, held.rstrip(b"\r\n")
+
+
+def _whole(record: bytes) -> bool:
+    return b'"' not in record or _WHOLE.fullmatch(record) is not None
+
+
+def fields(record: str) -> list[str | None]:
+    """The fields of one record; None for an empty one without quotes.
+
+    Raises:
+        Undecodable: quotes that are not closed, or text behind a closing one.
+
+    >>> fields('a,,"","say ""x"""')
+    ['a', None, '', 'say "x"']
+    """
+    if '"' not in record:
+        return [text or None for text in record.split(",")]
+    found: list[str | None] = []
+    at = 0
+    while match := _FIELD.match(record, at):
+        found.append(match[2] or None if match[1] is None else match[1].replace('""', '"'))
+        at = match.end()
+        if match[0][-1:] != ",":
+            break
+    if match is None:
+        raise Undecodable(f"quotes of field {len(found) + 1} are not closed, or text follows them: {shown(record[at:])}")
+    return found

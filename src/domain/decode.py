@@ -1,0 +1,301 @@
+"""One strict decoder for every engine: a parsed record in, typed Python values out, or the reason why not.
+
+Nothing is guessed and nothing is rounded: a value that its column's type cannot hold exactly makes the record
+`Undecodable`, so that it ends among the dead letters with its reason. Only `float` and `double` take the nearest value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+from attrs import define, field, frozen
+
+from .changelog.row_kind import INSERT, KNOWN, row_kind
+from .errors import BadInput
+
+if TYPE_CHECKING:
+    from .schema import DataType, Schema
+    from .source import RecordSpec
+
+Convert: TypeAlias = Callable[[Any], Any]
+"""A parsed value that is not null -> the typed one, or `Undecodable`."""
+
+ToJson: TypeAlias = Callable[[Any], str]
+"""A parsed value -> its JSON text, without loss of digits."""
+
+_SHOWN = 60
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": float("inf")}
+_NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SMALL_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
+
+
+class Undecodable(BadInput):
+    """A record that no row can be made of; the message is the reason, as the dead letters show it."""
+
+
+def shown(value: object) -> str:
+    """A value for a message, shortened.
+
+    >>> shown("x" * 100)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    """
+    text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+@frozen
+class _Refusal:
+    """Says why a column does not take a value."""
+
+    column: str
+    type: DataType
+
+    def __call__(self, value: object, why: str = "") -> Undecodable:
+        return Undecodable(f"column {self.column!r}: {self.type.ddl} wanted, not {shown(value)}{why and f' ({why})'}")
+
+
+@frozen
+class _Target:
+    """The column that a converter is built for."""
+
+    type: DataType
+    refuse: _Refusal
+    zone: ZoneInfo
+    to_json: ToJson
+
+
+def _integer(target: _Target) -> Convert:
+    refuse, half = target.refuse, 2 ** (_INTEGER_BITS[target.type.name] - 1)
+
+    def convert(value: Any) -> int:
+        if type(value) is not int and not (type(value) is Decimal and value.is_finite()):
+            raise refuse(value)
+        if not -half <= value < half:
+            raise refuse(value, "out of range")
+        if value != (whole := int(value)):
+            raise refuse(value, "not a whole number")
+        return whole
+
+    return convert
+
+
+def _floating(target: _Target) -> Convert:
+    refuse, largest = target.refuse, _LARGEST_FLOAT[target.type.name]
+
+    def convert(value: Any) -> float:
+        if type(value) not in (int, Decimal, float):
+            raise refuse(value)
+        try:
+            number = float(value)
+        except OverflowError as error:
+            raise refuse(value, "out of range") from error
+        if not -largest <= number <= largest or number in (float("inf"), float("-inf")):
+            raise refuse(value, "out of range")
+        return number
+
+    return convert
+
+
+def _decimal(target: _Target) -> Convert:
+    refuse, precision, scale = target.refuse, target.type.precision or 0, target.type.scale or 0
+    exactly = Context(precision, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation, Overflow])
+    step = Decimal(1).scaleb(-scale)
+
+    def convert(value: Any) -> Decimal:
+        if type(value) is str and _NUMERAL.fullmatch(value):
+            value = Decimal(value)
+        if type(value) not in (int, Decimal):
+            raise refuse(value)
+        try:
+            return exactly.quantize(value, step)
+        except Inexact as error:
+            raise refuse(value, f"more than {scale} decimals") from error
+        except (InvalidOperation, Overflow) as error:
+            raise refuse(value, f"more than {precision - scale} digits before the point") from error
+
+    return convert
+
+
+def _string(target: _Target) -> Convert:
+    to_json = target.to_json
+    return lambda value: value if type(value) is str else to_json(value)
+
+
+def _boolean(target: _Target) -> Convert:
+    def convert(value: Any) -> bool:
+        if type(value) is not bool:
+            raise target.refuse(value)
+        return value
+
+    return convert
+
+
+def _binary(target: _Target) -> Convert:
+    def convert(value: Any) -> bytes:
+        if type(value) is not str:
+            raise target.refuse(value)
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise target.refuse(value, "no base64") from error
+
+    return convert
+
+
+def _date(target: _Target) -> Convert:
+    def convert(value: Any) -> date:
+        if type(value) is not str or not _DATE.fullmatch(value):
+            raise target.refuse(value)
+        try:
+            return date.fromisoformat(value)
+        except ValueError as error:
+            raise target.refuse(value, "no such day") from error
+
+    return convert
+
+
+def _timestamp(target: _Target) -> Convert:
+    refuse, zone = target.refuse, UTC if target.zone.key == "UTC" else target.zone
+
+    def convert(value: Any) -> datetime:
+        if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
+            raise refuse(value)
+        try:
+            moment = datetime.fromisoformat(value)
+            return (moment if form[1] else moment.replace(tzinfo=zone)).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise refuse(value, "no such time") from error
+
+    return convert
+
+
+def _wall_time(target: _Target) -> Convert:
+    def convert(value: Any) -> datetime:
+        if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
+            raise target.refuse(value)
+        if form[1]:
+            raise target.refuse(value, "no offset may stand here")
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError as error:
+            raise target.refuse(value, "no such time") from error
+
+    return convert
+
+
+_FROM_JSON: dict[str, Callable[[_Target], Convert]] = {
+    **dict.fromkeys(_INTEGER_BITS, _integer),
+    **dict.fromkeys(_LARGEST_FLOAT, _floating),
+    "decimal": _decimal,
+    "string": _string,
+    "boolean": _boolean,
+    "binary": _binary,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _wall_time,
+}
+
+
+def _of_numeral(build: Callable[[_Target], Convert]) -> Callable[[_Target], Convert]:
+    """A converter of text out of one of numbers."""
+
+    def build_from_text(target: _Target) -> Convert:
+        convert = build(target)
+
+        def from_text(text: str) -> Any:
+            if _SMALL_INTEGER.fullmatch(text):
+                return convert(int(text))
+            if _NUMERAL.fullmatch(text):
+                return convert(Decimal(text))
+            raise target.refuse(text)
+
+        return from_text
+
+    return build_from_text
+
+
+def _truth(target: _Target) -> Convert:
+    words = {"true": True, "false": False}
+
+    def convert(text: str) -> bool:
+        if (truth := words.get(text.lower())) is None:
+            raise target.refuse(text)
+        return truth
+
+    return convert
+
+
+_NUMBERS = ("decimal", *_INTEGER_BITS, *_LARGEST_FLOAT)
+_FROM_TEXT = _FROM_JSON | {name: _of_numeral(_FROM_JSON[name]) for name in _NUMBERS} | {"boolean": _truth}
+
+
+def converters(schema: Schema, *, zone: str, to_json: ToJson, from_text: bool = False) -> tuple[tuple[str, Convert], ...]:
+    """Name and converter of each column.
+
+    Args:
+        schema: the columns.
+        zone: IANA zone of timestamps without an offset; of two instants with one wall time, the earlier.
+        to_json: writes what is no string, where a string is wanted.
+        from_text: every value comes as text (CSV), not as JSON values.
+    """
+    builders, tz = _FROM_TEXT if from_text else _FROM_JSON, ZoneInfo(zone)
+    return tuple(
+        (each.name, builders[each.type.name](_Target(each.type, _Refusal(each.name, each.type), tz, to_json)))
+        for each in schema.columns
+    )
+
+
+@define(eq=False)
+class RowDecoder:
+    """Makes rows of parsed records.
+
+    JSON values: numbers with a fraction come as `Decimal` (or float, where no digit matters), all others as the `json`
+    module gives them. CSV values: text, None for an empty field without quotes.
+
+    Args:
+        spec: what the records hold.
+        to_json: writes a JSON value as text.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    _columns: tuple[tuple[str, Convert], ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._columns = converters(
+            self.spec.rows, zone=self.spec.time_zone, to_json=self.to_json, from_text=self.spec.format == "csv"
+        )
+
+    def row(self, record: object) -> tuple[str, list[Any]]:
+        """The row kind of a record and its values, in the order of `RecordSpec.rows`; what is absent is null.
+
+        Raises:
+            Undecodable: naming the column, the type wanted and the value.
+        """
+        if type(record) is not dict:
+            raise Undecodable(f"a JSON object wanted, not {shown(record)}")
+        return self.kind(record) if self.spec.row_kind else INSERT, self.values(record)
+
+    def values(self, fields: Mapping[str, Any]) -> list[Any]:
+        """The typed values of some fields, in the order of `RecordSpec.rows`."""
+        get = fields.get
+        return [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
+
+    def kind(self, fields: Mapping[str, Any]) -> str:
+        """The row kind that the row-kind column says."""
+        word = fields.get(self.spec.row_kind or "")
+        if (kind := row_kind(word)) is None:
+            raise Undecodable(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not {shown(word)}")
+        return kind

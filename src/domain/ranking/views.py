@@ -1,0 +1,164 @@
+"""What a ranking answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ..change import Change, Matching
+from ..changelog.net import net_changes
+from ..changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from ..epoch import ROW_KIND
+from ..errors import ConfigError
+from ..schema import Schema, column
+from ..segments import SEGMENT
+from ..service import ViewSpec
+from .cells import count_cells, rank_cells
+from .settings import RANK
+from .tables import COUNT, DISTINCT, IN_CELL
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..ledger import Snapshot
+    from ..ports import FrameEngine
+    from ..segments import Segments
+    from .settings import RankingSettings
+    from .tables import RankingTables
+
+_SIZE, _BASE, _TOTAL, _NEXT = "_size", "_base", "_total", "_next"
+
+
+def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
+    """The views of a ranking, the default one first."""
+    schema, group = settings.schema, settings.group
+    ranks, sort = schema.plus(column(RANK, "bigint")), (*group, RANK, *settings.id)
+    edge = schema[settings.order_by].ddl if schema[settings.order_by].name == "timestamp" else "double"
+    zipper = schema.select(group).plus(column("start", edge), column("end", edge), column("base_rank", "bigint"))
+    moved = Schema((column("row_kind", "string"), *schema.columns, column("old_rank", "bigint"), column("new_rank", "bigint")))
+    return (
+        ViewSpec("ranks", ranks, settings.id, sort, "each row with its rank in its group over all history"),
+        ViewSpec("top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group"),
+        ViewSpec("base", zipper, (), (*group, "start"), "how many ranks lie before each segment of a group"),
+        ViewSpec(
+            "changes",
+            moved,
+            (),
+            (*group, "new_rank", *settings.id),
+            "rows that came (+I), went (-D), or changed rank or content (+U), with old and new rank",
+            between=True,
+        ),
+    )
+
+
+@frozen(eq=False)
+class RankingViews:
+    """The views of one ranking. A rank is the base of the row's cell and its rank inside, from one snapshot."""
+
+    settings: RankingSettings
+    tables: RankingTables
+    segments: Segments
+    engine: FrameEngine
+
+    def view(self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None) -> nw.LazyFrame[Any]:
+        """A view that a single snapshot answers."""
+        rows = self._rows(spec, snapshot, None) if as_of is None else self._rows_as_of(spec, snapshot, as_of)
+        return rows.select(*spec.schema.names)
+
+    def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> Change:
+        """How a keyed view changed between two snapshots."""
+        net, kind, names = self.engine.persist(self._net(spec, before, after)), nw.col(ROW_KIND), spec.schema.names
+        return Change(
+            append=net.filter(kind == INSERT).select(*names),
+            merge=net.filter(kind == UPDATE_AFTER).select(*names),
+            delete=net.filter(kind == DELETE).select(*spec.key),
+        )
+
+    def moves(self, ranks: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """The rows that came, went or changed between two snapshots, with old and new rank: the reverse correction."""
+        net, kind = self.engine.persist(self._net(ranks, before, after)), nw.col(ROW_KIND)
+        ids, rank, none = list(self.settings.id), nw.col(RANK), nw.lit(None).cast(nw.Int64)
+        old = net.filter(kind == UPDATE_BEFORE).select(*ids, rank.alias("old_rank"))
+        updated = net.filter(kind == UPDATE_AFTER).join(old, on=ids, how="inner")
+        parts = (
+            (net.filter(kind == INSERT), none, rank),
+            (updated, nw.col("old_rank"), rank),
+            (net.filter(kind == DELETE), rank, none),
+        )
+        names = self.settings.schema.names
+        return nw.concat(
+            [
+                rows.select(kind.alias("row_kind"), *names, was.alias("old_rank"), now.alias("new_rank"))
+                for rows, was, now in parts
+            ]
+        )
+
+    def _rows(self, spec: ViewSpec, snapshot: Snapshot, groups: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        """A view's rows; of some groups alone where these are given."""
+        matching = Matching(groups)
+        cells = self._with_base(snapshot.read(self.tables.cells.name, matching))
+        if spec.name == "base":
+            return self._zipper(cells)
+        if spec.name == "top":
+            cells = cells.filter(self._best_rank() <= self.settings.top)
+            matching = Matching(cells.select(*self.tables.cells.key))
+        return self._lifted(spec, snapshot.read(self.tables.ranked.name, matching), cells)
+
+    def _rows_as_of(self, spec: ViewSpec, snapshot: Snapshot, moment: datetime) -> nw.LazyFrame[Any]:
+        """A view's rows had nothing come after a moment: all cells ranked again."""
+        order, cell = self.settings.order_by, self.tables.cells.key
+        if self.settings.schema[order].name != "timestamp":
+            raise ConfigError(f"ranks as of a time need a timestamp to go by, which order_by {order!r} is not")
+        past = snapshot.read(self.tables.ranked.name).filter(nw.col(order) <= moment)
+        rows = rank_cells(past, self.settings, cell)
+        cells = self._with_base(count_cells(rows, self.settings, cell))
+        return self._zipper(cells) if spec.name == "base" else self._lifted(spec, rows, cells)
+
+    def _lifted(self, spec: ViewSpec, rows: nw.LazyFrame[Any], cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Rows with their rank, from those inside their cells and the cells' bases."""
+        rank = nw.col(_BASE) + nw.col(IN_CELL)
+        if self.settings.descending:
+            rank = nw.col(_TOTAL) + 1 - rank
+        ranks = rows.join(cells, on=list(self.tables.cells.key), how="inner").with_columns(rank.alias(RANK))
+        return ranks.filter(nw.col(RANK) <= self.settings.top) if spec.name == "top" else ranks
+
+    def _with_base(self, cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Cells with the ranks they take, those of the group's earlier cells, and those of all its cells."""
+        size, group = nw.col(DISTINCT if self.settings.method == "dense_rank" else COUNT), self.settings.group
+        return cells.select(
+            *self.tables.cells.key,
+            size.alias(_SIZE),
+            (size.cum_sum().over(*group, order_by=SEGMENT) - size).alias(_BASE),
+            size.sum().over(*group).alias(_TOTAL),
+        )
+
+    def _before_cell(self) -> nw.Expr:
+        """How many ranks come before the best one that a row of a cell can have."""
+        return nw.col(_TOTAL) - nw.col(_BASE) - nw.col(_SIZE) if self.settings.descending else nw.col(_BASE)
+
+    def _best_rank(self) -> nw.Expr:
+        return self._before_cell() + 1
+
+    def _zipper(self, cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Half-open intervals of the order value, with the rank they start from; a group's newest is open-ended."""
+        real = cells.filter(nw.col(SEGMENT) != self.segments.null_segment)
+        following = nw.col(SEGMENT).shift(-1).over(*self.settings.group, order_by=SEGMENT)
+        spans = real.with_columns(following.alias(_NEXT), self._before_cell().alias("base_rank"))
+        started = self.segments.start(spans, self.engine, SEGMENT, into="start")
+        return self.segments.start(started, self.engine, _NEXT, into="end")
+
+    def _net(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net row kinds of a view between two snapshots, from those groups alone in which something changed."""
+        touched = [
+            changed.select(*self.settings.group)
+            for table in (self.tables.cells.name, self.tables.ranked.name)
+            if (changed := after.changes_since(before, table)) is not None
+        ]
+        if touched:
+            groups = self.engine.persist(nw.concat(touched).unique())
+        else:
+            groups = after.read(self.tables.cells.name, Matching(within={SEGMENT: ()})).select(*self.settings.group)
+        old, new = (self._rows(spec, at, groups).select(*spec.schema.names) for at in (before, after))
+        return net_changes(old, new, spec.key)
