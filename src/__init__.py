@@ -1,0 +1,39 @@
+"""Headwater keeps derived tables exact in near real time, on tables that any engine can read."""
+
+from importlib.metadata import version
+
+from .app.api import Headwater, PipelineStatus
+from .app.config import (
+    BackendSettings,
+    Deployment,
+    FilesInput,
+    KafkaInput,
+    PipelineSettings,
+    RunSettings,
+    SourceSettings,
+)
+from .app.runner import EpochReport
+from .domain.errors import HeadwaterError
+from .domain.ranking import RankingSettings
+from .domain.schema import Schema
+from .domain.source import RecordSpec
+
+__version__ = version("headwater")
+
+__all__ = [
+    "BackendSettings",
+    "Deployment",
+    "EpochReport",
+    "FilesInput",
+    "Headwater",
+    "HeadwaterError",
+    "KafkaInput",
+    "PipelineSettings",
+    "PipelineStatus",
+    "RankingSettings",
+    "RecordSpec",
+    "RunSettings",
+    "Schema",
+    "SourceSettings",
+    "__version__",
+]

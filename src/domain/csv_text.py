@@ -25,7 +25,7 @@ def records(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         Offset and bytes of each record, the last line break left out. A quote that is never closed makes all that
         follows one record, which `fields` then refuses.
     """
-    first, held = 0, b""
+    first, held = 0, bytearray()
     for at, line in lines:
         first, inside = (first, True) if held else (at, False)
         held += line
@@ -33,13 +33,13 @@ def records(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         if (inside and line.count(b'"') % 2 == 0) or not _whole(held):
             continue
         if held.strip():
-            yield first, held.rstrip(b"\r\n")
-        held = b""
+            yield first, bytes(held).rstrip(b"\r\n")
+        held.clear()
     if held:
-        yield first, held.rstrip(b"\r\n")
+        yield first, bytes(held).rstrip(b"\r\n")
 
 
-def _whole(record: bytes) -> bool:
+def _whole(record: bytearray) -> bool:
     return b'"' not in record or _WHOLE.fullmatch(record) is not None
 
 
@@ -49,8 +49,8 @@ def fields(record: str) -> list[str | None]:
     Raises:
         Undecodable: quotes that are not closed, or text behind a closing one.
 
-    >>> fields('a,,"","say ""x"""')
-    ['a', None, '', 'say "x"']
+    >>> fields('a,,"","say ""x"" to b"')
+    ['a', None, '', 'say "x" to b']
     """
     if '"' not in record:
         return [text or None for text in record.split(",")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
@@ -32,7 +33,7 @@ ToJson: TypeAlias = Callable[[Any], str]
 
 _SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": float("inf")}
+_LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 _NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SMALL_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -101,7 +102,7 @@ def _floating(target: _Target) -> Convert:
             number = float(value)
         except OverflowError as error:
             raise refuse(value, "out of range") from error
-        if not -largest <= number <= largest or number in (float("inf"), float("-inf")):
+        if not -largest <= number <= largest:
             raise refuse(value, "out of range")
         return number
 

@@ -3,8 +3,8 @@
 The ledger has no table of its own: a publication rides in the metadata of its epoch's last commit, and every mark names
 where the publication before it is found, so that the chain can be walked from any table's newest commit.
 
-Order within an epoch: `begin` (takes back what an earlier try left, unless it is the same work), `commit` for each table,
-`publish` with the last. Readers see the epoch before until `publish` has returned.
+Order within an epoch: `begin` (takes back what an earlier try left, unless it is the same work), `commit` for each
+table, `publish` with the last. Readers see the epoch before until `publish` has returned.
 """
 
 from __future__ import annotations
@@ -101,15 +101,11 @@ class Ledger:
         self._latest = self._find_latest(newest)
         self._under_way, self._ahead = None, {}
         self._sequences = {table: _mark(commit).sequence for table, commit in newest.items()}
-        self._orphans = {
-            table: commit
-            for table, commit in newest.items()
-            if _mark(commit).epoch.number >= self.next_epoch.number and not _mark(commit).rolls_back
-        }
+        self._orphans = {table: commit for table, commit in newest.items() if self._is_unpublished(table, commit)}
         if self.latest and self.latest.fingerprint != self.fingerprint:
             raise ConfigError(
-                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment, schema …);"
-                " its tables cannot be continued with these: give the pipeline another name, or remove its folder to"
+                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment, schema"
+                " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder to"
                 " build it anew"
             )
 
@@ -126,8 +122,8 @@ class Ledger:
     @property
     def unfinished(self) -> OffsetRange | None:
         """The range of an epoch that was begun and not published, so that a restart can do the same work again."""
-        ranges = [_mark(commit).offsets for commit in self._orphans.values()]
-        return ranges[0] if ranges else None
+        marks = (_mark(commit) for commit in self._orphans.values())
+        return next((mark.offsets for mark in marks if mark.epoch == self.next_epoch and not mark.rolls_back), None)
 
     def snapshot(self, publication: Publication | None = None) -> Snapshot:
         """The tables as of a publication; of the newest where none is given."""
@@ -179,13 +175,11 @@ class Ledger:
         epoch = self.next_epoch
         self._under_way, self._ahead = (epoch, offsets), {}
         for table, commit in self._orphans.items():
-            if _mark(commit).holds(epoch, offsets, self.fingerprint):
+            # The anchor's part is made with its publication or not at all; one without was made for another anchor.
+            if table != self.tables[-1] and _mark(commit).holds(epoch, offsets, self.fingerprint):
                 self._ahead[table] = commit.version
             else:
-                mark = evolve(self._next_mark(table), rolls_back=True)
-                self._ahead[table] = self.store.rollback(table, self.snapshot().version(table), mark)
-                self._sequences[table] = mark.sequence
-                del self._ahead[table]
+                self._take_back(table)
         self._orphans = {}
         return epoch
 
@@ -242,6 +236,20 @@ class Ledger:
             self._latest.place if self._latest else None,
         )
 
+    def _take_back(self, table: str) -> None:
+        mark = evolve(self._next_mark(table), rolls_back=True)
+        self.store.rollback(table, self.snapshot().version(table), mark)
+        self._sequences[table] = mark.sequence
+
+    def _is_unpublished(self, table: str, commit: Commit) -> bool:
+        """Whether a table's newest marked commit leaves other rows than the newest publication pins."""
+        pinned, mark = self.snapshot().version(table), _mark(commit)
+        if not mark.rolls_back:
+            return commit.version != pinned
+        # A writer that lost may have rolled back to a publication that was no longer the newest.
+        restored = self._at(mark.previous) if mark.previous else None
+        return Snapshot(self.store, restored.publication if restored else None).version(table) != pinned
+
     def _newest_marked(self, table: str) -> Commit | None:
         return next((commit for commit in self.store.versions(table) if commit.mark), None)
 
@@ -249,16 +257,20 @@ class Ledger:
         """The newest publication, from the newest marked commit of each table."""
         if not newest:
             return None
-        leading = max(newest.values(), key=lambda commit: _mark(commit).epoch.number)
-        anchor = _mark(leading).anchor
-        ending = newest.get(anchor) or self._newest_marked(anchor)
-        if ending and _mark(ending).publication and _mark(ending).epoch.number >= _mark(leading).epoch.number:
-            return _published(anchor, ending.version, _mark(ending))
-        previous = _mark(leading).previous
+        marks = [_mark(commit) for commit in newest.values()]
+        last = max(mark.epoch.number for mark in marks)
+        leading = [mark for mark in marks if mark.epoch.number == last]
+        # Parts of one epoch may name two anchors, where a table was added or removed before it was published.
+        for anchor in dict.fromkeys(mark.anchor for mark in leading):
+            ending = newest.get(anchor) or self._newest_marked(anchor)
+            if ending and _mark(ending).publication and _mark(ending).epoch.number >= last:
+                return _published(anchor, ending.version, _mark(ending))
+        previous = leading[0].previous
         return self._at(previous) if previous else None
 
     def _at(self, place: Place) -> _Published | None:
-        return _published(place.table, Version(place.version), _mark(self.store.version(place.table, Version(place.version))))
+        version = Version(place.version)
+        return _published(place.table, version, _mark(self.store.version(place.table, version)))
 
 
 def _mark(commit: Commit) -> Mark:

@@ -1,8 +1,8 @@
 """Merge rules: how one column, or one column group, of a stored row meets an incoming one.
 
-Rules are data. `fold` is their reference meaning, written once for every engine: an adapter may evaluate a rule natively
-or hand its rows to `fold`, and the contract suite holds both to the same answer. Every rule is an associative fold over
-the rows of a key in their order of arrival, so it does not matter where batches are cut.
+Rules are data. `fold` is their reference meaning, written once for every engine: an adapter may evaluate a rule
+natively or hand its rows to `fold`, and the contract suite holds both to the same answer. Every rule is an associative
+fold over the rows of a key in their order of arrival, so it does not matter where batches are cut.
 
 The sequence group follows Paimon's partial-update engine.
 """
@@ -56,8 +56,8 @@ class Latest:
     null throughout does not apply. The `by` columns of the winner are kept with the group.
     """
 
-    by: tuple[str, ...] = field(converter=tuple)
-    columns: tuple[str, ...] = field(converter=tuple)
+    by: tuple[str, ...] = field(converter=tuple[str, ...])
+    columns: tuple[str, ...] = field(converter=tuple[str, ...])
 
 
 ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
@@ -86,7 +86,7 @@ def fold(
         One row a key, in columns `key`, `rules` in order, then each group's columns. `arrival` is that of the last row.
     """
     if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
-        return rows.select(*key, *rules, arrival).unique(subset=list(key), keep="last", order_by=arrival)
+        return rows.select(*key, *rules, arrival).unique(subset=list(key), keep="last", order_by=[arrival])
     marked = rows.with_columns(nw.col(arrival).alias(_ARRIVAL))
     for at, group in enumerate(groups):
         marked = _only_newest(marked, group, key, wins=f"_wins_{at}")
@@ -104,9 +104,9 @@ def fold(
         *(nw.col(name).count().alias(f"_given_{name}") for name in sums),
         nw.col(_ARRIVAL).max().alias(arrival),
     )
-    over_nothing = [nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums]
+    over_nothing = {name: nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums}
     in_order = [name for group in groups for name in (*group.by, *group.columns)]
-    return folded.with_columns(*over_nothing).select(*key, *rules, *in_order, arrival)
+    return folded.select(*key, *(over_nothing.get(name, nw.col(name)) for name in rules), *in_order, arrival)
 
 
 def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:
@@ -123,11 +123,12 @@ def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:
 
 def _only_newest(rows: nw.LazyFrame[Any], group: Latest, key: Sequence[str], *, wins: str) -> nw.LazyFrame[Any]:
     """Null a sequence group's columns in every row but the key's newest one."""
-    rows = rows.with_columns((~nw.all_horizontal(*(nw.col(name).is_null() for name in group.by), ignore_nulls=False)).alias(wins))
+    given = (~nw.col(name).is_null() for name in group.by)
+    rows = rows.with_columns(nw.any_horizontal(*given, ignore_nulls=False).alias(wins))
     for name in group.by:
         best = nw.when(nw.col(wins)).then(nw.col(name)).max().over(*key)
         # A null is the lowest value: it stands only where no row still in the running has another.
-        equal = nw.when(best.is_null()).then(nw.lit(value=True)).otherwise((nw.col(name) == best).fill_null(value=False))
+        equal = best.is_null() | (nw.col(name) == best).fill_null(value=False)
         rows = rows.with_columns((nw.col(wins) & equal).alias(wins))
     newest = nw.when(nw.col(wins)).then(nw.col(_ARRIVAL)).max().over(*key)
     rows = rows.with_columns((nw.col(_ARRIVAL) == newest).fill_null(value=False).alias(wins))

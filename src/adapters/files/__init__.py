@@ -1,0 +1,1 @@
+"""A directory of files as a stream: new names are new epochs."""

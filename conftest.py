@@ -1,0 +1,8 @@
+"""Loads what all tests share; Spark is started by the first test that asks for it, if any."""
+
+import pytest
+
+# Asserts in the contract suite are the package's, and should explain themselves all the same.
+pytest.register_assert_rewrite("headwater.testing")
+
+pytest_plugins = ["tests.spark_fixtures"]

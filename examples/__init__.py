@@ -1,0 +1,1 @@
+"""Deployments to learn from; each runs from the project's root."""

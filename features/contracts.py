@@ -1,0 +1,132 @@
+"""The pipeline of the ranking features: contracts of projects, over the backend of a scenario."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from attrs import define, evolve, field
+
+from headwater.app.runner import Runner, RunOptions
+from headwater.domain.changelog.row_kind import row_kind
+from headwater.domain.ranking import Ranking, RankingSettings
+from headwater.domain.schema import Schema
+from headwater.testing.clock import ManualClock
+from headwater.testing.failing_store import Crash, FailingStore, Fault
+from headwater.testing.rows_source import RowsSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import narwhals as nw
+
+    from headwater.testing.backends import Backend
+
+__all__ = ["Contracts", "Crash", "table_rows"]
+
+SCHEMA = Schema.parse("project bigint, contract bigint, sign_time timestamp, amount decimal(18,2)")
+_MOMENTS = {
+    "before the first commit": Fault(before=True, commit=1),
+    "after the first commit": Fault(before=False, commit=1),
+    "before the publication": Fault(before=True, commit=2),
+    "after the publication": Fault(before=False, commit=2),
+}
+
+
+@define(eq=False)
+class Contracts:
+    """One pipeline; each `run` is a run of its own, as after a restart."""
+
+    backend: Backend
+    settings: RankingSettings = RankingSettings(
+        "contract_rank", SCHEMA, ["project"], ["contract"], "sign_time", event_time="sign_time"
+    )
+    materialize: tuple[str, ...] = ()
+    changelog: bool = False
+    clock: ManualClock = field(factory=ManualClock)
+    source: RowsSource = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.source = RowsSource(SCHEMA, self.backend.frame)
+
+    @property
+    def schema(self) -> Schema:
+        return self.settings.schema
+
+    def configure(self, **settings: Any) -> None:
+        self.settings = evolve(self.settings, **settings)
+
+    def give(self, datatable: list[list[str]]) -> None:
+        """Let the rows of a scenario's table come."""
+        names, *rows = datatable
+        self.source.give([self._row(dict(zip(names, row, strict=True))) for row in rows])
+        self.source.limit = len(rows) or 1
+
+    def _row(self, cells: dict[str, str]) -> dict[str, Any]:
+        row: dict[str, Any] = {name: int(cells[name]) if cells[name] else None for name in ("project", "contract")}
+        if cells["sign_time"]:
+            row["sign_time"] = datetime.fromisoformat(cells["sign_time"]).replace(tzinfo=UTC)
+        return row | ({"_row_kind": row_kind(cells["kind"])} if self.changelog else {})
+
+    def runner(self, fault: Fault | None = None) -> Runner:
+        """A new run."""
+        store = self.backend.open()
+        service = Ranking(self.settings, self.backend.engine)
+        failing = FailingStore(store, fault) if fault else store
+        options = RunOptions(materialize=self.materialize, compact_every=0)
+        return Runner(
+            self.settings.pipeline, service, self.source, failing, store, self.backend.engine, self.clock, uuid4().hex, options
+        )
+
+    def run(self) -> None:
+        self.runner().run(until_idle=True)
+
+    def run_dying(self, moment: str) -> None:
+        self.runner(_MOMENTS[moment]).run(until_idle=True)
+
+    def run_with_a_fault(self) -> None:
+        self.runner(Fault(before=True, commit=2, passing=True)).run(until_idle=True)
+
+    def second_run(self) -> Runner:
+        second = self.runner()
+        assert second.ledger.latest is not None
+        second.source = RowsSource(SCHEMA, self.backend.frame, given=[*self.source.given, self._row(_ANOTHER)])
+        return second
+
+    def compact(self) -> None:
+        runner = self.runner()
+        for spec in runner.tables:
+            runner.keeper.compact(spec.name)
+
+    def view(self, name: str, *, epoch: int | None = None, as_of: datetime | None = None) -> nw.LazyFrame[Any]:
+        runner = self.runner()
+        publication = None if epoch is None else runner.ledger.as_of_epoch(epoch)
+        return runner.service.view(name, runner.ledger.snapshot(publication), as_of=as_of)
+
+    def changes(self) -> nw.LazyFrame[Any]:
+        """What the newest epoch moved."""
+        runner = self.runner()
+        newest, before, *_ = runner.ledger.publications()
+        snapshots = (runner.ledger.snapshot(newest), runner.ledger.snapshot(before))
+        return runner.service.view("changes", snapshots[0], since=snapshots[1])
+
+    def stored(self, table: str) -> nw.LazyFrame[Any]:
+        return self.runner().ledger.snapshot().read(f"{self.settings.pipeline}.{table}")
+
+    def published(self) -> int:
+        return len(list(self.runner().ledger.publications()))
+
+
+_ANOTHER = {"project": "3", "contract": "31", "sign_time": "2024-03-07 08:00"}
+
+
+def table_rows(frame: nw.LazyFrame[Any], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Some columns of a frame as a scenario's table writes them, sorted."""
+    return sorted(tuple(map(_cell, row)) for row in frame.select(*names).collect(backend="polars").rows())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "" if value is None else str(value)

@@ -1,0 +1,5 @@
+"""Every scenario, over every backend."""
+
+from pytest_bdd import scenarios
+
+scenarios(".")

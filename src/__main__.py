@@ -1,0 +1,7 @@
+"""``python -m headwater``."""
+
+import sys
+
+from .app.cli import main
+
+sys.exit(main())

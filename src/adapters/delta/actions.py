@@ -1,0 +1,100 @@
+"""A commit of a Delta log, as its JSON tells."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Place: TypeAlias = "tuple[tuple[str, str | None], ...]"
+"""A partition: the text of each partition column's value."""
+
+
+@frozen(eq=False)
+class DataFile:
+    """One data file: where it is, which partition's, and what is known of its rows.
+
+    `action` is the body of its ``add`` action. Bounds are by column, as Delta writes them.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
+    size: int
+    rows: int | None
+    lowest: Mapping[str, Any]
+    highest: Mapping[str, Any]
+    action: Mapping[str, Any]
+
+    @classmethod
+    def from_action(cls, action: Mapping[str, Any]) -> DataFile:
+        """Read the body of an ``add`` action."""
+        stats = json.loads(action.get("stats") or "{}")
+        return cls(
+            action["path"],
+            action["partitionValues"],
+            action["size"],
+            stats.get("numRecords"),
+            stats.get("minValues", {}),
+            stats.get("maxValues", {}),
+            action,
+        )
+
+    def added(self, *, changes: bool) -> str:
+        """The action that adds the file, as JSON; `changes` is False where its rows only come from other files."""
+        return json.dumps({"add": {**self.action, "dataChange": changes}})
+
+    def removed(self, *, changes: bool) -> str:
+        """The action that removes the file, as JSON."""
+        body = {
+            "path": self.path,
+            "deletionTimestamp": time.time_ns() // 1_000_000,  # when the file begins to be kept for older readers only
+            "dataChange": changes,
+            "extendedFileMetadata": True,
+            "partitionValues": self.partition,
+            "size": self.size,
+        }
+        return json.dumps({"remove": body})
+
+    @property
+    def place(self) -> Place:
+        """The partition as a value that can be compared and hashed."""
+        return tuple(sorted(self.partition.items()))
+
+
+@frozen(eq=False)
+class CommitFile:
+    """One commit: when it was made, the metadata its maker left, and the files it added and removed.
+
+    `rewrites` says that rows which were there before were taken out (upkeep only moves them).
+    """
+
+    committed_at: datetime
+    user_metadata: str | None
+    added: tuple[DataFile, ...]
+    removed: frozenset[str]
+    rewrites: bool
+
+    @classmethod
+    def parse(cls, text: str) -> CommitFile:
+        """Read the lines of a commit file."""
+        actions = [json.loads(line) for line in text.splitlines() if line]
+        info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        removed = [action["remove"] for action in actions if "remove" in action]
+        return cls(
+            datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC),
+            info.get("userMetadata"),
+            tuple(DataFile.from_action(action["add"]) for action in actions if "add" in action),
+            frozenset(action["path"] for action in removed),
+            any(action.get("dataChange", True) for action in removed),
+        )
+
+    def applied_to(self, files: Mapping[str, DataFile]) -> dict[str, DataFile]:
+        """The data files after this commit, given those before it."""
+        kept = {path: file for path, file in files.items() if path not in self.removed}
+        return kept | {file.path: file for file in self.added}

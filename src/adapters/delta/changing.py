@@ -1,0 +1,120 @@
+"""What a change does to a table's files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from attrs import evolve
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from ..spark.scala import sequence
+from ..spark.schema import named
+from .pruning import prune
+from .rows import APPENDED, as_rows, content, logged, operating, stored_schema, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...domain.change import Change
+    from .actions import DataFile
+    from .reading import Reading
+    from .transaction import Transaction
+
+_FILE = "_file"
+_REWRITTEN_WHOLE = 16 * 1024 * 1024
+"""Bytes up to which all files that may hold a key are written again, which is quicker than to look for those that do."""
+
+
+def apply(change: Change, number: int, stored: Reading, transaction: Transaction) -> None:
+    """Make a change part of a transaction upon a stored version."""
+    if change.overwrite is not None:
+        transaction.take(stored.files)
+    if logged(stored.spec):
+        _append(as_rows(change, stored.spec, number), stored, transaction)
+    elif change.merge is None and change.delete is None:
+        added = change.append if change.overwrite is None else change.overwrite
+        _append(None if added is None else added.to_native(), stored, transaction)
+    else:
+        _merge(change, stored, transaction)
+
+
+def restore(version: int | None, stored: Reading, transaction: Transaction) -> None:
+    """Bring an earlier version's files back (None: no files) as part of a transaction."""
+    if version is None:
+        transaction.take(stored.files)
+        return
+    wanted = evolve(stored, version=version)
+    missing = wanted.files_not_in(stored)
+    stored.log.check_present(version, missing)
+    transaction.put(missing)
+    transaction.take(stored.files_not_in(wanted))
+
+
+def _append(rows: DataFrame | None, stored: Reading, transaction: Transaction) -> None:
+    if rows is not None:
+        # In exactly the table's types: a sum of decimals has more digits, and its files could not be read as the others.
+        transaction.write(_arranged(typed(rows, stored_schema(stored.spec)), stored.spec.partition_by))
+
+
+def _merge(change: Change, stored: Reading, transaction: Transaction) -> None:
+    """Write the files that hold touched keys again, with the change folded in."""
+    incoming = as_rows(change, stored.spec, sequence=1)
+    if incoming is None:
+        return
+    with _kept(incoming):
+        files = _touched(incoming, stored)
+        there = operating(stored.stored(files), stored.spec, 0, APPENDED) if files else None
+        rows = content(incoming if there is None else there.union(incoming), stored.spec)
+        transaction.take(files)
+        _append(rows, stored, transaction)
+
+
+def _touched(incoming: DataFrame, stored: Reading) -> list[DataFile]:
+    """The files that hold a key of the incoming rows, and perhaps some more."""
+    spec = stored.spec
+    files = _in_partitions(incoming, stored)
+    if sum(file.size for file in files) <= _REWRITTEN_WHOLE:
+        return files
+    keys = incoming.select(*map(named, spec.key)).distinct()
+    rows = stored.log.frame(stored.version, files).withColumn(_FILE, F.input_file_name())
+    held = rows.join(keys, list(spec.key), "left_semi").select(_FILE).distinct().collect()
+    names = {_file_name(row[0]) for row in held}
+    return [file for file in files if _file_name(file.path) in names]
+
+
+def _file_name(path: str) -> str:
+    """The last part of a path, which is unique: Delta puts a random identifier into it."""
+    return unquote(path).rsplit("/", 1)[-1]
+
+
+def _in_partitions(incoming: DataFrame, stored: Reading) -> list[DataFile]:
+    """The files of the partitions that the incoming rows fall into."""
+    columns = stored.spec.partition_by
+    files = stored.files
+    if not columns:
+        return list(files)
+    places = incoming.select(*map(named, columns)).distinct().collect()
+    return prune(files, {name: tuple(place[name] for place in places) for name in columns}, stored.spec.schema)
+
+
+def _arranged(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
+    """Rows such that each partition's come together in sized files, however few or many they are.
+
+    By the JVM, since PySpark's own `hint` takes no expressions.
+    """
+    session = rows.sparkSession
+    columns = sequence(session, (named(name)._jc.expr() for name in partition_by))  # noqa: SLF001 - see above
+    return DataFrame(rows._jdf.hint("rebalance", columns), session)  # noqa: SLF001 - see above
+
+
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[None]:
+    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield
+    finally:
+        rows.unpersist()

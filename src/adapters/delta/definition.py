@@ -1,0 +1,87 @@
+"""How a table's spec is kept with the table: created, compared, widened."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import types as spark_types
+
+from ...domain.errors import SchemaConflict
+from ...domain.schema import Column, DataType, Schema
+from ...domain.table import Layout, TableSpec
+from ..spark.schema import quoted, spark_schema
+from .rows import OPERATION, SEQUENCE, logged, stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_KEY, _LAYOUT = "headwater.key", "headwater.layout"
+_NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+_WITHOUT_BOUNDS = {"boolean", "binary"}
+
+
+def create(session: SparkSession, path: str, spec: TableSpec) -> None:
+    """Create the table, unless it is there by now."""
+    builder = DeltaTable.createIfNotExists(session).location(path).addColumns(spark_schema(stored_schema(spec)))
+    for name, value in _properties(spec).items():
+        builder = builder.property(name, value)
+    builder.partitionedBy(*spec.partition_by).execute()
+
+
+def widen(session: SparkSession, path: str, columns: Schema) -> None:
+    """Add columns to the table."""
+    session.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns.ddl})")
+
+
+def kept(metadata: Any, name: str) -> TableSpec:
+    """The spec that a table was created with, rules apart, from Delta's metadata.
+
+    Raises:
+        SchemaConflict: the table was not made by Headwater.
+    """
+    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}  # noqa: SLF001 - Scala's
+    if _KEY not in properties:
+        raise SchemaConflict(f"table {name}: a Delta table stands in its place that Headwater did not make; move it away")
+    fields = spark_types.StructType.fromJson(json.loads(metadata.schemaString())).fields
+    columns = [Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields]
+    return TableSpec(
+        name,
+        Schema(columns).without((SEQUENCE, OPERATION)),
+        key=json.loads(properties[_KEY]),
+        partition_by=[str(column) for column in _items(metadata.partitionColumns())],
+        layout=Layout(properties[_LAYOUT]),
+    )
+
+
+def _items(scala_collection: Any) -> Iterator[Any]:
+    items = scala_collection.iterator()
+    while items.hasNext():
+        yield items.next()
+
+
+def _properties(spec: TableSpec) -> dict[str, str]:
+    properties = {
+        _KEY: json.dumps(spec.key),
+        _LAYOUT: spec.layout.value,
+        # Older versions stay readable for as long as anyone may still hold a snapshot of them.
+        "delta.logRetentionDuration": "interval 30 days",
+        "delta.deletedFileRetentionDuration": "interval 30 days",
+        # A checkpoint takes as long as several small epochs, and spares a reader no more than a few small files.
+        "delta.checkpointInterval": "50",
+    }
+    if logged(spec):
+        # Bounds are only asked of the key, and of what the row does; each column more makes a commit slower.
+        properties["delta.dataSkippingStatsColumns"] = ",".join(_bounded(spec))
+    if any(_NEEDS_MAPPING.search(name) for name in spec.schema.names):
+        properties["delta.columnMapping.mode"] = "name"
+    return properties
+
+
+def _bounded(spec: TableSpec) -> list[str]:
+    inside = [name for name in spec.key if name not in spec.partition_by]
+    return [*(quoted(name) for name in inside if spec.schema[name].name not in _WITHOUT_BOUNDS), OPERATION]

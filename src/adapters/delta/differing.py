@@ -1,0 +1,51 @@
+"""Net changes of a keyed table between two versions, from the files that came and went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from ...domain.change import Matching
+from ...domain.changelog.net import net_changes
+from ..spark.schema import empty_frame, named
+from .rows import logged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from .actions import DataFile
+    from .reading import Reading
+
+
+def differences(before: Reading | None, after: Reading) -> nw.LazyFrame[Any]:
+    """The changes that lead from one version (None: no rows) to a later one."""
+    sides = _sides(before, after)
+    return net_changes(*(nw.from_native(side) for side in sides), after.spec.key)
+
+
+def _sides(before: Reading | None, after: Reading) -> tuple[DataFrame, DataFrame]:
+    """The old and the new rows of at least all keys that changed."""
+    if before is None:
+        return empty_frame(after.log.session, after.spec.schema), after.content(Matching())
+    if not logged(after.spec):
+        return before.content_of(before.files_not_in(after)), after.content_of(after.files_not_in(before))
+    commits = [after.log.commit(number) for number in range(before.version + 1, after.version + 1)]
+    if any(commit.rewrites for commit in commits):
+        files = [*before.files_not_in(after), *after.files_not_in(before)]
+        return _both(before, after, Matching(), files)
+    appended = [file for commit in commits if commit.user_metadata is not None for file in commit.added]
+    return _both(before, after, Matching(_keys(after, appended)), appended)
+
+
+def _keys(reading: Reading, files: list[DataFile]) -> nw.LazyFrame[Any]:
+    if not files:
+        return nw.from_native(empty_frame(reading.log.session, reading.spec.schema.select(reading.spec.key)))
+    reading.log.check_present(reading.version, files)
+    return nw.from_native(reading.stored(files).select(*map(named, reading.spec.key)).distinct())
+
+
+def _both(before: Reading, after: Reading, wanted: Matching, files: list[DataFile]) -> tuple[DataFrame, DataFrame]:
+    """Both contents of what is wanted, in the partitions of the files alone."""
+    places = {file.place for file in files}
+    return before.content(wanted, places), after.content(wanted, places)

@@ -1,0 +1,154 @@
+"""A table's Delta log: its versions, their data files, and frames over chosen files.
+
+Delta's own readers and writers rebuild the table's state, a Spark job or two, for each scan and each commit. Here the data
+files of a version are followed from commit to commit by the commits' JSON, which takes a millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+from pyspark.sql import DataFrame
+
+from ...domain.errors import VersionExpired, VersionNotFound
+from ..spark.scala import jvm, option, sequence
+from .actions import CommitFile, DataFile
+from .transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+_KEPT_VERSIONS = 16
+_STEPS = 50
+
+
+@define(eq=False)
+class TableLog:
+    """The log of the table at `path`. Errors of the JVM pass through."""
+
+    session: SparkSession
+    path: str
+    _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
+    _java: Any = field(init=False, default=None)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a table."""
+        return bool(self._log.tableExists())
+
+    def newest(self) -> int:
+        """The newest version there is now."""
+        return int(self._updated().version())
+
+    def number(self, version: str) -> int:
+        """A version as Delta counts it.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+        """
+        newest = self.newest()
+        if not version.isdecimal() or int(version) > newest:
+            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {newest}")
+        return int(version)
+
+    def commit(self, version: int) -> CommitFile:
+        """One commit of the log.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+        """
+        file = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(self._log.logPath(), version)
+        settings = self._log.newDeltaHadoopConf()
+        if not file.getFileSystem(settings).exists(file):
+            raise VersionExpired(_expired(self.path, version))
+        return CommitFile.parse(self._log.store().read(file, settings).mkString("\n"))
+
+    def files(self, version: int) -> Mapping[str, DataFile]:
+        """The data files of a version, by path.
+
+        Raises:
+            VersionExpired: what tells about them has been cleaned away.
+        """
+        if version not in self._files:
+            self._files[version] = self._followed(version) or self._rebuilt(version)
+            if len(self._files) > _KEPT_VERSIONS:
+                self._files.popitem(last=False)
+        self._files.move_to_end(version)
+        return self._files[version]
+
+    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
+        """Make sure that files of an older version have not been cleaned away.
+
+        Raises:
+            VersionExpired: one of them has.
+        """
+        current, path = self.files(self.newest()), self._jvm.org.apache.hadoop.fs.Path
+        settings = self._log.newDeltaHadoopConf()
+        for file in files:
+            if file.path in current:
+                continue
+            place = path(self._log.dataPath(), path(self._jvm.java.net.URI(file.path)))
+            if not place.getFileSystem(settings).exists(place):
+                raise VersionExpired(_expired(self.path, version))
+
+    def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
+        """The rows of chosen files, with the columns of a version; the plan holds the files, whatever comes later."""
+        read = self._jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        added = sequence(self.session, (read(file.added(changes=False)) for file in files))
+        return DataFrame(
+            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),  # noqa: FBT003
+            self.session,
+        )
+
+    def metadata(self) -> Any:
+        """Delta's metadata of the newest version: columns, partition columns, properties."""
+        return self._updated().metadata()
+
+    def begin(self) -> Transaction:
+        """A transaction upon the newest version."""
+        nothing = option(self.session)
+        return Transaction(self.session, self._log.startTransaction(nothing, nothing))
+
+    @property
+    def _jvm(self) -> Any:
+        return jvm(self.session)
+
+    @property
+    def _log(self) -> Any:
+        if self._java is None:
+            delta = self._jvm.org.apache.spark.sql.delta
+            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)  # noqa: SLF001 - as jvm()
+        return self._java
+
+    def _updated(self) -> Any:
+        nothing = option(self.session)
+        return self._log.update(False, nothing, nothing)  # noqa: FBT003 - Scala's parameters have no names here
+
+    def _snapshot(self, version: int) -> Any:
+        nothing = option(self.session)
+        return self._log.getSnapshotAt(version, nothing, nothing)
+
+    def _followed(self, version: int) -> dict[str, DataFile] | None:
+        """The files of a version by way of a version known before it."""
+        known = [each for each in self._files if version - _STEPS <= each < version]
+        if not known:
+            return None
+        files = self._files[max(known)]
+        for each in range(max(known) + 1, version + 1):
+            files = self.commit(each).applied_to(files)
+        return files
+
+    def _rebuilt(self, version: int) -> dict[str, DataFile]:
+        """The files of a version by Delta's own reckoning."""
+        listed = self._snapshot(version).allFiles().toJSON().collectAsList()
+        files = (DataFile.from_action(json.loads(line)) for line in listed)
+        return {file.path: file for file in files}
+
+
+def _expired(path: str, version: int) -> str:
+    return f"version {version} of {path} has been cleaned away; read a newer one, or keep versions for longer"

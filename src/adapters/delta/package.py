@@ -1,0 +1,15 @@
+"""What Delta Lake needs of a Spark session."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+PACKAGES = ("io.delta:delta-spark_2.12:3.3.3",)
+EXTENSIONS = ("io.delta.sql.DeltaSparkSessionExtension",)
+SETTINGS = MappingProxyType(
+    {
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # A table's state is rebuilt by a shuffle of this many tasks; the default of 50 takes longer than a small epoch.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+)

@@ -1,0 +1,99 @@
+"""The rows that a log-structured table stores, and the content they fold to.
+
+Beside the table's own columns a row has `_sequence`, the number of the commit that brought it, and `_op`, what it does.
+At most one row a key comes with each commit, so `_sequence` orders the rows of a key by their arrival.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from ...domain.epoch import POSITION
+from ...domain.merge import fold
+from ...domain.schema import Column, DataType
+from ...domain.table import Layout
+from ..spark.schema import named, spark_type
+
+if TYPE_CHECKING:
+    from ...domain.change import Change
+    from ...domain.schema import Schema
+    from ...domain.table import TableSpec
+
+SEQUENCE, OPERATION = "_sequence", "_op"
+APPENDED, MERGED, DELETED = 0, 1, 2
+
+_HIDDEN = (Column(SEQUENCE, DataType("bigint")), Column(OPERATION, DataType("tinyint")))
+_NEWEST_DELETE = "_newest_delete"
+
+
+def logged(spec: TableSpec) -> bool:
+    """Whether a table keeps a log of changes beside its base rows."""
+    return bool(spec.key) and spec.layout is Layout.LOG
+
+
+def stored_schema(spec: TableSpec) -> Schema:
+    """The columns a table has on disk."""
+    return spec.schema.plus(*_HIDDEN) if logged(spec) else spec.schema
+
+
+def typed(rows: DataFrame, schema: Schema) -> DataFrame:
+    """The schema's columns in its types; null where the rows lack one."""
+    return rows.select(
+        *(
+            (named(each.name) if each.name in rows.columns else F.lit(None)).cast(spark_type(each.type)).alias(each.name)
+            for each in schema.columns
+        )
+    )
+
+
+def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:
+    """A change of a keyed table as rows with `_sequence` and `_op`; None if it asks for nothing."""
+    added = change.append if change.overwrite is None else change.overwrite
+    parts = [
+        (added, APPENDED),
+        (None if change.merge is None else _one_a_key(change.merge, spec), MERGED),
+        (None if change.delete is None else change.delete.select(*spec.key), DELETED),
+    ]
+    frames = [operating(part.to_native(), spec, sequence, operation) for part, operation in parts if part is not None]
+    return reduce(DataFrame.union, frames) if frames else None
+
+
+def operating(rows: DataFrame, spec: TableSpec, sequence: int, operation: int) -> DataFrame:
+    """Rows as one commit's, all doing the same."""
+    return (
+        typed(rows, spec.schema)
+        .withColumn(SEQUENCE, F.lit(sequence).cast("bigint"))
+        .withColumn(OPERATION, F.lit(operation).cast("tinyint"))
+    )
+
+
+def content(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Fold all rows of the keys at hand: one row a key that is there, with the `_sequence` of its newest."""
+    by_key = Window.partitionBy(*map(named, spec.key))
+    newest_delete = F.max(F.when(F.col(OPERATION) == DELETED, F.col(SEQUENCE))).over(by_key)
+    alive = F.col(_NEWEST_DELETE).isNull() | (F.col(SEQUENCE) > F.col(_NEWEST_DELETE))
+    living = rows.withColumn(_NEWEST_DELETE, newest_delete).filter(alive)
+    folded = fold(
+        nw.from_native(living), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE
+    )
+    return folded.select(*spec.schema.names, SEQUENCE).to_native()
+
+
+def content_of_parts(base: DataFrame, log: DataFrame, spec: TableSpec) -> DataFrame:
+    """Fold base rows (appended) and log rows (all others), passing on untouched base rows as they are."""
+    key = list(spec.key)
+    touched = log.select(*map(named, key)).distinct()
+    untouched = base.join(touched, key, "left_anti").select(*map(named, (*spec.schema.names, SEQUENCE)))
+    met = base.join(touched, key, "left_semi").select(*map(named, log.columns))
+    return untouched.union(content(met.union(log), spec))
+
+
+def _one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
+    if POSITION not in rows.collect_schema().names():
+        return rows
+    return fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)

@@ -1,0 +1,88 @@
+"""One commit in the making, through Delta's own optimistic transaction.
+
+Delta's DataFrame writer hides which version it made, silently skips what it takes for a repeat, and cannot take files back
+and mark that in one commit. Its transaction, which the writer itself is built on, can.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..spark.scala import jvm, option, sequence
+from .actions import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_WRITER = "headwater"
+
+
+@define(eq=False)
+class Transaction:
+    """Files written and taken out, as one commit upon the version that `read_version` names."""
+
+    session: SparkSession
+    _java: Any
+    _actions: list[str] = field(init=False, factory=list)
+
+    @property
+    def read_version(self) -> int:
+        """The version that this commit builds upon."""
+        return int(self._java.readVersion())
+
+    def write(self, rows: DataFrame) -> None:
+        """Write rows as new files."""
+        self._actions.extend(file.added(changes=True) for file in self._written(rows))
+
+    def put(self, files: Iterable[DataFile]) -> None:
+        """Bring back files of an earlier version."""
+        self._actions.extend(file.added(changes=True) for file in files)
+
+    def take(self, files: Iterable[DataFile]) -> None:
+        """Take files out, with their rows."""
+        self._actions.extend(file.removed(changes=True) for file in files)
+
+    def rewrite(self, files: Iterable[DataFile], rows: DataFrame) -> None:
+        """Put files with the same rows in the place of others."""
+        self._actions.extend(file.removed(changes=False) for file in files)
+        self._actions.extend(file.added(changes=False) for file in self._written(rows))
+
+    def commit_marked(self, mark: str, sequence_number: int) -> int:
+        """Commit work: the version made.
+
+        The mark rides in the operation, which is this commit's alone, where the session's setting is everyone's.
+        """
+        nothing = option(self.session)
+        # As if Delta had been asked for the writer's last transaction, so that it fails the second of two writers. To
+        # ask really costs a rebuild of the table's state; the store has asked the newest mark instead.
+        getattr(self._java.readTxn(), "$plus$eq")(_WRITER)
+        guard = {"appId": _WRITER, "version": sequence_number, "lastUpdated": time.time_ns() // 1_000_000}
+        self._actions.append(json.dumps({"txn": guard}))
+        mode = jvm(self.session).org.apache.spark.sql.SaveMode.Append
+        write = getattr(self._delta, "DeltaOperations$Write")
+        return self._commit(write(mode, nothing, nothing, option(self.session, mark)))
+
+    def commit_upkeep(self) -> int:
+        """Commit rewritten files: the version made. Rows added in the meantime are no conflict."""
+        nobody = sequence(self.session, ())
+        optimize = getattr(self._delta, "DeltaOperations$Optimize")
+        return self._commit(optimize(nobody, nobody, False, option(self.session), False))  # noqa: FBT003 - positional
+
+    @property
+    def _delta(self) -> Any:
+        return jvm(self.session).org.apache.spark.sql.delta
+
+    def _commit(self, operation: Any) -> int:
+        actions = map(self._delta.actions.Action.fromJson, self._actions)
+        return int(self._java.commit(sequence(self.session, actions), operation))
+
+    def _written(self, rows: DataFrame) -> list[DataFile]:
+        written = self._java.writeFiles(rows._jdf)  # noqa: SLF001 - the frame as the JVM has it
+        actions = jvm(self.session).scala.collection.JavaConverters.seqAsJavaListConverter(written).asJava()
+        return [DataFile.from_action(json.loads(action.json())["add"]) for action in actions]

@@ -1,0 +1,150 @@
+"""Which files of a directory an epoch reads, planned from offsets alone.
+
+Offsets are small however many files were read: the first name ever, how many, and the names and sizes of the newest
+ones. A file that turns up behind the last name read, or one of the newest that has changed, is noticed; old files may be
+removed. Among the older names a newcomer shows by the count.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+from attrs.validators import ge
+
+from ...domain.epoch import OffsetRange
+from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+
+if TYPE_CHECKING:
+    from ...domain.epoch import Offsets
+
+_REMEMBERED = 32
+_SUFFIXES = {
+    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
+    "csv": (".csv", ".csv.gz"),
+    "parquet": (".parquet",),
+}
+_ANEW = "bring late rows in a file with a later name, or build the pipeline anew under another name"
+
+
+@frozen
+class FilesSettings:
+    """Where files arrive.
+
+    Args:
+        path: the directory; files directly in it are read in the order of their names, hidden ones (``_`` or ``.`` in
+            front) left out. A file must be complete when it appears: write it elsewhere, or as ``*.tmp``, and rename.
+        files_per_epoch: at most so many files make an epoch.
+    """
+
+    path: str
+    files_per_epoch: int = field(default=1, validator=ge(1))
+
+
+@frozen
+class _Read:
+    """What has been read, as the offsets tell it."""
+
+    first: str
+    count: int
+    newest: dict[str, int]
+    """The last names read, with their sizes; in order."""
+
+    @classmethod
+    def of(cls, offsets: Offsets) -> _Read:
+        return cls(offsets["first"], offsets["count"], dict(sorted(offsets["newest"].items())))
+
+    @property
+    def last(self) -> str:
+        return next(reversed(self.newest))
+
+    def and_then(self, files: dict[str, int]) -> Offsets:
+        """The offsets after some more files; ``epoch`` says how many those are."""
+        kept = dict([*self.newest.items(), *files.items()][-max(_REMEMBERED, len(files)) :])
+        first = self.first or next(iter(files))
+        return {"first": first, "count": self.count + len(files), "epoch": len(files), "newest": kept}
+
+
+_NOTHING = _Read("", 0, {})
+
+
+@frozen
+class Listing:
+    """The files of a directory, as they lie there now.
+
+    Args:
+        settings: where to look.
+        format: of the records; it decides the names looked for.
+    """
+
+    settings: FilesSettings
+    format: str
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The next files, at most `files_per_epoch`; None if there are none."""
+        read, names = (_Read.of(after) if after else _NOTHING), self._names()
+        if after:
+            self._check(read, names)
+        following = [name for name in names if not after or name > read.last][: self.settings.files_per_epoch]
+        if not following:
+            return None
+        return OffsetRange(after, read.and_then({name: self._size(name) for name in following}))
+
+    def waiting(self, after: Offsets | None) -> int:
+        """How many files lie behind the offsets."""
+        return sum(1 for name in self._names() if not after or name > _Read.of(after).last)
+
+    def files(self, offsets: OffsetRange) -> list[Path]:
+        """The files of a range, in order.
+
+        Raises:
+            SourceChanged: one is gone, or has another size than when it was planned.
+        """
+        planned = list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :]
+        for name, size in planned:
+            self._check_size(name, size)
+        return [Path(self.settings.path, name) for name, _ in planned]
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self.settings.path) as entries:
+                return sorted(each.name for each in entries if self._is_ours(each.name) and each.is_file())
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ConfigError(f"{self.settings.path} is no directory; create it, or correct the source's path") from error
+        except OSError as error:
+            raise SourceUnavailable(f"cannot list {self.settings.path}: {error.strerror}; check its permissions") from error
+
+    def _is_ours(self, name: str) -> bool:
+        return name.endswith(_SUFFIXES[self.format]) and not name.startswith(("_", "."))
+
+    def _size(self, name: str) -> int:
+        try:
+            return Path(self.settings.path, name).stat().st_size
+        except FileNotFoundError as error:
+            raise SourceChanged(f"{self.settings.path}: file {name} was removed before it was read; put it back") from error
+        except OSError as error:
+            raise SourceUnavailable(f"cannot read {name} in {self.settings.path}: {error.strerror}") from error
+
+    def _check(self, read: _Read, names: list[str]) -> None:
+        """Hold the files behind the last name read to what the offsets remember."""
+        oldest = next(iter(read.newest))
+        old = list(takewhile(lambda name: name <= read.last, names))
+        recent = [name for name in old if name >= oldest]
+        forgotten = read.count - len(read.newest)
+        late = [name for name in old if name < read.first] + [name for name in recent if name not in read.newest]
+        if late:
+            raise SourceChanged(f"{self.settings.path}: file {late[0]} came after {read.last} had been read; {_ANEW}")
+        if len(old) - len(recent) > forgotten:
+            raise SourceChanged(f"{self.settings.path}: a file came before {oldest} after that had been read; {_ANEW}")
+        for name in recent:
+            self._check_size(name, read.newest[name])
+
+    def _check_size(self, name: str, planned: int) -> None:
+        if (size := self._size(name)) != planned:
+            raise SourceChanged(
+                f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
+                f" files must not change: {_ANEW}"
+            )

@@ -1,0 +1,165 @@
+"""Parquet files as rows of a declared schema: widening is done, anything that could lose a value is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...domain.changelog.row_kind import INSERT, KNOWN, row_kind
+from ...domain.decode import shown
+from ...domain.errors import BadInput
+from ..records import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
+
+if TYPE_CHECKING:
+    from ...domain.schema import Column, DataType
+    from ...domain.source import RecordSpec
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32())
+_DIGITS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10, pa.int64(): 19}
+_SAFE: dict[str, tuple[pa.DataType, ...]] = {
+    "tinyint": _INTEGERS[:1],
+    "smallint": _INTEGERS[:2] + _UNSIGNED[:1],
+    "int": _INTEGERS[:3] + _UNSIGNED[:2],
+    "bigint": _INTEGERS + _UNSIGNED,
+    "float": (pa.float16(), pa.float32(), *_INTEGERS[:2], *_UNSIGNED[:2]),
+    "double": (pa.float16(), pa.float32(), pa.float64(), *_INTEGERS[:3], *_UNSIGNED),
+    "string": (pa.string(), pa.large_string(), pa.string_view()),
+    "boolean": (pa.bool_(),),
+    "binary": (pa.binary(), pa.large_binary(), pa.binary_view()),
+    "date": (pa.date32(),),
+}
+
+
+def check(path: Path, spec: RecordSpec) -> None:
+    """Hold a file to the declared schema.
+
+    Raises:
+        BadInput: it is no Parquet, lacks a column, or has one whose type could lose values.
+    """
+    with _opened(str(path)) as file:
+        _check(file, path.name, spec)
+
+
+def read(path: str, name: str, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file in its order, as batches of `records.batch_schema`, positions counted from `first`."""
+    with _opened(path) as file:
+        _check(file, name, spec)
+        wanted = spec.schema.names
+        instants = {column for column in wanted if _is_int96(file, column)}
+        at = first
+        for rows in file.iter_batches(ROWS_A_BATCH, columns=list(wanted)):
+            yield _batch(rows, name, spec, at, instants)
+            at += rows.num_rows
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    try:
+        # Spark's INT96 would overflow as nanoseconds, which only reach the year 2262.
+        return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    except pa.ArrowInvalid as error:
+        raise BadInput(f"file {Path(path).name} is no Parquet: {error}; replace it") from error
+
+
+def _check(file: pq.ParquetFile, name: str, spec: RecordSpec) -> None:
+    there = file.schema_arrow
+    for column in spec.schema.columns:
+        if there.names.count(column.name) != 1:
+            raise BadInput(f"file {name}: no one column {column.name!r}; it has: {', '.join(there.names)}")
+        found = there.field(column.name).type
+        if not _fits(_plain(found), column.type):
+            raise BadInput(
+                f"file {name}: column {column.name!r} is {found}, which {column.type.ddl} cannot hold without loss;"
+                f" allowed: {_allowed(column.type)}"
+            )
+
+
+def _plain(found: pa.DataType) -> pa.DataType:
+    return found.value_type if pa.types.is_dictionary(found) else found
+
+
+def _fits(found: pa.DataType, wanted: DataType) -> bool:
+    match wanted.name:
+        case "decimal":
+            return _fits_decimal(found, wanted)
+        case "timestamp":
+            return bool(pa.types.is_timestamp(found))
+        case "timestamp_ntz":
+            return bool(pa.types.is_timestamp(found) and found.tz is None)
+        case name:
+            return found in _SAFE[name]
+
+
+def _fits_decimal(found: pa.DataType, wanted: DataType) -> bool:
+    precision, scale = wanted.precision or 0, wanted.scale or 0
+    if pa.types.is_decimal(found):
+        return bool(found.scale <= scale and found.precision - found.scale <= precision - scale)
+    return _DIGITS.get(found, precision + 1) <= precision - scale
+
+
+def _allowed(wanted: DataType) -> str:
+    match wanted.name:
+        case "decimal":
+            return f"decimals of no more digits than {wanted.ddl} on either side of the point, and integers that fit"
+        case "timestamp":
+            return "timestamps"
+        case "timestamp_ntz":
+            return "timestamps without a zone"
+        case name:
+            return ", ".join(map(str, _SAFE[name]))
+
+
+def _is_int96(file: pq.ParquetFile, column: str) -> bool:
+    leaf = next(leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
+    return bool(leaf.physical_type == "INT96")
+
+
+def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants: set[str]) -> pa.RecordBatch:
+    kinds, errors = _kinds(rows, spec)
+    usable = pa.array([error is None for error in errors])
+    columns = [_converted(rows.column(each.name), each, name, spec, each.name in instants) for each in spec.rows.columns]
+    arrays = [
+        *(pa.compute.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),
+        pa.array(kinds, pa.string()),
+        pa.array(range(at, at + rows.num_rows), pa.int64()),
+        pa.array([name] * rows.num_rows, pa.string()),
+        pa.array([to_json(row) for row in rows.to_pylist()], pa.string()),
+        pa.array(errors, pa.string()),
+    ]
+    return pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows)))
+
+
+def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str], list[str | None]]:
+    """The row kind of each row, and why it has none."""
+    if spec.row_kind is None:
+        return [INSERT] * rows.num_rows, [None] * rows.num_rows
+    words = rows.column(spec.row_kind).to_pylist()
+    kinds = [row_kind(word) for word in words]
+    why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
+    errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
+    return [kind or INSERT for kind in kinds], errors
+
+
+def _converted(values: pa.Array, column: Column, name: str, spec: RecordSpec, instants: bool) -> pa.Array:
+    target = arrow_type(column.type)
+    try:
+        if column.type.name == "timestamp" and values.type.tz is None and not instants:
+            return _in_zone(values.cast(pa.timestamp("us")), spec.time_zone)
+        return values.cast(target)
+    except pa.ArrowInvalid as error:
+        raise BadInput(f"file {name}: column {column.name!r} cannot be read as {column.type.ddl}: {error}") from error
+
+
+def _in_zone(values: pa.Array, zone: str) -> pa.Array:
+    """The instants of wall times; of two the earlier, and in a gap what the offset before it gives."""
+    if zone == "UTC":
+        return values.cast(pa.timestamp("us", "UTC"))
+    tz: Any = ZoneInfo(zone)
+    instants: list[datetime | None] = [each and each.replace(tzinfo=tz).astimezone(UTC) for each in values.to_pylist()]
+    return pa.array(instants, pa.timestamp("us", "UTC"))

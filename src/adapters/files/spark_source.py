@@ -1,0 +1,57 @@
+"""Files as Spark frames: the workers read and decode them, so the directory must be mounted on every one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define
+
+from ..records import batch_schema
+from .source import FileSource
+from .splits import Split, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from ...domain.epoch import OffsetRange
+    from ...domain.source import RecordSpec
+
+
+@define(eq=False)
+class SparkFileSource(FileSource):
+    """A directory as a stream of Spark frames.
+
+    Args:
+        spark: the session that reads.
+    """
+
+    spark: SparkSession
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of the range's files, with the columns of `Batch.rows`; files are opened when the frame is used.
+
+        Raises:
+            SourceChanged: a file is gone or changed.
+            BadInput: a file lacks a declared column, or has it in a type that does not fit.
+        """
+        reader = _Reader(self._splits(offsets), self.spec)
+        parts = max(1, len(reader.splits))
+        frame = self.spark.range(0, len(reader.splits), 1, parts).mapInArrow(reader, batch_schema(self.schema).ddl)
+        return nw.from_native(frame)
+
+
+class _Reader:
+    """Reads splits on a worker, told their numbers."""
+
+    def __init__(self, splits: list[Split], spec: RecordSpec) -> None:
+        self.splits = splits
+        self.spec = spec
+
+    def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from read(self.splits[number], self.spec)

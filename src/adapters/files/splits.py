@@ -1,0 +1,161 @@
+"""The parts of files that workers read one by one, and their rows as Arrow batches.
+
+Every engine reads through here, so that all of them see the same rows in the same order.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from attrs import frozen
+
+from ...domain import csv_text
+from ...domain.decode import Undecodable
+from ...domain.errors import BadInput, SourceChanged
+from ..records import Parse, Record, RecordDecoder, parse_json
+from . import parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...domain.source import RecordSpec
+
+BYTES_A_SPLIT = 32 * 2**20
+_FILE_POSITIONS = 2**40
+_TO_THE_END = _FILE_POSITIONS
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@frozen
+class Split:
+    """A part of a file: the lines that start from byte `start` to before `end`, or those row groups of Parquet."""
+
+    ordinal: int
+    path: str
+    start: int = 0
+    end: int = _TO_THE_END
+
+    @property
+    def name(self) -> str:
+        """The file's name within its directory."""
+        return Path(self.path).name
+
+
+def splits(files: list[Path], spec: RecordSpec, bytes_a_split: int = BYTES_A_SPLIT) -> list[Split]:
+    """Cut files into parts that can be read side by side, in order.
+
+    Raises:
+        BadInput: a file has no use: a declared column is missing, or has a type that does not fit.
+    """
+    for path in files:
+        _check(path, spec)
+    cut = spec.format == "json"
+    return [
+        split
+        for ordinal, path in enumerate(files)
+        for split in (_cut(ordinal, path, bytes_a_split) if cut else [Split(ordinal, str(path))])
+    ]
+
+
+def read(split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits."""
+    first = split.ordinal * _FILE_POSITIONS
+    try:
+        if spec.format == "parquet":
+            yield from parquet.read(split.path, split.name, spec, first)
+        else:
+            with _opened(split.path) as stream:
+                yield from _read_text(stream, split, spec, first)
+    except FileNotFoundError as error:
+        raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadInput(f"file {split.path} is damaged: {error}; replace it") from error
+
+
+def _check(path: Path, spec: RecordSpec) -> None:
+    if spec.format == "parquet":
+        parquet.check(path, spec)
+    elif spec.format == "csv":
+        with _opened(str(path)) as stream:
+            _header(stream, path.name, spec)
+
+
+def _cut(ordinal: int, path: Path, bytes_a_split: int) -> list[Split]:
+    if path.suffix == ".gz":
+        return [Split(ordinal, str(path))]
+    return [
+        Split(ordinal, str(path), start, start + bytes_a_split) for start in range(0, path.stat().st_size, bytes_a_split)
+    ]
+
+
+def _opened(path: str) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+
+
+def _read_text(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
+    if spec.format == "csv":
+        parse, records = _csv(stream, split.name, spec)
+    else:
+        parse, records = parse_json, _json_lines(stream, split)
+    came = (Record(raw, first + at, split.name) for at, raw in records)
+    return RecordDecoder(spec, parse).batches(came)
+
+
+def _json_lines(stream: IO[bytes], split: Split) -> Iterator[tuple[int, bytes]]:
+    for at, line in _lines(stream, split.start, split.end):
+        if raw := line.strip(b" \t\r\n"):
+            yield at, raw
+
+
+def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the lines that start within some bytes."""
+    at = 0
+    if start:
+        stream.seek(start - 1)
+        at = start - 1 + len(stream.readline())
+    for line in stream:
+        if at >= end:
+            return
+        yield at, (line if at else line.removeprefix(_BYTE_ORDER_MARK))
+        at += len(line)
+
+
+def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
+    """A parser for the rows of a CSV file, by its header; and the rows."""
+    header, rows = _header(stream, name, spec)
+
+    def parse(raw: bytes) -> dict[str, str | None]:
+        values = csv_text.fields(_utf8(raw))
+        if len(values) != len(header):
+            raise Undecodable(f"{len(header)} fields wanted, as in the header, not {len(values)}")
+        return dict(zip(header, values, strict=True))
+
+    return parse, rows
+
+
+def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
+    """The column names of a CSV file, checked, and its rows. A file of no bytes has no rows and needs no header."""
+    rows = csv_text.records(_lines(stream, 0, _TO_THE_END))
+    first = next(rows, None)
+    if first is None:
+        return [], rows
+    try:
+        header = [field or "" for field in csv_text.fields(_utf8(first[1]))]
+    except Undecodable as error:
+        raise BadInput(f"file {name}: the header cannot be read: {error}") from error
+    for column in spec.schema.columns:
+        if header.count(column.name) != 1:
+            problem = "stands more than once in" if column.name in header else "is missing from"
+            raise BadInput(f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}")
+    return header, rows
+
+
+def _utf8(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"no UTF-8: {error.reason} at byte {error.start}") from error

@@ -1,0 +1,102 @@
+"""Applies a change to a content, by the reference meaning of the merge rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+import polars as pl
+from attrs import frozen
+
+from ...domain.epoch import POSITION
+from ...domain.errors import BadInput
+from ...domain.merge import fold
+from .content import Content
+from .schema import collected, conformed, empty, stack
+
+if TYPE_CHECKING:
+    from ...domain.change import Change
+    from ...domain.table import TableSpec
+
+_ARRIVAL = "_arrival"
+
+
+@frozen(eq=False)
+class Parts:
+    """A change whose frames have been computed and checked against the table."""
+
+    append: pl.DataFrame
+    merge: pl.DataFrame
+    delete: pl.DataFrame
+    overwrite: pl.DataFrame | None
+
+
+def computed(change: Change, spec: TableSpec) -> Parts:
+    """Compute a change's frames, all of them before anything is stored.
+
+    Raises:
+        BadInput: rows do not fit the table: a column is missing, a key is null or stands where it must not.
+    """
+    schema, key = spec.schema, spec.schema.select(spec.key)
+    whole = None if change.overwrite is None else conformed(collected(change.overwrite), schema, spec.name)
+    parts = Parts(
+        empty(schema) if change.append is None else conformed(collected(change.append), schema, spec.name),
+        empty(schema) if change.merge is None else conformed(_in_order(collected(change.merge)), schema, spec.name),
+        empty(key) if change.delete is None else conformed(collected(change.delete), key, spec.name).unique(),
+        whole,
+    )
+    _check_keys(change, parts, spec)
+    return parts
+
+
+def changed(content: Content, parts: Parts, spec: TableSpec) -> Content:
+    """The content after a change.
+
+    Raises:
+        BadInput: a row to append has a key that is stored.
+    """
+    if parts.overwrite is not None:
+        return Content(spec.partition_by, {}).plus(parts.overwrite, spec.schema)
+    if not spec.key:
+        return content.plus(parts.append, spec.schema)
+    _check_appended(content, parts, spec)
+    merged = parts.merge.select(spec.key).unique()
+    stored, content = content.split(merged)
+    _, content = content.split(parts.delete)
+    folded = _folded(stack(spec.schema, stored), parts.merge, spec)
+    return content.plus(stack(spec.schema, [parts.append, folded]), spec.schema)
+
+
+def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort(POSITION, maintain_order=True) if POSITION in rows.columns else rows
+
+
+def _folded(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
+    if not incoming.height:
+        return incoming
+    met = pl.concat([stored, incoming]).with_row_index(_ARRIVAL)
+    rows = fold(nw.from_native(met.lazy()), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
+    return conformed(collected(rows), spec.schema, spec.name)
+
+
+def _check_keys(change: Change, parts: Parts, spec: TableSpec) -> None:
+    if not spec.key:
+        if change.merge is not None or change.delete is not None:
+            raise BadInput(f"table {spec.name} has no key to merge or delete by; append to it, or declare a key")
+        return
+    merged = parts.merge.select(spec.key).unique()
+    whole = [] if parts.overwrite is None else [parts.overwrite.select(spec.key)]
+    keys = pl.concat([parts.append.select(spec.key), merged, parts.delete, *whole])
+    if keys.null_count().sum_horizontal().item():
+        raise BadInput(f"table {spec.name}: key ({', '.join(spec.key)}) is null in some rows; reject them before")
+    if (twice := keys.filter(keys.is_duplicated())).height:
+        raise BadInput(
+            f"table {spec.name}: key {twice.row(0)} stands more than once in one change; fold its rows first"
+        )
+
+
+def _check_appended(content: Content, parts: Parts, spec: TableSpec) -> None:
+    stored, _ = content.split(parts.append.select(spec.key))
+    if any(rows.height for rows in stored):
+        there = stack(spec.schema.select(spec.key), (rows.select(spec.key) for rows in stored)).row(0)
+        raise BadInput(f"table {spec.name}: key {there} to append is stored already; merge its row instead")

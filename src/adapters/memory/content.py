@@ -1,0 +1,130 @@
+"""The rows of a table version, as partitions of immutable runs that later versions share.
+
+Removing a row marks it in its run and copies nothing; rows that come start a run of their own. Small runs are merged as
+a binary counter carries, so that n commits leave about log2(n) runs and copy each row about log2(n) times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+from attrs import define, evolve, frozen
+
+from .schema import stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...domain.schema import Schema
+
+_HIT = "_hit"
+# Rows that are copied faster than a run more is searched.
+_FEW = 1_000
+
+
+@frozen(eq=False)
+class Run:
+    """Rows that came together, and a mask of those that have left since (None: none has)."""
+
+    frame: pl.DataFrame
+    gone: pl.Series | None = None
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """The rows still there."""
+        return self.frame if self.gone is None else self.frame.filter(~self.gone)
+
+    def split(self, keys: pl.DataFrame) -> tuple[pl.DataFrame, Run]:
+        """The rows that have one of these (unique) keys, and the run without them."""
+        hit = self._hits(keys)
+        if not hit.any():
+            return self.frame.clear(), self
+        gone = hit if self.gone is None else hit | self.gone
+        left = Run(self.frame, gone)
+        return self.frame.filter(hit), Run(left.rows) if 2 * gone.sum() > self.frame.height else left
+
+    def beyond(self, other: Run | None) -> pl.DataFrame:
+        """The rows that another state of this run, if there is one, has lost."""
+        if other is None or other.gone is None:
+            return self.rows if other is None else self.frame.clear()
+        return self.frame.filter(other.gone if self.gone is None else other.gone & ~self.gone)
+
+    def _hits(self, keys: pl.DataFrame) -> pl.Series:
+        marked = keys.with_columns(pl.lit(value=True).alias(_HIT))
+        hit = self.frame.select(keys.columns).join(marked, on=keys.columns, how="left", maintain_order="left")[_HIT]
+        return hit.fill_null(value=False) if self.gone is None else hit.fill_null(value=False) & ~self.gone
+
+
+@frozen(eq=False)
+class Partition:
+    """All runs whose rows share their partition values, oldest first."""
+
+    runs: tuple[Run, ...] = ()
+
+    def split(self, keys: pl.DataFrame) -> tuple[list[pl.DataFrame], Partition]:
+        """The rows that have one of these (unique) keys, and the partition without them."""
+        halves = [run.split(keys) for run in self.runs]
+        return [taken for taken, _ in halves], Partition(tuple(run for _, run in halves if run.frame.height))
+
+    def plus(self, rows: pl.DataFrame, schema: Schema) -> Partition:
+        """The partition with more rows."""
+        runs = [*self.runs, Run(rows)]
+        while len(runs) > 1 and runs[-2].frame.height < max(2 * runs[-1].frame.height, _FEW):
+            newer, older = runs.pop(), runs.pop()
+            runs.append(Run(stack(schema, [older.rows, newer.rows])))
+        return Partition(tuple(runs))
+
+    def beyond(self, other: Partition) -> list[pl.DataFrame]:
+        """Rows that the other partition may not have: it shares the others' runs."""
+        theirs = {id(run.frame): run for run in other.runs}
+        return [run.beyond(theirs.get(id(run.frame))) for run in self.runs]
+
+
+PartitionValues: TypeAlias = tuple[Any, ...]
+_NOTHING = Partition()
+
+
+@define(eq=False)
+class Content:
+    """The partitions of one version by their partition values; ``()`` where a table has no partition columns."""
+
+    by: Sequence[str]
+    partitions: Mapping[PartitionValues, Partition]
+
+    def rows(self) -> Iterator[pl.DataFrame]:
+        """All rows, in pieces."""
+        for partition in self.partitions.values():
+            yield from (run.rows for run in partition.runs)
+
+    def only(self, places: Iterable[PartitionValues]) -> Content:
+        """Just these partitions."""
+        return evolve(self, partitions={place: self.partitions[place] for place in places})
+
+    def split(self, keys: pl.DataFrame) -> tuple[list[pl.DataFrame], Content]:
+        """The rows that have one of these (unique) keys, and the content without them."""
+        taken: list[pl.DataFrame] = []
+        left = dict(self.partitions)
+        for place, wanted in self._cut(keys):
+            if place in left:
+                found, left[place] = left[place].split(wanted)
+                taken += found
+        return taken, evolve(self, partitions={place: partition for place, partition in left.items() if partition.runs})
+
+    def plus(self, rows: pl.DataFrame, schema: Schema) -> Content:
+        """The content with more rows."""
+        grown = dict(self.partitions)
+        for place, added in self._cut(rows):
+            grown[place] = grown.get(place, _NOTHING).plus(added, schema)
+        return evolve(self, partitions=grown)
+
+    def beyond(self, other: Content) -> Iterator[pl.DataFrame]:
+        """Rows that another content may not have; equal ones may be among them."""
+        for place, partition in self.partitions.items():
+            yield from partition.beyond(other.partitions.get(place, _NOTHING))
+
+    def _cut(self, rows: pl.DataFrame) -> Iterable[tuple[PartitionValues, pl.DataFrame]]:
+        if not rows.height:
+            return ()
+        return rows.partition_by(self.by, as_dict=True).items() if self.by else (((), rows),)

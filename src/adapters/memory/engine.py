@@ -1,0 +1,47 @@
+"""What narwhals does not offer on Polars."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from ...domain.ports import FrameEngine
+
+# No gap of a wall clock is longer: the longest skipped one whole day (Samoa, 30 December 2011).
+_LONGEST_GAP = timedelta(days=1)
+
+
+class PolarsEngine(FrameEngine):
+    """Polars frames: persisted ones live as long as they are held."""
+
+    def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return frame.collect(backend="polars").lazy()
+
+    def release(self) -> None:
+        """Nothing to do: memory goes with the last reference."""
+
+    def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        dtype = frame.collect_schema()[column]
+        moment = pl.col(column)
+        if isinstance(dtype, nw.Datetime) and dtype.time_zone:
+            moment = moment.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+        return _with(frame, moment.cast(pl.Datetime("us")).cast(pl.Int64).alias(into))
+
+    def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        wall = pl.from_epoch(pl.col(column), time_unit="us")
+        before_gap = _instant(wall - _LONGEST_GAP, zone) + _LONGEST_GAP
+        return _with(frame, pl.coalesce(_instant(wall, zone), before_gap).alias(into))
+
+
+def _instant(wall: pl.Expr, zone: str) -> pl.Expr:
+    """The moment a zone's clock shows `wall`, in UTC; the earlier of two, null if there is none."""
+    local = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return local.dt.convert_time_zone("UTC")
+
+
+def _with(frame: nw.LazyFrame[Any], column: pl.Expr) -> nw.LazyFrame[Any]:
+    native: pl.LazyFrame = nw.to_native(frame)
+    return nw.from_native(native.with_columns(column))

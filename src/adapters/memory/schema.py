@@ -1,0 +1,74 @@
+"""Domain schemas as Polars knows them, and frames brought to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ...domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import narwhals as nw
+
+    from ...domain.schema import DataType, Schema
+
+_POLARS: dict[str, pl.DataType] = {
+    "tinyint": pl.Int8(),
+    "smallint": pl.Int16(),
+    "int": pl.Int32(),
+    "bigint": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+    "binary": pl.Binary(),
+    "date": pl.Date(),
+    "timestamp": pl.Datetime("us", "UTC"),
+    "timestamp_ntz": pl.Datetime("us"),
+}
+
+
+def polars_type(data_type: DataType) -> pl.DataType:
+    """A column type as Polars names it; timestamps are microseconds in UTC."""
+    if data_type.name == "decimal":
+        assert data_type.precision is not None
+        return pl.Decimal(data_type.precision, data_type.scale or 0)
+    return _POLARS[data_type.name]
+
+
+def polars_schema(schema: Schema) -> pl.Schema:
+    """The Polars types of a schema's columns, in order."""
+    return pl.Schema({each.name: polars_type(each.type) for each in schema.columns})
+
+
+def empty(schema: Schema) -> pl.DataFrame:
+    """A frame of these columns and no rows."""
+    return pl.DataFrame(schema=polars_schema(schema))
+
+
+def stack(schema: Schema, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Frames below each other in a schema's columns; columns that a frame was made without are null there."""
+    return pl.concat([empty(schema), *frames], how="diagonal")
+
+
+def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+    """The rows of a frame, computed now."""
+    rows: pl.DataFrame = frame.collect(backend="polars").to_native()
+    return rows
+
+
+def conformed(rows: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
+    """The rows in exactly a schema's columns and types.
+
+    Raises:
+        BadInput: a column is missing, or a value does not fit its type.
+    """
+    if missing := [name for name in schema.names if name not in rows.columns]:
+        raise BadInput(f"table {table}: rows lack column {', '.join(missing)}; given: {', '.join(rows.columns)}")
+    try:
+        return rows.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
+    except pl.exceptions.PolarsError as error:
+        raise BadInput(f"table {table}: rows do not fit its columns {schema.ddl}; cast them first: {error}") from error

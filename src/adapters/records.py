@@ -1,0 +1,136 @@
+"""Records to Arrow: bytes in, the columns of a batch out, alike for every source and every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from itertools import islice
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from attrs import define, field, frozen
+
+from ..domain.changelog.row_kind import INSERT
+from ..domain.decode import RowDecoder, Undecodable
+from ..domain.epoch import BATCH_COLUMNS, POSITION
+from ..domain.schema import Column, DataType, Schema
+from ..domain.source import RecordSpec
+
+Parse: TypeAlias = Callable[[bytes], object]
+"""The bytes of a record -> the parsed record, or `Undecodable`."""
+
+ROWS_A_BATCH = 10_000
+
+_ARROW: dict[str, pa.DataType] = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_parse_json = msgspec.json.Decoder(float_hook=Decimal).decode
+_write_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+@frozen
+class Record:
+    """One record as it came: its bytes (None: Kafka's tombstone), its place in the batch, and where it is from."""
+
+    raw: bytes | None
+    position: int
+    origin: str
+
+
+def parse_json(raw: bytes) -> object:
+    """Parse one JSON document, digits of numbers kept.
+
+    Raises:
+        Undecodable: it is not JSON, or not UTF-8.
+    """
+    try:
+        return _parse_json(raw)
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(f"no JSON: {error}") from error
+
+
+def to_json(value: Any) -> str:
+    """Write a value as JSON text; decimals as numbers, times as ISO-8601, bytes as base64."""
+    return _write_json(value).decode()
+
+
+def batch_schema(rows: Schema) -> Schema:
+    """The columns of a batch: those of the rows, then `BATCH_COLUMNS`."""
+    return rows.plus(*(Column(name, DataType("bigint" if name == POSITION else "string")) for name in BATCH_COLUMNS))
+
+
+def arrow_type(type_: DataType) -> pa.DataType:
+    """A column type as Arrow names it; timestamps are microseconds in UTC."""
+    return pa.decimal128(type_.precision, type_.scale) if type_.name == "decimal" else _ARROW[type_.name]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """A schema as Arrow names it."""
+    return pa.schema([(each.name, arrow_type(each.type)) for each in schema.columns])
+
+
+@define(eq=False)
+class RecordDecoder:
+    """Decodes records into Arrow batches of `batch_schema`; what cannot be decoded keeps its bytes and the reason.
+
+    Args:
+        spec: what the records hold.
+        parse: takes the bytes of a record apart.
+    """
+
+    spec: RecordSpec
+    parse: Parse = parse_json
+    _row: Callable[[object], tuple[str, list[Any]]] = field(init=False)
+    _nothing: list[None] = field(init=False)
+    _schema: pa.Schema = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._row = RowDecoder(self.spec, to_json).row
+        self._nothing = [None] * len(self.spec.rows.columns)
+        self._schema = arrow_schema(batch_schema(self.spec.rows))
+
+    def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+        """Decode records, some thousands at a time."""
+        remaining = iter(records)
+        while some := list(islice(remaining, ROWS_A_BATCH)):
+            yield self.batch(some)
+
+    def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
+        """Decode records, at least one, into one batch."""
+        kinds, values, errors = zip(*[self._decoded(each.raw) for each in records], strict=True)
+        columns = [
+            *zip(*values, strict=True),
+            kinds,
+            [each.position for each in records],
+            [each.origin for each in records],
+            [_visible(each.raw) for each in records],
+            errors,
+        ]
+        arrays = [pa.array(column, each.type) for column, each in zip(columns, self._schema, strict=True)]
+        return pa.record_batch(arrays, schema=self._schema)
+
+    def _decoded(self, raw: bytes | None) -> tuple[str, list[Any], str | None]:
+        if raw is None:
+            return INSERT, self._nothing, "no value: a tombstone says nothing in plain json"
+        try:
+            kind, values = self._row(self.parse(raw))
+        except Undecodable as error:
+            return INSERT, self._nothing, str(error)
+        return kind, values, None
+
+
+def _visible(raw: bytes | None) -> str | None:
+    """The record as text, bytes that are no UTF-8 as backslash escapes."""
+    return None if raw is None else raw.decode("utf-8", "backslashreplace")

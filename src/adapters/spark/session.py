@@ -1,0 +1,113 @@
+"""The Spark session: found or started, with settings that suit small epochs, and silent on standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from ...domain.errors import ConfigError, NotInstalled
+from .java import java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py4j.java_gateway import JavaGateway
+
+KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
+"""Spark's Kafka source and sink; the newest of the 3.5 line."""
+
+_PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
+_LOOPBACK = "127.0.0.1"
+
+
+def open_session(
+    settings: Mapping[str, str],
+    *,
+    packages: Sequence[str] = (),
+    extensions: Sequence[str] = (),
+    defaults: Mapping[str, str] | None = None,
+    app_name: str = "headwater",
+) -> SparkSession:
+    """The running session, or a new one.
+
+    Jars come through Spark's own Ivy from Maven Central, or from what ``spark.jars.ivySettings`` names; they are kept in
+    ``~/.ivy2``. If Ivy says "download failed", look for the artifact under ``~/.m2/repository``: a folder that holds only
+    its POM hides the jar, so delete that folder.
+
+    Args:
+        settings: the user's Spark settings; they win over all others.
+        packages: Maven coordinates that the table format and the sources need.
+        extensions: session extensions that they need.
+        defaults: further settings that they want.
+        app_name: shown by Spark's own tools.
+
+    Raises:
+        ConfigError: the running session was started without one of the extensions.
+        NotInstalled: there is no Java 17, or Spark does not start.
+    """
+    if running := SparkSession.getActiveSession():
+        return _fitting(running, extensions)
+    wanted = _defaults() | dict(defaults or {}) | dict(settings)
+    wanted[_PACKAGES] = _joined(packages, settings.get(_PACKAGES))
+    wanted[_EXTENSIONS] = _joined(extensions, settings.get(_EXTENSIONS))
+    conf = SparkConf().setAppName(app_name).setAll([(name, value) for name, value in wanted.items() if value])
+    return SparkSession(SparkContext(conf=conf, gateway=_gateway(conf)))
+
+
+def _defaults() -> dict[str, str]:
+    cores = str(len(os.sched_getaffinity(0)))
+    return {
+        "spark.master": "local[*]",
+        # A laptop's host name often resolves to an address that changes with the network, and nobody else may connect.
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.host": _LOOPBACK,
+        "spark.ui.enabled": "false",
+        # The progress bar writes over log lines.
+        "spark.ui.showConsoleProgress": "false",
+        # Event times mean the same on every machine.
+        "spark.sql.session.timeZone": "UTC",
+        # Times before the Gregorian calendar, and before 1900, are stored as they are, and in the type others read.
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # Spark's 200 tasks cost a small epoch more than its work.
+        "spark.sql.shuffle.partitions": cores,
+        # Python workers otherwise run the first python3 of the PATH, and miss this one's packages.
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }
+
+
+def _joined(ours: Sequence[str], theirs: str | None) -> str:
+    listed = [*ours, *(theirs or "").split(",")]
+    return ",".join(dict.fromkeys(each.strip() for each in listed if each.strip()))
+
+
+def _gateway(conf: SparkConf) -> JavaGateway:
+    os.environ["JAVA_HOME"] = java_home()
+    if str(conf.get("spark.driver.bindAddress")) == _LOOPBACK:
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    try:
+        # Ivy reports on standard output, which belongs to whoever reads ours: the JVM gets standard error for both.
+        return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})
+    except PySparkRuntimeError as error:
+        raise NotInstalled(
+            f"Spark did not start ({error}); its reason stands above, on standard error. Jars that cannot be had: check"
+            " the network, and delete folders of them under ~/.m2/repository that hold no jar"
+        ) from error
+
+
+def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
+    present = running.conf.get(_EXTENSIONS, "") or ""
+    if missing := [each for each in extensions if each not in present.split(",")]:
+        raise ConfigError(
+            f"the Spark session that is running was started without {', '.join(missing)}: stop it, or start it with"
+            f" {_EXTENSIONS} naming them"
+        )
+    return running

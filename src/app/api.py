@@ -1,0 +1,262 @@
+"""Headwater inside a program: run pipelines, and ask for their views as the engine's own frames."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ..domain.errors import ConfigError, HeadwaterError
+from ..domain.ledger import Ledger, Snapshot
+from ..domain.service import ViewSpec
+from .clock import SystemClock
+from .config import Deployment, load
+from .config.kinds import did_you_mean
+from .container import Container, blueprints
+from .progress import progress
+from .runner import EpochReport, Runner, run_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self, TypeAlias
+
+    import narwhals as nw
+
+    from ..domain.epoch import Publication
+    from ..domain.ports import FrameEngine
+    from ..domain.service import Service
+
+    Moment: TypeAlias = int | datetime
+    """A publication: by the number of its epoch, or the newest one made by a time."""
+
+_log = logging.getLogger(__name__)
+
+
+def log_progress(report: EpochReport) -> None:
+    """Tell the log of an epoch; what `Headwater` does where it is given nothing else."""
+    _log.info("%s", progress(report))
+
+
+@frozen
+class PipelineStatus:
+    """Where a pipeline stands.
+
+    Args:
+        pipeline: its name.
+        publication: the newest one; None before the first.
+        lag: what waits in the source, in words, or why that cannot be told.
+    """
+
+    pipeline: str
+    publication: Publication | None
+    lag: str
+
+
+@frozen(eq=False)
+class Answer:
+    """A view's rows, not computed yet, and what they look like."""
+
+    view: ViewSpec
+    frame: nw.LazyFrame[Any]
+    engine: FrameEngine
+
+
+class Headwater:
+    """A deployment: runs its pipelines and answers their views. Close it, or use it as a context manager.
+
+    Args:
+        deployment: backend, sources and pipelines, as `from_config` reads them or a program makes them.
+        report: told of every epoch published; the log of level INFO if not given.
+
+    Raises:
+        ConfigError: a service refuses its settings; nothing has been started then.
+    """
+
+    def __init__(self, deployment: Deployment, *, report: Callable[[EpochReport], None] = log_progress) -> None:
+        self.deployment = deployment
+        self.services: Mapping[str, Service] = blueprints(deployment)
+        self._report = report
+        self._clock = SystemClock()
+        self._container = Container(deployment, self._clock)
+        self._runners: dict[str, Runner] = {}
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        report: Callable[[EpochReport], None] = log_progress,
+    ) -> Self:
+        """A deployment from its TOML file.
+
+        Args:
+            path: the file; relative paths in it start from its folder.
+            environ: the environment that overrides it; the process's own if not given.
+            report: see `Headwater`.
+
+        Raises:
+            ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
+        """
+        return cls(load(path, environ), report=report)
+
+    def run(self, pipelines: Iterable[str] | None = None, *, until_idle: bool = False) -> None:
+        """Run pipelines side by side, all of them if none is named, until `stop`, or until their sources are drained.
+
+        Raises:
+            HeadwaterError: a fault that does not pass, or did not within the retries. Nothing is lost: the next run
+                goes on from the newest publication.
+        """
+        run_all(self.start(pipelines), until_idle=until_idle)
+
+    def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
+        """Start the engine, and what runs these pipelines; `run` does so by itself."""
+        return [self._runner(name) for name in (self.deployment.pipelines if pipelines is None else pipelines)]
+
+    def stop(self) -> None:
+        """Ask a run to end after the epoch under way; safe in a signal handler."""
+        for runner in self._runners.values():
+            runner.stop()
+        self._clock.wake()
+
+    def view(
+        self, name: str, *, at: Moment | None = None, as_of: datetime | None = None, since: Moment | None = None
+    ) -> Any:
+        """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
+
+        Args:
+            name: ``pipeline.view``; the pipeline alone for its first view. A table that the pipeline keeps
+                (``pipeline.dead_letters``) can be asked for as well.
+            at: as known at an epoch or a time; the newest publication if not given.
+            as_of: only what had happened up to this event time.
+            since: the earlier epoch or time of a view that is asked between two; the epoch before `at` if not given.
+
+        Raises:
+            ConfigError: there is no such pipeline or view, or it has no event time to go by.
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: it has been cleaned away.
+        """
+        frame = self.answer(name, at=at, as_of=as_of, since=since).frame
+        return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
+
+    def answer(
+        self, name: str, *, at: Moment | None = None, as_of: datetime | None = None, since: Moment | None = None
+    ) -> Answer:
+        """The rows of a view for any engine; see `view`."""
+        pipeline, spec = self.find(name)
+        snapshot = self.snapshot(pipeline, at)
+        return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
+
+    def changes(self, pipeline: str, *, after: Moment, until: Moment | None = None) -> Any:
+        """What changed in a pipeline's answer between two publications, as the engine's own DataFrame.
+
+        Args:
+            pipeline: its name.
+            after: the earlier epoch or time; epoch -1 is the one before all.
+            until: the later one; the newest if not given.
+
+        Raises:
+            ConfigError: the pipeline has no view that is asked between two publications.
+            VersionNotFound: nothing was published at one of them.
+        """
+        between = [view.name for view in self._service(pipeline).views if view.between]
+        if not between:
+            raise ConfigError(f"pipeline {pipeline!r} has no view of changes")
+        return self.view(f"{pipeline}.{between[0]}", at=until, since=after)
+
+    def epoch(self, pipeline: str) -> int:
+        """The number of the newest epoch published; -1 before the first."""
+        return self._ledger(pipeline).next_epoch.number - 1
+
+    def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
+        """All tables of a pipeline, pinned at one publication, the newest if none is given.
+
+        Raises:
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: it has been cleaned away.
+        """
+        ledger = self._ledger(pipeline)
+        if at is None:
+            return ledger.snapshot()
+        if isinstance(at, int):
+            return self._before_all(ledger) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
+        return ledger.snapshot(ledger.as_of_time(at))
+
+    def status(self) -> tuple[PipelineStatus, ...]:
+        """Where each pipeline stands."""
+        return tuple(self._status(name) for name in self.deployment.pipelines)
+
+    def find(self, name: str) -> tuple[str, ViewSpec]:
+        """The pipeline and the view that a name means; tables that the pipeline keeps come behind its views.
+
+        Raises:
+            ConfigError: there is no such pipeline or view; the message lists what there is.
+        """
+        pipeline, _, wanted = name.partition(".")
+        service = self._service(pipeline)
+        tables = (ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables)
+        known = {view.name: view for view in (*tables, *service.views)}
+        wanted = wanted or service.views[0].name
+        if wanted not in known:
+            listed = ", ".join(sorted(known))
+            raise ConfigError(f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}")
+        return pipeline, known[wanted]
+
+    def close(self) -> None:
+        """Stop the engine, if this deployment has started it."""
+        self._container.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _service(self, pipeline: str) -> Service:
+        if pipeline not in self.services:
+            listed = ", ".join(self.services) or "none"
+            raise ConfigError(f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, self.services)}")
+        return self.services[pipeline]
+
+    def _runner(self, pipeline: str) -> Runner:
+        self._service(pipeline)
+        if pipeline not in self._runners:
+            self._runners[pipeline] = self._container.runner(pipeline, self._report)
+        return self._runners[pipeline]
+
+    def _ledger(self, pipeline: str) -> Ledger:
+        """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
+        runner = self._runner(pipeline)
+        there = runner.ledger
+        ledger = Ledger(there.store, pipeline, there.tables, self._clock, there.writer, there.fingerprint)
+        ledger.open()
+        return ledger
+
+    def _frame(
+        self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
+    ) -> nw.LazyFrame[Any]:
+        service = self._runner(pipeline).service
+        if spec not in service.views:
+            return snapshot.read(f"{pipeline}.{spec.name}")
+        earlier = self.snapshot(pipeline, self._before(snapshot) if since is None else since) if spec.between else None
+        return service.view(spec.name, snapshot, as_of=as_of, since=earlier)
+
+    def _before(self, snapshot: Snapshot) -> int:
+        return snapshot.publication.epoch.number - 1 if snapshot.publication else -1
+
+    def _before_all(self, ledger: Ledger) -> Snapshot:
+        return Snapshot(ledger.store, None)
+
+    def _status(self, pipeline: str) -> PipelineStatus:
+        runner, latest = self._runner(pipeline), self._ledger(pipeline).latest
+        try:
+            lag = runner.source.lag(latest.offsets if latest else None)
+        except HeadwaterError as error:
+            lag = f"cannot be told: {error}"
+        return PipelineStatus(pipeline, latest, lag)

@@ -1,0 +1,63 @@
+"""Backends by entry point: what one is, which are installed, and how one is loaded."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from injector import Module
+
+from ..domain.errors import ConfigError
+from ..domain.ports import TableKeeper, TableStore
+
+if TYPE_CHECKING:
+    from ..domain.ports import StreamSource
+    from .config.values import SourceSettings
+
+GROUP = "headwater.backends"
+
+
+class KeptStore(TableStore, TableKeeper, Protocol):
+    """A table store that does its own upkeep."""
+
+
+class Sources(Protocol):
+    """The sources that a backend's engine can read."""
+
+    @abstractmethod
+    def open(self, settings: SourceSettings) -> StreamSource:
+        """A source, ready to plan; it need not be reachable yet."""
+
+
+class Backend(Module):
+    """A backend: an injector module that binds `KeptStore`, `FrameEngine` and `Sources`.
+
+    A package adds one by an entry point of the group ``headwater.backends`` whose object is a subclass; the entry
+    point's name is what ``backend.name`` says. Its providers may ask for `Deployment` and for `contextlib.ExitStack`,
+    which closes what they put on it. Import the engine inside the providers, so that it loads only when chosen. See
+    `headwater.app.container` for the two that ship.
+    """
+
+    needs_path: ClassVar[bool] = True
+    """Whether ``backend.path`` must be given."""
+
+
+def available() -> tuple[str, ...]:
+    """The names of the backends that are installed."""
+    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+
+
+def load_backend(name: str) -> type[Backend]:
+    """The backend of a name.
+
+    Raises:
+        ConfigError: none of that name is installed, or what is installed is no `Backend`.
+    """
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if not found:
+        raise ConfigError(f"backend {name!r} is not available here; available: {', '.join(available())}")
+    backend = found[0].load()
+    if not (isinstance(backend, type) and issubclass(backend, Backend)):
+        raise ConfigError(f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.backends.Backend")
+    return backend

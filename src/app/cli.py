@@ -1,0 +1,186 @@
+"""The command line: ``headwater run | show | status | check``.
+
+Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
+failed; 2, usage or configuration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from ..domain.errors import ConfigError, HeadwaterError
+from ..domain.schema import Schema
+from .api import Headwater
+from .explain import explain
+from .output import FORMATS, rows, write
+from .progress import moment, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .api import Answer, Moment, PipelineStatus
+    from .runner import EpochReport
+
+_OK, _FAILED, _USAGE = 0, 1, 2
+_STATUS = Schema.parse(
+    "pipeline string, epoch bigint, published string, watermark string, waiting string, tables string"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, the process's own arguments if none are given; the exit code."""
+    options = _parser().parse_args(arguments)
+    # What other programs read must not depend on the locale or the platform.
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    try:
+        options.command(options)
+        sys.stdout.flush()
+    except HeadwaterError as error:
+        if os.environ.get("HEADWATER_DEBUG"):
+            raise
+        _say(f"headwater: {error}")
+        return _USAGE if isinstance(error, ConfigError) else _FAILED
+    except BrokenPipeError:
+        # The reader has seen enough. What is still buffered must not fail again when the interpreter flushes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="headwater", description="Keeps derived tables exact in near real time.")
+    parser.add_argument("--version", action="version", version=f"headwater {version('headwater')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_show(commands)
+    status = _command(commands, "status", "where each pipeline stands", _status)
+    _add_format(status)
+    _command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
+    return parser
+
+
+def _command(commands: Any, name: str, about: str, function: Any) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    command.add_argument("config", metavar="CONFIG", help="the deployment's TOML file")
+    command.set_defaults(command=function)
+    return command
+
+
+def _add_run(commands: Any) -> None:
+    run = _command(commands, "run", "run pipelines, all of them if none is named", _run)
+    run.add_argument("pipelines", metavar="PIPELINE", nargs="*")
+    run.add_argument("--until-idle", action="store_true", help="end when the sources are drained")
+    run.add_argument(
+        "--show", metavar="PIPELINE[.VIEW]", nargs="+", action="extend", default=[], help="views to print at the end"
+    )
+    _add_format(run)
+
+
+def _add_show(commands: Any) -> None:
+    show = _command(commands, "show", "print a view", _show)
+    show.add_argument("view", metavar="PIPELINE[.VIEW]")
+    show.add_argument("--at", metavar="EPOCH|TIME", type=_moment, help="as known at an epoch or a time")
+    show.add_argument("--as-of", metavar="TIME", type=_time, help="only what had happened up to this event time")
+    show.add_argument("--since", metavar="EPOCH|TIME", type=_moment, help="where a view of changes starts from")
+    show.add_argument("--limit", metavar="N", type=_count, help="at most so many rows")
+    _add_format(show)
+
+
+def _add_format(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=list(FORMATS), default="table")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ISO-8601 time such as 2024-03-01T09:00:00Z") from error
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _moment(text: str) -> Moment:
+    return int(text) if text.isdecimal() else _time(text)
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.show and not options.until_idle:
+        raise ConfigError("--show prints views when the run has ended: add --until-idle")
+    with Headwater.from_config(options.config, report=_report) as headwater:
+        for name in options.show:
+            headwater.find(name)
+        named = options.pipelines or None
+        # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
+        headwater.start(named)
+        with _graceful_stop(headwater):
+            headwater.run(named, until_idle=options.until_idle)
+        for name in options.show:
+            _print(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
+
+
+@contextmanager
+def _graceful_stop(headwater: Headwater) -> Iterator[None]:
+    """On the first signal the run ends after the epoch under way; a second one ends it at once."""
+
+    def stop(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        _say("headwater: stopping after this epoch; once more to stop at once")
+        headwater.stop()
+
+    former = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
+
+
+def _show(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        answer = headwater.answer(options.view, at=options.at, as_of=options.as_of, since=options.since)
+        _print(answer, options.format, limit=options.limit)
+
+
+def _print(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:
+    if title and form == "table":
+        print(f"{title}:")
+    write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))
+
+
+def _status(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        write(sys.stdout, options.format, _STATUS, map(_status_row, headwater.status()))
+
+
+def _status_row(status: PipelineStatus) -> list[str | int | None]:
+    if (latest := status.publication) is None:
+        return [status.pipeline, None, None, None, status.lag, None]
+    tables = ", ".join(f"{name.split('.', 1)[1]}@{at}" for name, at in latest.tables.items())
+    published, watermark = moment(latest.published_at), moment(latest.watermark)
+    return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables]
+
+
+def _check(options: argparse.Namespace) -> None:
+    for line in explain(Headwater.from_config(options.config)):
+        print(line)
+
+
+def _report(report: EpochReport) -> None:
+    _say(progress(report))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

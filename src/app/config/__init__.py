@@ -1,0 +1,23 @@
+"""A deployment: one TOML file with environment overrides, read into values."""
+
+from .load import load
+from .values import (
+    BackendSettings,
+    Deployment,
+    FilesInput,
+    KafkaInput,
+    PipelineSettings,
+    RunSettings,
+    SourceSettings,
+)
+
+__all__ = [
+    "BackendSettings",
+    "Deployment",
+    "FilesInput",
+    "KafkaInput",
+    "PipelineSettings",
+    "RunSettings",
+    "SourceSettings",
+    "load",
+]

@@ -1,0 +1,125 @@
+"""What the environment says: variables that override keys, and ``${NAME}`` inside values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ...domain.errors import ConfigError
+from .document import Document, Given, dotted
+from .kinds import Key, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from .lines import KeyPath
+
+    Shape: TypeAlias = Mapping[str, "Shape | Key"]
+
+PREFIX = "HEADWATER_"
+NESTING = "__"
+_REFERENCE = re.compile(r"\$(\$?)\{(\w+)\}")
+
+
+def overlay(
+    file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str], shape: Shape
+) -> Document:
+    """A file's values with the environment laid over them.
+
+    Args:
+        file: as the user named it.
+        tree: the file's values.
+        lines: the line of every key.
+        environ: the process's environment.
+        shape: every key that may be overridden, nested as the file is.
+
+    Raises:
+        ConfigError: a variable that overrides no key, or a ``${NAME}`` that is not set.
+    """
+    overlaid = _Overlay(file, environ, lines)
+    for variable in sorted(environ):
+        if variable.startswith(PREFIX) and NESTING in variable:
+            tree = overlaid.override(tree, variable, shape)
+    tree = overlaid.expanded(tree, ())
+    return Document(file, tree, lines, overlaid.given)
+
+
+@define
+class _Overlay:
+    file: Path
+    environ: Mapping[str, str]
+    lines: Mapping[KeyPath, int]
+    given: dict[KeyPath, tuple[Given, ...]] = field(init=False, factory=dict)
+
+    def override(self, tree: dict[str, Any], variable: str, shape: Shape) -> dict[str, Any]:
+        path, key = self._target(variable, shape)
+        if key.kind.from_text is None:
+            raise ConfigError(
+                f"{variable}: {dotted(path)} is {key.kind.expects}, which one variable cannot give; write it in"
+                f' {self.file}, with "${{NAME}}" for what the environment is to say'
+            )
+        self.given[path] = (Given(variable, self.environ[variable], overrides=True),)
+        return _with(tree, path, self.environ[variable])
+
+    def _target(self, variable: str, shape: Shape) -> tuple[KeyPath, Key]:
+        wanted = _plain(variable.removeprefix(PREFIX))
+        known = dict(_leaves(shape, ()))
+        for path, key in known.items():
+            if wanted == _variable(path):
+                return path, key
+        names = [PREFIX + _variable(path).upper() for path in known]
+        raise ConfigError(f"{variable}: no key of {self.file} goes by this name{did_you_mean(variable, names)}")
+
+    def expanded(self, value: Any, path: KeyPath) -> Any:
+        """A value with every ``${NAME}`` in it replaced; ``$${NAME}`` stays, without its first dollar."""
+        if isinstance(value, dict):
+            return {name: self.expanded(each, (*path, name)) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.expanded(each, (*path, at)) for at, each in enumerate(value)]
+        if isinstance(value, str) and path not in self.given:
+            return _REFERENCE.sub(lambda found: self._referred(found, path), value)
+        return value
+
+    def _referred(self, found: re.Match[str], path: KeyPath) -> str:
+        escaped, name = found.groups()
+        if escaped:
+            return found[0][1:]
+        if name not in self.environ:
+            place = Document(self.file, {}, self.lines, {}).place(path)
+            raise ConfigError(f"{place}: the environment has no variable {name}; set it, or write $${{{name}}} for the text itself")
+        self.given[path] = (*self.given.get(path, ()), Given(name, self.environ[name], overrides=False))
+        return self.environ[name]
+
+
+def _leaves(shape: Shape, path: KeyPath) -> Iterator[tuple[KeyPath, Key]]:
+    for name, inner in shape.items():
+        if isinstance(inner, Key):
+            yield (*path, name), inner
+        else:
+            yield from _leaves(inner, (*path, name))
+
+
+def _variable(path: KeyPath) -> str:
+    """How a variable names a key path, in lower case.
+
+    >>> _variable(("backend", "spark", "spark.driver.memory"))
+    'backend__spark__spark_driver_memory'
+    """
+    return NESTING.join(_plain(str(part)) for part in path)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W", "_", text).lower()
+
+
+def _with(tree: dict[str, Any], path: KeyPath, value: str) -> dict[str, Any]:
+    """The same tree with one value put in."""
+    name, *rest = path
+    if not rest:
+        return {**tree, str(name): value}
+    inner = tree.get(str(name), {})
+    return {**tree, str(name): _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)}

@@ -1,0 +1,153 @@
+"""What a configuration value may be: how it is written, read, and taken from the environment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from attrs import frozen
+
+from ...domain.duration import parse_duration
+from ...domain.errors import ConfigError
+from ...domain.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+
+@frozen
+class Kind:
+    """One kind of value.
+
+    Args:
+        expects: what is allowed, for messages.
+        read: a TOML value to what it means; raises `ConfigError` with what is wrong, without naming the place.
+        from_text: an environment variable's text to the TOML value; None where one text cannot say it.
+    """
+
+    expects: str
+    read: Callable[[Any], Any]
+    from_text: Callable[[str], Any] | None = str
+
+
+@frozen
+class Key:
+    """A key that a table may hold; `default` is already read. A required key has none."""
+
+    kind: Kind
+    default: Any = None
+    required: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{value!r} is not {TEXT.expects}")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ConfigError(f"{value!r} is not {TEXTS.expects}")
+    return tuple(value)
+
+
+def _some_texts(value: Any) -> tuple[str, ...]:
+    if not (texts := _texts(value)):
+        raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}")
+    return texts
+
+
+def _whole(value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{value!r} is no whole number of at least {least}")
+    return value
+
+
+def _number_or_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(f"{value!r} is not {NUMBER_OR_TEXT.expects}")
+    return str(value)
+
+
+def _duration(value: Any, *, negative: bool = False) -> timedelta:
+    if not isinstance(value, str):
+        raise ConfigError(f"{value!r} is not {DURATION.expects}")
+    duration = parse_duration(value)
+    if duration.total_seconds() < 0 and not negative:
+        raise ConfigError(f"{value!r} is negative")
+    return duration
+
+
+def _zone(value: Any) -> str:
+    try:
+        ZoneInfo(_text(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(f"{value!r} is not {ZONE.expects}") from error
+    return str(value)
+
+
+def _settings(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{value!r} is not {SETTINGS.expects}")
+    return {name: _setting(name, each) for name, each in flatten(value).items()}
+
+
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ConfigError(f"{name} = {value!r} is neither text, number nor true or false")
+    return str(value)
+
+
+def flatten(table: dict[str, Any]) -> dict[str, Any]:
+    """A table whose unquoted dotted keys made tables of their own, with the dots back in its keys.
+
+    >>> flatten({"spark": {"driver": {"memory": "2g"}}, "a.b": 1})
+    {'spark.driver.memory': '2g', 'a.b': 1}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        inner = flatten(value) if isinstance(value, dict) else {"": value}
+        flat.update({f"{name}.{rest}".rstrip("."): each for rest, each in inner.items()})
+    return flat
+
+
+def _choice(value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ConfigError(f"{value!r} is unknown; allowed: {', '.join(allowed)}{did_you_mean(value, allowed)}")
+    return str(value)
+
+
+def did_you_mean(given: Any, allowed: Any) -> str:
+    """The tail of a message that offers the nearest allowed word, if one is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a failing run pays for it
+
+    near = get_close_matches(str(given), [str(each) for each in allowed], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def choice(*allowed: str) -> Kind:
+    """One of a few words."""
+    return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed))
+
+
+def whole(least: int) -> Kind:
+    """A whole number with a lower bound."""
+    return Kind(f"a whole number of at least {least}", partial(_whole, least=least), _int_or_text)
+
+
+def _int_or_text(text: str) -> int | str:
+    return int(text) if text.strip().isdecimal() else text
+
+
+TEXT = Kind("a text", _text)
+TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
+SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
+NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)
+DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
+ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
+SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
+SETTINGS = Kind("a table of settings", _settings, None)

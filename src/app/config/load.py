@@ -1,0 +1,242 @@
+"""Read a deployment from its TOML file, wholly checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ...domain.errors import ConfigError
+from ...domain.ranking import METHODS, RankingSettings
+from ...domain.schema import TIMES
+from ...domain.source import PLAIN_FORMATS, RecordSpec
+from ..backends import available, load_backend
+from .document import parse
+from .environment import overlay
+from .kinds import (
+    DURATION,
+    NUMBER_OR_TEXT,
+    SCHEMA,
+    SETTINGS,
+    SOME_TEXTS,
+    TEXT,
+    TEXTS,
+    ZONE,
+    Key,
+    choice,
+    flatten,
+    whole,
+)
+from .values import (
+    BackendSettings,
+    Deployment,
+    FilesInput,
+    Input,
+    KafkaInput,
+    PipelineSettings,
+    RunSettings,
+    SourceSettings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .document import Document
+    from .lines import KeyPath
+
+_NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
+_FROM_ZERO, _FROM_ONE = whole(0), whole(1)
+RUN = {
+    "poll": Key(DURATION, _A_SECOND),
+    "retries": Key(_FROM_ZERO, 5),
+    "retry_wait": Key(DURATION, _A_SECOND),
+}
+BACKEND = {
+    "name": Key(TEXT, required=True),
+    "path": Key(TEXT),
+    "compact_every": Key(_FROM_ZERO, 16),
+    "spark": Key(SETTINGS, {}),
+}
+KIND = Key(choice("files", "kafka"), required=True)
+ANY_SOURCE = {
+    "kind": KIND,
+    "schema": Key(SCHEMA, required=True),
+    "event_time": Key(TEXT),
+    "watermark_delay": Key(DURATION, _NO_WAIT),
+    "row_kind": Key(TEXT),
+    "time_zone": Key(ZONE, "UTC"),
+}
+SOURCES: Mapping[str, Mapping[str, Key]] = {
+    "files": ANY_SOURCE
+    | {
+        "format": Key(choice(*PLAIN_FORMATS), "json"),
+        "path": Key(TEXT, required=True),
+        "files_per_epoch": Key(_FROM_ONE, 1),
+    },
+    "kafka": ANY_SOURCE
+    | {
+        "format": Key(choice("json"), "json"),
+        "servers": Key(TEXT, required=True),
+        "topics": Key(SOME_TEXTS, required=True),
+        "max_rows_per_epoch": Key(_FROM_ONE, 100_000),
+        "options": Key(SETTINGS, {}),
+    },
+}
+ANY_PIPELINE = {
+    "service": Key(choice("ranking"), required=True),
+    "source": Key(TEXT, required=True),
+    "materialize": Key(TEXTS, ()),
+}
+RANKING = {
+    "group": Key(SOME_TEXTS, required=True),
+    "id": Key(SOME_TEXTS, required=True),
+    "order_by": Key(TEXT, required=True),
+    "method": Key(choice(*METHODS), "dense_rank"),
+    "tie_break": Key(TEXTS, ()),
+    "segment": Key(NUMBER_OR_TEXT, "1d"),
+    "offset": Key(NUMBER_OR_TEXT, "0s"),
+    "time_zone": Key(ZONE, "UTC"),
+    "nulls": Key(choice("first", "last"), "last"),
+    "top": Key(_FROM_ONE, 10),
+    "repeats": Key(choice("anywhere", "same-segment"), "anywhere"),
+}
+SERVICES: Mapping[str, Mapping[str, Key]] = {"ranking": ANY_PIPELINE | RANKING}
+_TABLES = ("run", "backend", "sources", "pipelines")
+
+
+def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployment:
+    """Read and check a deployment file.
+
+    Args:
+        file: the TOML file; relative paths in it start from its folder.
+        environ: the environment that overrides it; the process's own if not given.
+
+    Raises:
+        ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
+    """
+    file = Path(file)
+    tree, lines = parse(file)
+    document = overlay(file, tree, lines, os.environ if environ is None else environ, _shape(tree))
+    return _Loader(document).deployment()
+
+
+@frozen
+class _Loader:
+    document: Document
+
+    def deployment(self) -> Deployment:
+        for name in self.document.tree:
+            if name not in _TABLES:
+                raise self.document.unknown((name,), "table", _TABLES)
+        run = RunSettings(**self.document.section(("run",), RUN))
+        backend = self._backend()
+        sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
+        pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
+        return Deployment(backend, sources, pipelines, run)
+
+    def _backend(self) -> BackendSettings:
+        path: KeyPath = ("backend",)
+        settings = BackendSettings(**self.document.section(path, BACKEND))
+        if settings.name not in available():
+            choice_of_backends = choice(*available())
+            self.document.value((*path, "name"), Key(choice_of_backends, required=True))
+        if not load_backend(settings.name).needs_path:
+            return settings
+        if settings.path is None:
+            raise self.document.error((*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables")
+        return BackendSettings(settings.name, self._resolved(settings.path), settings.compact_every, settings.spark)
+
+    def _source(self, path: KeyPath) -> SourceSettings:
+        kind = self.document.value((*path, "kind"), KIND)
+        keys = SOURCES[kind]
+        # The format first: keys that only an unknown format has would hide that it is unknown.
+        self.document.value((*path, "format"), keys["format"])
+        given = self.document.section(path, keys)
+        for key in ("event_time", "row_kind"):
+            self._check_columns((*path, key), given["schema"].names, given[key])
+        if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
+            raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
+        records = self._built(
+            (*path, "row_kind"), RecordSpec, given["schema"], given["format"], given["row_kind"], given["time_zone"]
+        )
+        return SourceSettings(
+            str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
+        )
+
+    def _input(self, kind: str, given: Mapping[str, Any]) -> Input:
+        if kind == "files":
+            return FilesInput(self._resolved(given["path"]), given["files_per_epoch"])
+        return KafkaInput(given["servers"], given["topics"], given["max_rows_per_epoch"], given["options"])
+
+    def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
+        if "." in str(path[-1]):
+            raise self.document.error(path, "a pipeline's name has no dot: PIPELINE.VIEW names a view")
+        service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
+        given = self.document.section(path, SERVICES[service])
+        if given["source"] not in sources:
+            self.document.value((*path, "source"), Key(choice(*sources)))
+        source = sources[given["source"]]
+        settings = self._ranking(path, given, source)
+        return PipelineSettings(source.name, settings, given["materialize"], self.document.place(path))
+
+    def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
+        schema = source.records.rows
+        order_by = given["order_by"].removeprefix("-")
+        self._check_columns((*path, "group"), schema.names, *given["group"])
+        self._check_columns((*path, "id"), schema.names, *given["id"])
+        self._check_columns((*path, "order_by"), schema.names, order_by)
+        self._check_columns((*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"]))
+        own = {name: given[name] for name in RANKING if name != "order_by"}
+        return self._built(
+            path,
+            RankingSettings,
+            pipeline=str(path[-1]),
+            schema=schema,
+            order_by=order_by,
+            descending=given["order_by"].startswith("-"),
+            event_time=source.event_time,
+            **own,
+        )
+
+    def _check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
+        for name in filter(None, names):
+            if name not in columns:
+                choice_of_columns = choice(*columns)
+                try:
+                    choice_of_columns.read(name)
+                except ConfigError as error:
+                    raise self.document.error(path, f"no such column: {error}") from error
+
+    def _built(self, path: KeyPath, build: Any, *args: Any, **settings: Any) -> Any:
+        try:
+            return build(*args, **settings)
+        except ConfigError as error:
+            raise self.document.error(path, str(error)) from error
+
+    def _resolved(self, path: str) -> str:
+        return path if "://" in path else str((self.document.file.parent / path).resolve())
+
+
+def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Every key that the environment may override, nested as the file is."""
+    backend = {**BACKEND, "spark": _settings_shape(tree.get("backend"), "spark")}
+    every_source = {**SOURCES["files"], **SOURCES["kafka"]}
+    every_pipeline = {name: key for keys in SERVICES.values() for name, key in keys.items()}
+    sources = {
+        name: {**every_source, "options": _settings_shape(source, "options")} for name, source in _tables(tree, "sources")
+    }
+    pipelines = {name: every_pipeline for name, _ in _tables(tree, "pipelines")}
+    return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}
+
+
+def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
+    table = tree.get(name)
+    return list(table.items()) if isinstance(table, dict) else []
+
+
+def _settings_shape(table: Any, name: str) -> dict[str, Key]:
+    """The keys of a free table that the file has: others cannot be told from their variable's name."""
+    given = table.get(name) if isinstance(table, dict) else None
+    return {key: Key(TEXT) for key in flatten(given)} if isinstance(given, dict) else {}

@@ -1,0 +1,112 @@
+"""A deployment as values: what a TOML file says, or a program in its place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.ranking import RankingSettings
+    from ...domain.source import RecordSpec
+
+
+@frozen
+class BackendSettings:
+    """Where tables are kept.
+
+    Args:
+        name: the entry point of a backend (``memory``, ``delta`` …).
+        path: the folder or address of the tables; None for a backend that keeps none.
+        compact_every: epochs between two looks at whether tables want compaction; 0 for never.
+        spark: settings of the Spark session, where the backend uses one.
+    """
+
+    name: str = "memory"
+    path: str | None = None
+    compact_every: int = 16
+    spark: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class RunSettings:
+    """How pipelines are run: the wait at an idle source, and the tries after a passing fault."""
+
+    poll: timedelta = timedelta(seconds=1)
+    retries: int = 5
+    retry_wait: timedelta = timedelta(seconds=1)
+
+
+@frozen
+class FilesInput:
+    """Files of a folder, in name order, so many an epoch."""
+
+    path: str
+    files_per_epoch: int = 1
+
+
+@frozen
+class KafkaInput:
+    """Topics of a broker, at most so many records an epoch. `options` are librdkafka's; they may hold secrets."""
+
+    servers: str
+    topics: tuple[str, ...] = field(converter=tuple)
+    max_rows_per_epoch: int = 100_000
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+
+
+Input: TypeAlias = FilesInput | KafkaInput
+
+
+@frozen
+class SourceSettings:
+    """Where rows come from.
+
+    Args:
+        name: unique within the deployment.
+        input: the files or topics.
+        records: how a record is read into a row.
+        event_time: the column that the watermark follows; None for no watermark.
+        watermark_delay: how far the newest event time runs ahead of completeness.
+    """
+
+    name: str
+    input: Input
+    records: RecordSpec
+    event_time: str | None = None
+    watermark_delay: timedelta = timedelta()
+
+
+@frozen
+class PipelineSettings:
+    """One derived answer.
+
+    Args:
+        source: the name of its source.
+        service: what it computes; its `pipeline` is the pipeline's name.
+        materialize: views that are also kept as plain tables.
+        place: where it is written, for messages.
+    """
+
+    source: str
+    service: RankingSettings
+    materialize: tuple[str, ...] = field(default=(), converter=tuple)
+    place: str = field(default="", eq=False)
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.service.pipeline
+
+
+@frozen
+class Deployment:
+    """A backend, and the pipelines that run on it; sources and pipelines by name."""
+
+    backend: BackendSettings
+    sources: Mapping[str, SourceSettings]
+    pipelines: Mapping[str, PipelineSettings]
+    run: RunSettings = field(factory=RunSettings)

@@ -1,0 +1,238 @@
+"""The composition root: binds ports to adapters, and is the only place that knows them all."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from attrs import frozen
+from injector import Binder, Injector, Module, provider, singleton
+
+from ..domain.errors import ConfigError
+from ..domain.ports import Clock, FrameEngine, StreamSource
+from ..domain.ranking import Ranking
+from .backends import Backend, KeptStore, Sources, load_backend
+from .config import Deployment, FilesInput, KafkaInput, SourceSettings
+from .runner import EpochReport, Runner, RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..domain.service import Service
+    from .config import PipelineSettings
+
+
+class Container:
+    """What a deployment is made of; engines start when something first asks for them.
+
+    Args:
+        deployment: what to build.
+        clock: the time that all pipelines share.
+    """
+
+    def __init__(self, deployment: Deployment, clock: Clock) -> None:
+        self.deployment = deployment
+        self._exits = ExitStack()
+        modules = [_Shared(deployment, self._exits, clock), load_backend(deployment.backend.name)()]
+        self._injector = Injector(modules, auto_bind=False)
+
+    @property
+    def engine(self) -> FrameEngine:
+        """The engine of all frames."""
+        return self._injector.get(FrameEngine)
+
+    def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
+        """The runner of a pipeline, which tells `report` of every epoch published."""
+        pipeline = self.deployment.pipelines[name]
+        source = self.deployment.sources[pipeline.source]
+        store = self._injector.get(KeptStore)
+        return Runner(
+            name,
+            service=_service(pipeline, self.engine),
+            source=self._injector.get(Sources).open(source),
+            store=store,
+            keeper=store,
+            engine=self.engine,
+            clock=self._injector.get(Clock),
+            writer=uuid4().hex,
+            options=_options(self.deployment, pipeline, source),
+            report=report,
+        )
+
+    def close(self) -> None:
+        """Stop what was started."""
+        self._exits.close()
+
+
+def blueprints(deployment: Deployment) -> dict[str, Service]:
+    """The service of each pipeline, for its tables and views alone: nothing is started, and they must not step.
+
+    Raises:
+        ConfigError: a service refuses its settings, or a view to materialize cannot be kept.
+    """
+    from ..adapters.memory.engine import PolarsEngine
+
+    return {name: _blueprint(pipeline, PolarsEngine()) for name, pipeline in deployment.pipelines.items()}
+
+
+def _blueprint(pipeline: PipelineSettings, engine: FrameEngine) -> Service:
+    try:
+        service = _service(pipeline, engine)
+        _check_materialized(pipeline, service)
+    except ConfigError as error:
+        raise ConfigError(f"{pipeline.place or pipeline.name}: {error}") from error
+    return service
+
+
+def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
+    possible = [view.name for view in service.views if view.key and not view.between]
+    for name in pipeline.materialize:
+        if name not in possible:
+            raise ConfigError(f"materialize: {name!r} is no view that can be kept; possible: {', '.join(possible)}")
+
+
+def _service(pipeline: PipelineSettings, engine: FrameEngine) -> Service:
+    return Ranking(pipeline.service, engine)
+
+
+def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceSettings) -> RunOptions:
+    return RunOptions(
+        materialize=pipeline.materialize,
+        watermark_delay=source.watermark_delay,
+        compact_every=deployment.backend.compact_every,
+        poll=deployment.run.poll,
+        retries=deployment.run.retries,
+        retry_wait=deployment.run.retry_wait,
+    )
+
+
+@frozen(eq=False)
+class _Shared(Module):
+    """What every backend may ask for."""
+
+    deployment: Deployment
+    exits: ExitStack
+    clock: Clock
+
+    def configure(self, binder: Binder) -> None:
+        binder.bind(Deployment, to=self.deployment)
+        binder.bind(ExitStack, to=self.exits)
+        binder.bind(Clock, to=self.clock)
+
+
+class MemoryBackend(Backend):
+    """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
+
+    needs_path = False
+
+    @singleton
+    @provider
+    def store(self) -> KeptStore:
+        """Tables in memory."""
+        from ..adapters.memory.store import MemoryStore
+
+        return MemoryStore()
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        """Polars."""
+        from ..adapters.memory.engine import PolarsEngine
+
+        return PolarsEngine()
+
+    @singleton
+    @provider
+    def sources(self) -> Sources:
+        """Sources as Polars frames."""
+        return _PolarsSources()
+
+
+class _PolarsSources(Sources):
+    def open(self, settings: SourceSettings) -> StreamSource:
+        match settings.input:
+            case FilesInput(path, files_per_epoch):
+                from ..adapters.files.listing import FilesSettings
+                from ..adapters.files.polars_source import PolarsFileSource
+
+                return PolarsFileSource(FilesSettings(path, files_per_epoch), settings.records)
+            case KafkaInput(servers, topics, max_rows, options):
+                from ..adapters.kafka.polars_source import PolarsKafkaSource
+                from ..adapters.kafka.settings import KafkaSettings
+
+                return PolarsKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records)
+
+
+@frozen
+class _Spark:
+    """The Spark session, under a name that can be bound without importing Spark."""
+
+    session: Any
+
+
+class DeltaBackend(Backend):
+    """Tables in Delta Lake, frames of Spark."""
+
+    @singleton
+    @provider
+    def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
+        """The session that is running already, or one of our own, stopped in the end."""
+        from pyspark.sql import SparkSession
+
+        from ..adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
+        from ..adapters.spark.session import KAFKA_PACKAGE, open_session
+
+        kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
+        running = SparkSession.getActiveSession()
+        session = open_session(
+            deployment.backend.spark,
+            packages=[*PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
+            extensions=EXTENSIONS,
+            defaults=SETTINGS,
+        )
+        if running is None:
+            exits.callback(session.stop)
+        return _Spark(session)
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        """Tables in Delta Lake."""
+        from ..adapters.delta.store import DeltaStore
+
+        if deployment.backend.path is None:
+            raise ConfigError("backend.path is missing; backend delta needs a folder for its tables")
+        return DeltaStore(spark.session, deployment.backend.path)
+
+    @singleton
+    @provider
+    def engine(self, spark: _Spark) -> FrameEngine:
+        """Spark."""
+        from ..adapters.spark.engine import SparkEngine
+
+        return SparkEngine(spark.session)
+
+    @singleton
+    @provider
+    def sources(self, spark: _Spark) -> Sources:
+        """Sources as Spark frames."""
+        return _SparkSources(spark.session)
+
+
+@frozen(eq=False)
+class _SparkSources(Sources):
+    session: Any
+
+    def open(self, settings: SourceSettings) -> StreamSource:
+        match settings.input:
+            case FilesInput(path, files_per_epoch):
+                from ..adapters.files.listing import FilesSettings
+                from ..adapters.files.spark_source import SparkFileSource
+
+                return SparkFileSource(FilesSettings(path, files_per_epoch), settings.records, self.session)
+            case KafkaInput(servers, topics, max_rows, options):
+                from ..adapters.kafka.settings import KafkaSettings
+                from ..adapters.kafka.spark_source import SparkKafkaSource
+
+                return SparkKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records, self.session)

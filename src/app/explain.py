@@ -1,0 +1,56 @@
+"""What a deployment keeps and answers, in words; nothing that its environment gave is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..domain.table import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..domain.service import Service, ViewSpec
+    from ..domain.table import TableSpec
+    from .api import Headwater
+    from .config import PipelineSettings
+
+_LAYOUTS = {
+    Layout.LOG: "epochs are appended, folded when read",
+    Layout.MERGED: "merged at each epoch, for any engine to read",
+}
+
+
+def explain(headwater: Headwater) -> Iterator[str]:
+    """The lines of ``headwater check``: for each pipeline its tables, their keys, what they keep, and its views."""
+    deployment = headwater.deployment
+    yield f"The configuration is good: {len(deployment.pipelines)} pipelines on backend {deployment.backend.name}."
+    for name, service in headwater.services.items():
+        yield ""
+        yield f"{name}, from source {deployment.pipelines[name].source}"
+        yield from _tables(service)
+        yield from _views(service, deployment.pipelines[name])
+
+
+def _tables(service: Service) -> Iterator[str]:
+    yield "  keeps"
+    for table in service.tables:
+        yield f"    {table.name}: {table.schema.ddl.replace('`', '')}"
+        yield f"      {_kept(table)}"
+
+
+def _kept(table: TableSpec) -> str:
+    if not table.key:
+        return "no key; rows are only added"
+    split = f"; partitioned by {', '.join(table.partition_by)}" if table.partition_by else ""
+    return f"key {', '.join(table.key)}{split}; {_LAYOUTS[table.layout]}"
+
+
+def _views(service: Service, pipeline: PipelineSettings) -> Iterator[str]:
+    yield "  answers"
+    for view in service.views:
+        yield f"    {pipeline.name}.{view.name}: {view.about}"
+        yield f"      {', '.join(view.schema.names)}{_also_kept(view, pipeline)}"
+
+
+def _also_kept(view: ViewSpec, pipeline: PipelineSettings) -> str:
+    return f"; also kept as table {pipeline.name}.{view.name}" if view.name in pipeline.materialize else ""

@@ -1,0 +1,25 @@
+"""What a run says about itself, one line an epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .runner import EpochReport
+
+
+def progress(report: EpochReport) -> str:
+    """An epoch in one line: rows in, rows written, watermark, lag, and seconds by phase."""
+    dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
+    phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    return (
+        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}, {report.written:,} written,"
+        f" watermark {moment(report.watermark)}, {report.lag} waiting, {sum(report.seconds.values()):.2f} s ({phases})"
+    )
+
+
+def moment(time: datetime | None) -> str:
+    """A time (UTC) to the second; a dash for none."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else "-"

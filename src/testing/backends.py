@@ -1,0 +1,65 @@
+"""Backends to run a test over, each with what a test needs of its engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import narwhals as nw
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from ..domain.ports import FrameEngine, TableKeeper, TableStore
+    from ..domain.schema import Schema
+
+    class Store(TableStore, TableKeeper, Protocol):
+        """A store with its upkeep."""
+
+
+@frozen(eq=False)
+class Backend:
+    """A backend under test.
+
+    Args:
+        name: as the configuration names it.
+        engine: of its frames.
+        frame: makes a frame from rows of values, in the order of a schema's columns.
+        open: a store over this test's tables; a new object at each call, where that makes sense.
+    """
+
+    name: str
+    engine: FrameEngine
+    frame: Callable[[Sequence[tuple[Any, ...]], Schema], nw.LazyFrame[Any]] = field(repr=False)
+    open: Callable[[], Store] = field(repr=False)
+
+
+def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
+    """A Polars frame from rows of values."""
+    import polars as pl
+
+    from ..adapters.memory.schema import polars_schema
+
+    return nw.from_native(pl.DataFrame(rows, schema=polars_schema(schema), orient="row").lazy())
+
+
+def memory_backend() -> Backend:
+    """The memory backend; its store lives as long as the backend."""
+    from ..adapters.memory.engine import PolarsEngine
+    from ..adapters.memory.store import MemoryStore
+
+    store = MemoryStore()
+    return Backend("memory", PolarsEngine(), polars_frame, lambda: store)
+
+
+def delta_backend(session: SparkSession, root: str) -> Backend:
+    """The Delta backend over tables below a folder."""
+    from ..adapters.delta.store import DeltaStore
+    from ..adapters.spark.engine import SparkEngine
+
+    def spark_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
+        return nw.from_native(session.createDataFrame(list(rows), schema.ddl))
+
+    return Backend("delta", SparkEngine(session), spark_frame, lambda: DeltaStore(session, root))

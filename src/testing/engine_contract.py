@@ -1,0 +1,105 @@
+"""The contract every frame engine is held to: rows computed once, and wall clocks of any zone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+
+from ..domain.duration import microseconds
+from ..domain.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..domain.ports import FrameEngine
+
+_EPOCH = datetime.fromisoformat("1970-01-01")
+
+# zone, UTC, what the wall clock shows
+CLOCKS = [
+    ("UTC", "2024-03-10 07:30:00.000001", "2024-03-10 07:30:00.000001"),
+    ("UTC", "1969-12-31 23:59:59.999999", "1969-12-31 23:59:59.999999"),
+    ("Asia/Shanghai", "2024-06-01 16:00:00", "2024-06-02 00:00:00"),
+    ("Asia/Shanghai", "1969-12-31 15:59:59.999999", "1969-12-31 23:59:59.999999"),
+    ("America/New_York", "2024-03-10 06:59:59.999999", "2024-03-10 01:59:59.999999"),
+    ("America/New_York", "2024-03-10 07:00:00", "2024-03-10 03:00:00"),
+    ("America/New_York", "2024-11-03 05:30:00", "2024-11-03 01:30:00"),
+    ("America/New_York", "2024-11-03 07:00:00", "2024-11-03 02:00:00"),
+    ("America/New_York", "1965-07-01 04:00:00", "1965-07-01 00:00:00"),
+]
+
+
+class FrameEngineContract(ABC):
+    """All of `FrameEngine`."""
+
+    @pytest.fixture
+    @abstractmethod
+    def engine(self) -> FrameEngine:
+        """The engine under test."""
+
+    @abstractmethod
+    def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame of the engine: rows of values in the order of the schema's columns."""
+
+    @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/New_York"])
+    def test_wall_clocks_go_there_and_back(self, engine: FrameEngine, zone: str) -> None:
+        moments = [_moment(utc) for name, utc, _ in CLOCKS if name == zone]
+        rows = self.frame([(moment,) for moment in moments], Schema.parse("at timestamp"))
+        walls = engine.wall_micros(rows, "at", into="wall", zone=zone)
+        found = engine.from_wall_micros(walls, "wall", into="back", zone=zone).collect(backend="polars")
+        expected = [_micros(wall) for name, _, wall in CLOCKS if name == zone]
+        assert sorted(found.rows()) == sorted(zip(moments, expected, moments, strict=True))
+        assert found.schema["wall"] == nw.Int64
+        assert found.schema["back"] == nw.Datetime("us", "UTC")
+
+    def test_a_clock_set_back_shows_a_time_twice(self, engine: FrameEngine) -> None:
+        second = self.frame([(_moment("2024-11-03 06:30:00"),)], Schema.parse("at timestamp"))
+        walls = engine.wall_micros(second, "at", into="wall", zone="America/New_York")
+        back = engine.from_wall_micros(walls, "wall", into="back", zone="America/New_York")
+        assert back.collect(backend="polars").rows() == [
+            (_moment("2024-11-03 06:30:00"), _micros("2024-11-03 01:30:00"), _moment("2024-11-03 05:30:00"))
+        ]
+
+    def test_a_clock_set_forward_never_shows_some_times(self, engine: FrameEngine) -> None:
+        missing = {
+            "2024-03-10 02:00:00": "2024-03-10 07:00:00",
+            "2024-03-10 02:59:59.999999": "2024-03-10 07:59:59.999999",
+        }
+        rows = self.frame([(_micros(wall),) for wall in missing], Schema.parse("wall bigint"))
+        found = engine.from_wall_micros(rows, "wall", into="at", zone="America/New_York")
+        expected = [(_micros(wall), _moment(utc)) for wall, utc in missing.items()]
+        assert sorted(found.collect(backend="polars").rows()) == sorted(expected)
+
+    def test_dates_and_wall_times_have_no_zone(self, engine: FrameEngine) -> None:
+        wall = datetime.fromisoformat("1969-07-20T20:17:40.000005")
+        rows = self.frame([(date(1969, 7, 20), wall), (None, None)], Schema.parse("on date, wall timestamp_ntz"))
+        found = engine.wall_micros(rows, "on", into="midnight", zone="America/New_York")
+        found = engine.wall_micros(found, "wall", into="then", zone="America/New_York")
+        expected = [(_micros("1969-07-20 00:00:00"), microseconds(wall - _EPOCH)), (None, None)]
+        assert set(found.select("midnight", "then").collect(backend="polars").rows()) == set(expected)
+
+    def test_nulls_stay_null(self, engine: FrameEngine) -> None:
+        rows = self.frame([(None, None)], Schema.parse("at timestamp, micros bigint"))
+        found = engine.wall_micros(rows, "at", into="wall", zone="America/New_York")
+        found = engine.from_wall_micros(found, "micros", into="moment", zone="America/New_York")
+        assert found.collect(backend="polars").rows() == [(None, None, None, None)]
+
+    def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
+        rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))
+        kept = engine.persist(rows.with_columns(nw.col("id") + 1))
+        assert isinstance(kept, nw.LazyFrame)
+        assert sorted(kept.collect(backend="polars").rows(), key=str) == [(2, "a"), (2, "a"), (None, None)]
+        engine.release()
+        assert engine.persist(rows).collect(backend="polars").shape == (3, 2)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _micros(text: str) -> int:
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)

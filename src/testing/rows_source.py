@@ -1,0 +1,67 @@
+"""A source of plain rows, for tests of services: no files, no broker, epochs cut where the test says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..domain.changelog.row_kind import INSERT
+from ..domain.epoch import ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from ..domain.ports import StreamSource
+from ..domain.schema import Schema, column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import narwhals as nw
+
+    from ..domain.epoch import Offsets
+
+_EXTRA = (
+    column(ROW_KIND, "string"),
+    column(POSITION, "bigint"),
+    column(ORIGIN, "string"),
+    column(RAW, "string"),
+    column(ERROR, "string"),
+)
+
+
+@define(eq=False)
+class RowsSource(StreamSource):
+    """Rows given by the test, as dicts by column name; ``_row_kind`` is ``+I`` where it is left out.
+
+    Args:
+        schema: the rows' columns; those a row leaves out are null.
+        frame: makes a frame of the engine under test from rows of values.
+        limit: how many rows an epoch reads at most.
+    """
+
+    schema: Schema
+    frame: Callable[[Sequence[tuple[Any, ...]], Schema], nw.LazyFrame[Any]]
+    limit: int = 1_000_000
+    given: list[Mapping[str, Any]] = field(factory=list)
+
+    def give(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Let more rows come."""
+        self.given.extend(rows)
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The rows not read yet, at most `limit`."""
+        start = after["rows"] if after else 0
+        stop = min(start + self.limit, len(self.given))
+        return OffsetRange(after, {"rows": stop}) if stop > start else None
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range."""
+        start = offsets.after["rows"] if offsets.after else 0
+        rows = self.given[start : offsets.until["rows"]]
+        return self.frame([self._values(at, row) for at, row in enumerate(rows)], self.schema.plus(*_EXTRA))
+
+    def lag(self, after: Offsets | None) -> str:
+        """The rows not read yet."""
+        return f"{len(self.given) - (after['rows'] if after else 0)} rows"
+
+    def _values(self, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row))} | row
+        return tuple(own.get(name) for name in (*self.schema.names, *(each.name for each in _EXTRA)))

@@ -1,0 +1,26 @@
+"""The contract every table store is held to; subclass `StoreContract` in a test module to prove a backend.
+
+The subclass opens stores (`reopen`) and makes frames of the backend's engine (`frame`); see `StoreHarness`.
+"""
+
+from __future__ import annotations
+
+from .store_committing import CommittingContract
+from .store_history import ChangesContract, FencingContract, MarksContract, RollbackContract, UpkeepContract
+from .store_merging import MergingContract
+from .store_reading import EnsureContract, ReadingContract, ValuesContract
+
+
+class StoreContract(
+    EnsureContract,
+    ReadingContract,
+    ValuesContract,
+    CommittingContract,
+    MergingContract,
+    MarksContract,
+    FencingContract,
+    RollbackContract,
+    UpkeepContract,
+    ChangesContract,
+):
+    """All of `TableStore` and `TableKeeper`."""

@@ -1,0 +1,102 @@
+"""Contract: every merge rule gives the answer of the reference fold, however the rows are cut into commits."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from ..domain.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
+from .store_harness import StoreHarness, bag, both_layouts, spec_of
+
+if TYPE_CHECKING:
+    from ..domain.table import Layout
+    from .backends import Store
+    from .store_harness import Row
+
+RULED = spec_of(
+    "id bigint, replaced int, kept int, summed bigint, amount decimal(18,2), low int, high int, known string",
+    ["id"],
+    rules={"kept": KeepFirst(), "summed": Sum(), "amount": Sum(), "low": Min(), "high": Max(), "known": LastNonNull()},
+)
+GROUPED = spec_of(
+    "id bigint, a int, b int, x string, y string, seq bigint, z int, total int",
+    ["id"],
+    rules={"total": Sum()},
+    groups=[Latest(["a", "b"], ["x", "y"]), Latest(["seq"], ["z"])],
+)
+FIRST: Row = (1, 1, 1, 1, Decimal("0.10"), 5, 5, "first")
+SECOND: Row = (1, 2, 2, 2, Decimal("0.20"), 3, 3, "second")
+THIRD: Row = (1, 3, 3, 3, Decimal("-0.40"), 4, 6, None)
+ALL_THREE: Row = (1, 3, 1, 6, Decimal("-0.10"), 3, 6, "second")
+NOTHING: Row = (1, *[None] * 7)
+
+
+class MergingContract(StoreHarness):
+    @both_layouts
+    def test_each_rule_across_commits(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(RULED, layout=layout))
+        table.commit(append=[FIRST, (2, *FIRST[1:])])
+        table.commit(merge=[SECOND])
+        table.commit(merge=[THIRD])
+        assert table.rows() == bag(ALL_THREE, (2, *FIRST[1:]))
+
+    @both_layouts
+    def test_each_rule_within_a_commit(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(RULED, layout=layout))
+        table.commit(merge=[(*THIRD, 7), (*FIRST, 5), (*SECOND, 6), (2, *SECOND[1:], 1)])
+        assert table.rows() == bag(ALL_THREE, (2, *SECOND[1:]))
+
+    @both_layouts
+    def test_each_rule_with_nulls(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(RULED, layout=layout))
+        table.commit(append=[NOTHING, (2, *FIRST[1:]), (3, *NOTHING[1:])])
+        table.commit(merge=[FIRST, (2, *NOTHING[1:]), (3, *NOTHING[1:])])
+        met = (1, 1, None, 1, Decimal("0.10"), 5, 5, "first")
+        assert table.rows() == bag(met, (2, None, *FIRST[2:]), (3, *NOTHING[1:]))
+
+    @both_layouts
+    def test_a_group_takes_the_highest_sequence(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(GROUPED, layout=layout))
+        old = (5, 5, "old", "old", 5, 0, 1)
+        table.commit(append=[(key, *old) for key in range(1, 8)])
+        cases = {
+            1: ((5, 6, "new", None, 4, 9, 1), (5, 6, "new", None, 5, 0, 2)),
+            2: ((5, 4, "new", "new", 6, None, 1), (5, 5, "old", "old", 6, None, 2)),
+            3: ((5, 5, "new", None, 5, 9, None), (5, 5, "new", None, 5, 9, 1)),
+            4: ((None, None, "new", "new", None, 9, 1), (5, 5, "old", "old", 5, 0, 2)),
+            5: ((None, 9, "new", "new", 5, 9, 1), (5, 5, "old", "old", 5, 9, 2)),
+            6: ((6, None, "new", "new", 6, 9, 1), (6, None, "new", "new", 6, 9, 2)),
+            7: ((5, None, "new", "new", 6, 9, 1), (5, 5, "old", "old", 6, 9, 2)),
+        }
+        table.commit(merge=[(key, *incoming) for key, (incoming, _) in cases.items()])
+        assert table.rows() == bag(*((key, *expected) for key, (_, expected) in cases.items()))
+
+    @both_layouts
+    def test_a_group_that_never_had_a_sequence_stays_null(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(GROUPED, layout=layout))
+        unnumbered = (None, None, "x", "y", None, 1, None)
+        table.commit(merge=[(1, *unnumbered, 0), (1, *unnumbered, 1), (2, None, 1, "x", "y", None, 1, 1, 0)])
+        table.commit(merge=[(2, None, 1, "new", None, None, 2, 1)])
+        nothing = (None, None, None, None, None, None, None)
+        assert table.rows() == bag((1, *nothing), (2, None, 1, "new", None, None, None, 2))
+
+    @both_layouts
+    def test_a_stored_row_may_be_newer_than_one_of_two_that_come(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(GROUPED, layout=layout))
+        table.commit(merge=[(1, 5, 0, "five", "five", 5, 5, 1)])
+        table.commit(merge=[(1, 6, 0, "six", None, 1, 1, 1, 0), (1, 4, 0, "four", "four", 9, 9, 1, 1)])
+        table.commit(merge=[(1, 5, 9, "late", "late", 8, 8, 1)])
+        assert table.rows() == bag((1, 6, 0, "six", None, 9, 9, 4))
+
+    @both_layouts
+    def test_other_types_are_folded_too(self, store: Store, layout: Layout) -> None:
+        rules = {"first": Min(), "last": Max(), "on": Max(), "word": Min(), "flag": LastNonNull(), "raw": KeepFirst()}
+        ddl = "id bigint, first timestamp, last timestamp, on date, word string, flag boolean, raw binary"
+        table = self.table(store, spec_of(ddl, ["id"], rules=rules, layout=layout))
+        early, late = datetime(1969, 1, 1, 0, 0, 0, 1, UTC), datetime(2024, 1, 1, tzinfo=UTC)
+        table.commit(append=[(1, late, late, date(2024, 1, 1), "b", True, b"\x00")])
+        table.commit(merge=[(1, early, early, date(1969, 1, 1), "a", None, b"\x01")])
+        assert table.rows() == bag((1, early, late, date(2024, 1, 1), "a", True, b"\x00"))

@@ -1,0 +1,185 @@
+"""Contract: tables are made and widened, and read as of a version, whole or in part."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import evolve
+
+from ..domain.change import Between
+from ..domain.errors import SchemaConflict, VersionNotFound
+from ..domain.ports import Version
+from ..domain.schema import Column, DataType, Schema, column
+from ..domain.table import Layout, TableSpec
+from .store_harness import StoreHarness, bag, both_layouts, spec_of
+
+if TYPE_CHECKING:
+    from .backends import Store
+
+NAMES = spec_of("id bigint, name string", ["id"])
+ODD = 'o\'dd "näme" `x`'
+ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`tick`", " spaced ", "${x}", "null")
+
+
+class EnsureContract(StoreHarness):
+    def test_a_new_table_is_empty(self, store: Store) -> None:
+        table = self.table(store, NAMES)
+        assert table.rows() == bag()
+        assert table.frame().collect_schema().names() == ["id", "name"]
+        assert [commit for commit in store.versions(NAMES.name) if commit.mark] == []
+
+    def test_ensuring_again_keeps_the_rows(self, store: Store) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, "a")])
+        again = self.reopen()
+        again.ensure(NAMES)
+        assert self.rows(again.read(NAMES.name, table.newest)) == [(1, "a")]
+
+    @both_layouts
+    def test_new_columns_are_null_in_rows_from_before(self, store: Store, layout: Layout) -> None:
+        narrow = evolve(NAMES, layout=layout)
+        first = self.table(store, narrow).commit(append=[(1, "a"), (2, "b")])
+        wide = evolve(narrow, schema=narrow.schema.plus(column("n", "int")))
+        table = self.table(self.reopen(), wide)
+        assert table.rows_at(first) == bag((1, "a", None), (2, "b", None))
+        table.sequence = 1
+        table.commit(merge=[(2, "c", 7), (3, "d", 8)])
+        assert table.rows() == bag((1, "a", None), (2, "c", 7), (3, "d", 8))
+        assert table.rows_at(first) == bag((1, "a", None), (2, "b", None))
+
+    def test_any_other_difference_is_a_conflict(self, store: Store) -> None:
+        self.table(store, NAMES)
+        different = (
+            spec_of("id bigint, name int", ["id"]),
+            spec_of("id bigint, title string", ["id"]),
+            spec_of("id bigint, name string", ["id", "name"]),
+            spec_of("id bigint, name string", ["id"], partition_by=["id"]),
+        )
+        for spec in different:
+            with pytest.raises(SchemaConflict, match=NAMES.name):
+                self.reopen().ensure(spec)
+
+
+class ReadingContract(StoreHarness):
+    @both_layouts
+    def test_every_version_keeps_its_rows(self, store: Store, layout: Layout) -> None:
+        table = self.table(store, evolve(NAMES, layout=layout))
+        first = table.commit(append=[(1, "a"), (2, "b")])
+        second = table.commit(merge=[(2, "c")], delete=[(1,)])
+        assert table.rows_at(None) == bag()
+        assert table.rows_at(first) == bag((1, "a"), (2, "b"))
+        assert table.rows_at(second) == bag((2, "c"))
+
+    def test_a_version_that_never_was_is_not_found(self, store: Store) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, "a")])
+        with pytest.raises(VersionNotFound):
+            store.read(NAMES.name, Version("999999"))
+
+    @pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
+    @both_layouts
+    def test_only_matching_rows_are_returned(self, store: Store, layout: Layout, partition_by: tuple[str, ...]) -> None:
+        spec = spec_of("day int, id bigint, n int", ["day", "id"], partition_by=partition_by, layout=layout)
+        table = self.table(store, spec)
+        table.commit(append=[(1, 1, 10), (1, 2, 20), (2, 1, 30), (3, 1, 40)])
+        table.commit(merge=[(1, 2, 99), (3, 9, 50)])
+        both, look = ("day", "id"), table.matching
+        cases = {
+            "one column of the key": (look([(1,), (1,)], ["id"]), bag((1, 1, 10), (2, 1, 30), (3, 1, 40))),
+            "the whole key": (look([(1, 2), (2, 2), (3, 9)], both), bag((1, 2, 99), (3, 9, 50))),
+            "a column beside the key": (look([(20,), (30,)], ["n"]), bag((2, 1, 30))),
+            "no such key": (look([(7, 7)], both), bag()),
+            "no keys at all": (look([], both), bag()),
+            "null equals nothing": (look([(1, None), (None, 1)], both), bag()),
+            "values": (look(day=(1, 3)), bag((1, 1, 10), (1, 2, 99), (3, 1, 40), (3, 9, 50))),
+            "no values": (look(day=()), bag()),
+            "a range": (look(day=Between(2, 3)), bag((2, 1, 30), (3, 1, 40), (3, 9, 50))),
+            "newest image": (look(n=Between(15, 45)), bag((2, 1, 30), (3, 1, 40))),
+            "both literals": (look(day=(1, 2), n=(99, 40)), bag((1, 2, 99))),
+            "keys and literals": (look([(1,)], ["id"], day=Between(1, 2)), bag((1, 1, 10), (2, 1, 30))),
+        }
+        assert {name: table.rows(matching) for name, (matching, _) in cases.items()} == {
+            name: expected for name, (_, expected) in cases.items()
+        }
+
+    def test_null_matches_nothing_where_there_is_no_key(self, store: Store) -> None:
+        table = self.table(store, spec_of("day int, n int", partition_by=["day"]))
+        table.commit(append=[(1, 1), (1, 1), (None, 2), (2, None)])
+        assert table.rows() == bag((1, 1), (1, 1), (None, 2), (2, None))
+        assert table.rows(table.matching([(1,), (None,)], ["day"])) == bag((1, 1), (1, 1))
+        assert table.rows(table.matching(n=(1, 2))) == bag((1, 1), (1, 1), (None, 2))
+        assert table.rows(table.matching(day=Between(0, 1))) == bag((1, 1), (1, 1))
+
+    def test_literals_are_of_any_ordered_type(self, store: Store) -> None:
+        table = self.table(store, spec_of("at timestamp, on date, amount decimal(38,18), word string"))
+        noon, later = datetime(1969, 7, 20, 12, 0, 0, 1, UTC), datetime(2024, 3, 10, 12, tzinfo=UTC)
+        early = (noon, date(1969, 7, 20), Decimal("0.000000000000000001"), "it's")
+        late = (later, date(2024, 3, 10), Decimal("12345678901234567890.5"), 'a "b" \\ c')
+        table.commit(append=[early, late])
+        assert table.rows(table.matching(at=Between(noon, noon))) == bag(early)
+        assert table.rows(table.matching(on=(date(2024, 3, 10),))) == bag(late)
+        assert table.rows(table.matching(amount=(Decimal("0.000000000000000001"),))) == bag(early)
+        assert table.rows(table.matching(word=("it's", "its"))) == bag(early)
+        assert table.rows(table.matching(word=Between("a", "b"), at=(later,))) == bag(late)
+
+
+class ValuesContract(StoreHarness):
+    @both_layouts
+    def test_every_type_comes_back_as_it_went(self, store: Store, layout: Layout) -> None:
+        ddl = (
+            "id bigint, tiny tinyint, small smallint, n int, real float, precise double, amount decimal(38,18),"
+            " price decimal(18,2), text string, flag boolean, raw binary, on date, at timestamp, wall timestamp_ntz"
+        )
+        table = self.table(store, spec_of(ddl, ["id"], layout=layout))
+        moment = datetime(2024, 3, 10, 7, 59, 59, 999999, UTC)
+        wall = datetime.fromisoformat("1969-12-31T23:59:59.000001")
+        low = (-(2**63), -128, -(2**15), -(2**31), -1.5, -1e300, Decimal("-99999999999999999999.999999999999999999"))
+        high = (2**63 - 1, 127, 2**15 - 1, 2**31 - 1, 1.5, 1e300, Decimal("0.000000000000000001"))
+        full = (*low, Decimal("-1.10"), "", False, b"", date(1, 1, 3), datetime(1900, 1, 1, tzinfo=UTC), wall)
+        rich = (*high, Decimal("1.10"), "数 \\ ' \" \n", True, b"\x00\xff'", date(9999, 12, 31), moment, wall)
+        bare = (0, *[None] * 13)
+        table.commit(append=[full, bare])
+        assert table.rows() == bag(full, bare)
+        table.commit(merge=[rich, (0, *rich[1:])])
+        assert table.rows() == bag(full, rich, (0, *rich[1:]))
+        table.commit(merge=[bare])
+        assert table.rows() == bag(full, rich, bare)
+
+    @both_layouts
+    def test_names_may_be_odd(self, store: Store, layout: Layout) -> None:
+        names = (("k y", "bigint"), (ODD, "string"), ("größe;(), =", "int"), ("SELECT", "int"))
+        schema = Schema(Column(name, DataType.parse(ddl)) for name, ddl in names)
+        table = self.table(store, TableSpec("pipe-line.odd_table", schema, ("k y",), layout=layout))
+        first = table.commit(append=[(1, "a", 1, 1), (2, "b", 2, 2), (3, "c", 3, 3)])
+        table.commit(merge=[(2, "B", None, 2)], delete=[(3,)])
+        assert table.frame().collect_schema().names() == list(schema.names)
+        assert table.rows() == bag((1, "a", 1, 1), (2, "B", None, 2))
+        assert table.rows(table.matching([("B",)], [ODD], **{"k y": Between(1, 2)})) == bag((2, "B", None, 2))
+        assert table.changes(first, table.newest or first) == bag(
+            (2, "b", 2, 2, "-U"), (2, "B", None, 2, "+U"), (3, "c", 3, 3, "-D")
+        )
+
+    @both_layouts
+    def test_partition_values_may_be_odd(self, store: Store, layout: Layout) -> None:
+        spec = spec_of("part string, id bigint, n int", ["part", "id"], partition_by=["part"], layout=layout)
+        table = self.table(store, spec)
+        table.commit(append=[(value, 1, 1) for value in ODD_VALUES])
+        table.commit(merge=[(value, 1, 2) for value in ODD_VALUES[1:]], delete=[(ODD_VALUES[0], 1)])
+        assert table.rows() == bag(*((value, 1, 2) for value in ODD_VALUES[1:]))
+        assert table.rows(table.matching(part=ODD_VALUES[:4])) == bag(*((value, 1, 2) for value in ODD_VALUES[1:4]))
+        assert table.rows(table.matching([(ODD_VALUES[2],)], ["part"])) == bag((ODD_VALUES[2], 1, 2))
+
+    @both_layouts
+    def test_partitions_may_go_by_time(self, store: Store, layout: Layout) -> None:
+        ddl, by = "at timestamp, on date, id bigint, n int", ("at", "on")
+        table = self.table(store, spec_of(ddl, [*by, "id"], partition_by=by, layout=layout))
+        old = (datetime(1969, 12, 31, 23, 0, 0, 1, UTC), date(1969, 12, 31))
+        new = (datetime(2024, 11, 3, 6, 30, tzinfo=UTC), date(2024, 11, 3))
+        table.commit(append=[(*old, 1, 1), (*new, 1, 1)])
+        table.commit(merge=[(*old, 1, 2), (*old, 2, 2)], delete=[(*new, 1)])
+        assert table.rows() == bag((*old, 1, 2), (*old, 2, 2))
+        assert table.rows(table.matching([old], by, at=(old[0],))) == bag((*old, 1, 2), (*old, 2, 2))
+        assert table.rows(table.matching(at=Between(new[0], new[0]))) == bag()

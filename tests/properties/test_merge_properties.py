@@ -1,0 +1,128 @@
+"""The reference fold against a plain oracle, over random rows cut at random places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import narwhals as nw
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.domain.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Row: TypeAlias = dict[str, int | None]
+
+KEY = ["k"]
+RULES: dict[str, ColumnRule] = {
+    "replaced": Replace(),
+    "kept": KeepFirst(),
+    "summed": Sum(),
+    "low": Min(),
+    "high": Max(),
+    "known": LastNonNull(),
+}
+GROUPS = [Latest(["a", "b"], ["x", "y"]), Latest(["seq"], ["z"])]
+COLUMNS = [*KEY, *RULES, *(name for group in GROUPS for name in (*group.by, *group.columns)), "nr"]
+
+
+def values(highest: int) -> st.SearchStrategy[int | None]:
+    return st.none() | st.integers(0, highest)
+
+
+# Few keys and few sequence numbers, so that rows meet, tie, and are null in part.
+ROW = st.fixed_dictionaries(
+    {name: values(2 if name in {"a", "b", "seq"} else 9) for name in COLUMNS[1:-1]} | {"k": st.integers(0, 1)}
+)
+BATCHES = st.lists(st.lists(ROW, max_size=4), min_size=1, max_size=4)
+
+
+def oracle(rows: list[Row]) -> list[Row]:
+    """One row a key, by the meaning of the rules and nothing else."""
+    by_key: dict[int | None, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(row["k"], []).append(row)
+    return [_fold_one(of_key) for _, of_key in sorted(by_key.items(), key=lambda item: str(item[0]))]
+
+
+def _fold_one(rows: list[Row]) -> Row:
+    folded = {"k": rows[0]["k"], "replaced": rows[-1]["replaced"], "kept": rows[0]["kept"], "nr": rows[-1]["nr"]}
+    folded |= {name: _given(rows, name, over) for name, over in (("summed", sum), ("low", min), ("high", max))}
+    folded["known"] = _given(rows, "known", lambda found: list(found)[-1])
+    for group in GROUPS:
+        folded |= _newest(rows, group)
+    return folded
+
+
+def _given(rows: list[Row], name: str, over: Callable[[Iterable[int]], int]) -> int | None:
+    found = [value for row in rows if (value := row[name]) is not None]
+    return over(found) if found else None
+
+
+def _newest(rows: list[Row], group: Latest) -> Row:
+    newest: Row = dict.fromkeys((*group.by, *group.columns))
+    reached: tuple[int, ...] | None = None
+    for row in rows:
+        sequence = tuple(-1 if (value := row[name]) is None else value for name in group.by)
+        if max(sequence) >= 0 and (reached is None or sequence >= reached):
+            reached, newest = sequence, {name: row[name] for name in newest}
+    return newest
+
+
+def folded(frame: pl.DataFrame, columns: list[str] = COLUMNS) -> pl.DataFrame:
+    groups = [group for group in GROUPS if group.by[0] in columns]
+    rules = {name: rule for name, rule in RULES.items() if name in columns}
+    rows = fold(nw.from_native(frame.lazy()), key=KEY, rules=rules, groups=groups, arrival="nr")
+    done: pl.DataFrame = rows.collect(backend="polars").to_native()
+    return done
+
+
+def frames(batches: list[list[Row]]) -> list[pl.DataFrame]:
+    """The batches as frames, rows numbered as they arrive over all of them."""
+    cut, at = [], 0
+    for batch in batches:
+        cut.append(
+            pl.DataFrame(
+                [row | {"nr": at + nr} for nr, row in enumerate(batch)], schema=dict.fromkeys(COLUMNS, pl.Int64)
+            )
+        )
+        at += len(batch)
+    return cut
+
+
+def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return frame.sort("k").to_dicts()
+
+
+@settings(max_examples=150, deadline=None)
+@given(BATCHES, st.randoms(use_true_random=False))
+def test_folding_is_what_the_rules_say(batches: list[list[Row]], random: Any) -> None:
+    rows = pl.concat(frames(batches))
+    shuffled = rows[random.sample(range(rows.height), rows.height)]
+    assert rows_of(folded(shuffled).select(sorted(COLUMNS))) == [
+        dict(sorted(row.items())) for row in oracle(rows.to_dicts())
+    ]
+
+
+@settings(max_examples=75, deadline=None)
+@given(BATCHES)
+def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> None:
+    cut = frames(batches)
+    at_once = rows_of(folded(pl.concat(cut)))
+    stored = folded(cut[0])
+    for batch in cut[1:]:
+        stored = folded(pl.concat([stored, batch.select(stored.columns)]))
+    assert rows_of(stored) == at_once
+    each = [folded(batch) for batch in cut]
+    assert rows_of(folded(pl.concat(each))) == at_once
+
+
+@settings(max_examples=50, deadline=None)
+@given(BATCHES)
+def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[list[Row]]) -> None:
+    rows = pl.concat(frames(batches))
+    names = ["k", "replaced", "nr"]
+    assert rows_of(folded(rows.select(names), names)) == rows_of(folded(rows).select(names))

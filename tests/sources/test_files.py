@@ -1,0 +1,335 @@
+"""A directory as a stream, on every engine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.adapters.files import splits
+from headwater.adapters.files.listing import FilesSettings, Listing
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import BadInput, ConfigError, SourceChanged
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
+
+from .conftest import Engine, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headwater.domain.ports import StreamSource
+
+SCHEMA = Schema.parse("id bigint, name string, amount decimal(18,2), at timestamp")
+JSON = RecordSpec(SCHEMA)
+CSV = RecordSpec(SCHEMA, format="csv")
+PARQUET = RecordSpec(SCHEMA, format="parquet")
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def source_of(engine: Engine, path: Path, spec: RecordSpec = JSON, files_per_epoch: int = 1) -> StreamSource:
+    return engine.files(FilesSettings(str(path), files_per_epoch), spec)
+
+
+def planned(source: StreamSource, after: Any = None) -> OffsetRange:
+    found = source.plan(after)
+    assert found is not None
+    return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
+
+
+def read(source: StreamSource, after: Any = None) -> list[dict[str, Any]]:
+    return rows(source.read(planned(source, after)))
+
+
+def line(number: int) -> str:
+    return json.dumps({"id": number, "name": f"n{number}", "amount": 1.5, "at": "2024-05-01T12:00:00Z"}) + "\n"
+
+
+def listing(path: Path, files_per_epoch: int = 1) -> Listing:
+    return Listing(FilesSettings(str(path), files_per_epoch), "json")
+
+
+def touch(path: Path, *names: str) -> None:
+    for name in names:
+        (path / name).write_text(line(1))
+
+
+def test_reads_files_in_name_order_epoch_by_epoch(engine: Engine, tmp_path: Path) -> None:
+    for name in ("c", "a", "b"):
+        (tmp_path / f"{name}.json").write_text(line(1) + line(2))
+    source, after, seen = source_of(engine, tmp_path, files_per_epoch=2), None, []
+    while found := source.plan(after):
+        seen.append([(row["_origin"], row["id"]) for row in rows(source.read(found))])
+        after = found.until
+    assert seen == [[("a.json", 1), ("a.json", 2), ("b.json", 1), ("b.json", 2)], [("c.json", 1), ("c.json", 2)]]
+    assert source.lag(after) == "0 files"
+    assert source.lag(None) == "3 files"
+
+
+def test_reads_values_as_declared(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(line(7))
+    (row,) = read(source_of(engine, tmp_path))
+    assert row == {
+        "id": 7,
+        "name": "n7",
+        "amount": Decimal("1.50"),
+        "at": NOON,
+        "_row_kind": "+I",
+        "_position": 0,
+        "_origin": "a.json",
+        "_raw": line(7).strip(),
+        "_error": None,
+    }
+
+
+def test_keeps_undecodable_lines_with_their_reason(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'{"id": 1}\n\n{"id": "x"}\n{oops\n"\xff"\n{"id": 2}')
+    first, wrong, broken, bytes_, last = read(source_of(engine, tmp_path))
+    assert (first["id"], last["id"], first["_error"], last["_error"]) == (1, 2, None, None)
+    assert wrong["_error"] == "column 'id': bigint wanted, not 'x'"
+    assert (wrong["id"], wrong["_row_kind"], wrong["_raw"]) == (None, "+I", '{"id": "x"}')
+    assert broken["_error"].startswith("no JSON: ")
+    assert bytes_["_raw"] == '"\\xff"'
+
+
+def test_a_replayed_range_gives_the_same_rows(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("".join(map(line, range(100))))
+    source = source_of(engine, tmp_path)
+    found = planned(source)
+    before = rows(source.read(found))
+    touch(tmp_path, "b.json")
+    assert rows(source.read(found)) == before
+    assert [row["id"] for row in before] == list(range(100))
+
+
+def test_reads_large_files_in_parts_without_losing_order(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text("\n".join(map(line, range(50))))
+    monkeypatch.setattr(splits.cut_size, "__defaults__", (97,))
+    assert [row["id"] for row in read(source_of(engine, tmp_path))] == list(range(50))
+
+
+def test_reads_gzip(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress("".join(map(line, range(3))).encode()))
+    assert [row["id"] for row in read(source_of(engine, tmp_path))] == [0, 1, 2]
+
+
+def test_reads_csv(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        b"\xef\xbb\xbfname,extra,id,amount,at\r\n"
+        b'"line one\r\nline ""two""",,1,1.5,2024-05-01 12:00:00\r\n'
+        b'"",x,2,,\r\n'
+        b",x,3,1e1,2024-05-01T14:00:00+02:00\r\n"
+        b"short,x\r\n"
+        b"bad,x,4,1.555,\r\n"
+        b'"open,x,5,1,\r\n'
+    )
+    multiline, empty, missing, short, bad, unclosed = read(source_of(engine, tmp_path, CSV))
+    assert (multiline["name"], multiline["amount"], multiline["at"]) == ('line one\r\nline "two"', Decimal("1.50"), NOON)
+    assert (empty["name"], empty["amount"], empty["at"]) == ("", None, None)
+    assert (missing["name"], missing["amount"], missing["at"]) == (None, Decimal("10.00"), NOON)
+    assert short["_error"] == "5 fields wanted, as in the header, not 2"
+    assert (bad["_error"], bad["_raw"]) == (
+        "column 'amount': decimal(18,2) wanted, not 1.555 (more than 2 decimals)",
+        "bad,x,4,1.555,",
+    )
+    assert "not closed" in unclosed["_error"]
+
+
+def test_reads_parquet_widening_what_is_safe(engine: Engine, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "at": pa.array([datetime(2024, 5, 1, 12)], pa.timestamp("ns")),
+            "id": pa.array([1], pa.int32()),
+            "amount": pa.array([Decimal("1.5")], pa.decimal128(5, 1)),
+            "name": pa.array(["a"]).dictionary_encode(),
+            "other": pa.array([1]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    (row,) = read(source_of(engine, tmp_path, PARQUET))
+    raw = json.loads(row.pop("_raw"))
+    assert row == {
+        "id": 1,
+        "name": "a",
+        "amount": Decimal("1.50"),
+        "at": NOON,
+        "_row_kind": "+I",
+        "_position": 0,
+        "_origin": "a.parquet",
+        "_error": None,
+    }
+    assert raw == {"id": 1, "name": "a", "amount": 1.5, "at": "2024-05-01T12:00:00"}
+
+
+def test_parquet_times_without_a_zone_are_read_in_the_declared_one(engine: Engine, tmp_path: Path) -> None:
+    spec = RecordSpec(Schema.parse("at timestamp, local timestamp_ntz, day date"), "parquet", time_zone="Asia/Shanghai")
+    noon = datetime(2024, 5, 1, 20)
+    pq.write_table(pa.table({"at": [noon], "local": [noon], "day": [noon.date()]}), tmp_path / "a.parquet")
+    (row,) = read(source_of(engine, tmp_path, spec))
+    assert (row["at"], row["local"], row["day"]) == (NOON, noon, date(2024, 5, 1))
+
+
+def test_int96_holds_instants_whatever_the_zone(engine: Engine, tmp_path: Path) -> None:
+    spec = RecordSpec(Schema.parse("at timestamp"), "parquet", time_zone="Asia/Shanghai")
+    pq.write_table(pa.table({"at": [datetime(2024, 5, 1, 12)]}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert [row["at"] for row in read(source_of(engine, tmp_path, spec))] == [NOON]
+
+
+@pytest.mark.parametrize(("format_", "values"), [("json", ["c", "-D", "x"]), ("csv", ["c", "-D", "x"]), ("parquet", ["c", "-D", "x"])])
+def test_row_kinds(engine: Engine, tmp_path: Path, format_: str, values: list[str]) -> None:
+    table = pa.table({"id": [1, 2, 3], "kind": values})
+    match format_:
+        case "json":
+            (tmp_path / "a.json").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        case "csv":
+            (tmp_path / "a.csv").write_text("id,kind\n1,c\n2,-D\n3,x\n")
+        case _:
+            pq.write_table(table, tmp_path / "a.parquet")
+    spec = RecordSpec(Schema.parse("id int, kind string"), format_, row_kind="kind")
+    found = read(source_of(engine, tmp_path, spec))
+    assert [(row["id"], row["_row_kind"]) for row in found] == [(1, "+I"), (2, "-D"), (None, "+I")]
+    assert found[2]["_error"] == "column 'kind': a row kind (+I -U +U -D, or c r u d) wanted, not 'x'"
+    assert "kind" not in found[0]
+
+
+def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json").touch()
+    (tmp_path / "b.json").write_text("\n")
+    source = source_of(engine, tmp_path, files_per_epoch=2)
+    assert read(source) == []
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("id,name,at", "file a.csv: column 'amount' is missing from the header, which has: id, name, at"),
+        ("id,id,name,amount,at", "file a.csv: column 'id' stands more than once"),
+        ('"id,name', "file a.csv: the header cannot be read"),
+    ],
+)
+def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(header + "\n")
+    source = source_of(engine, tmp_path, CSV)
+    with pytest.raises(BadInput, match=message):
+        source.read(planned(source))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "type_", "value", "message"),
+    [
+        ("x bigint", pa.string(), "1", "'x' is string, which bigint cannot hold without loss; allowed: int8, int16"),
+        ("x int", pa.int64(), 1, "'x' is int64, which int cannot hold"),
+        ("x decimal(4,2)", pa.decimal128(5, 2), Decimal(1), "'x' is decimal128\\(5, 2\\)"),
+        ("x timestamp_ntz", pa.timestamp("us", "UTC"), NOON, "allowed: timestamps without a zone"),
+        ("x timestamp", pa.timestamp("ns", "UTC"), 1, "'x' cannot be read as timestamp"),
+        ("y int", pa.int32(), 1, "no one column 'y'; it has: x"),
+    ],
+)
+def test_refuses_parquet_of_other_types(tmp_path: Path, ddl: str, type_: pa.DataType, value: object, message: str) -> None:
+    pq.write_table(pa.table({"x": pa.array([value], type_)}), tmp_path / "a.parquet")
+    spec = RecordSpec(Schema.parse(ddl), "parquet")
+    with pytest.raises(BadInput, match=message):
+        for part in splits.splits([tmp_path / "a.parquet"], spec):
+            list(splits.read(part, spec))
+
+
+def test_refuses_a_file_that_is_no_parquet(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_text("hello")
+    with pytest.raises(BadInput, match=r"a\.parquet is no Parquet"):
+        splits.splits([tmp_path / "a.parquet"], PARQUET)
+
+
+def test_refuses_a_damaged_gzip(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(line(1).encode())[:-6])
+    with pytest.raises(BadInput, match="is damaged"):
+        list(splits.read(splits.Split(0, str(tmp_path / "a.json.gz")), JSON))
+
+
+def test_leaves_out_hidden_and_foreign_files(tmp_path: Path) -> None:
+    touch(tmp_path, "_a.json", ".b.json", "c.json.tmp", "d.csv", "e.json")
+    (tmp_path / "f.json").mkdir()
+    assert [path.name for path in listing(tmp_path, 9).files(planned_by(listing(tmp_path, 9)))] == ["e.json"]
+
+
+def planned_by(files: Listing, after: Any = None) -> OffsetRange:
+    found = files.plan(after)
+    assert found is not None
+    return found
+
+
+def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no directory; create it"):
+        listing(tmp_path / "nowhere").plan(None)
+
+
+def test_an_empty_directory_has_nothing_to_read(tmp_path: Path) -> None:
+    assert listing(tmp_path).plan(None) is None
+
+
+def test_a_file_behind_the_last_one_is_noticed(tmp_path: Path) -> None:
+    touch(tmp_path, "b.json", "d.json")
+    after = planned_by(listing(tmp_path, 2)).until
+    touch(tmp_path, "c.json")
+    with pytest.raises(SourceChanged, match=r"c\.json came after d\.json had been read; bring late rows"):
+        listing(tmp_path).plan(after)
+
+
+def test_a_file_before_the_first_one_is_noticed(tmp_path: Path) -> None:
+    touch(tmp_path, "b.json")
+    after = planned_by(listing(tmp_path)).until
+    (tmp_path / "b.json").unlink()
+    touch(tmp_path, "a.json")
+    with pytest.raises(SourceChanged, match=r"a\.json came after"):
+        listing(tmp_path).plan(after)
+
+
+def test_a_file_far_behind_is_noticed_by_the_count(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{number:03}.json" for number in range(0, 100, 2)))
+    after = None
+    while found := listing(tmp_path, 5).plan(after):
+        after = found.until
+    touch(tmp_path, "001.json")
+    with pytest.raises(SourceChanged, match="a file came before"):
+        listing(tmp_path).plan(after)
+
+
+def test_offsets_stay_small(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{number:03}.json" for number in range(200)))
+    after, epochs = None, 0
+    while found := listing(tmp_path, 40).plan(after):
+        after, epochs = found.until, epochs + 1
+    assert epochs == 5
+    assert len(json.dumps(after)) < 1000
+
+
+def test_old_files_may_be_removed(tmp_path: Path) -> None:
+    touch(tmp_path, "a.json", "b.json")
+    after = planned_by(listing(tmp_path, 2)).until
+    (tmp_path / "a.json").unlink()
+    assert listing(tmp_path).plan(after) is None
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    touch(tmp_path, "a.json")
+    found = planned_by(listing(tmp_path))
+    (tmp_path / "a.json").write_text(line(1) + line(2))
+    with pytest.raises(SourceChanged, match="files must not change"):
+        listing(tmp_path).plan(found.until)
+    with pytest.raises(SourceChanged, match="files must not change"):
+        listing(tmp_path).files(found)
+
+
+def test_a_file_gone_before_a_replay_is_noticed(tmp_path: Path) -> None:
+    touch(tmp_path, "a.json")
+    found = planned_by(listing(tmp_path))
+    (tmp_path / "a.json").unlink()
+    with pytest.raises(SourceChanged, match="put it back"):
+        listing(tmp_path).files(found)

@@ -1,0 +1,45 @@
+"""One Spark session for all tests of a process, tuned for tables of a few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+TUNED = {
+    # CI gives two cores; more threads only wait for each other.
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    # A compiler that starts fast beats one that makes fast code, in runs of minutes; one collector thread is enough.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Twenty rows need no second task, no second look at the plan, and no generated code.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session with Delta and Kafka, started when a test first asks for it."""
+    from headwater.adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
+    from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = open_session(
+        TUNED | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)},
+        packages=[*PACKAGES, KAFKA_PACKAGE],
+        extensions=EXTENSIONS,
+        defaults=SETTINGS,
+        app_name="headwater-tests",
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

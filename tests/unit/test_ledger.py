@@ -1,0 +1,291 @@
+"""The ledger over real tables in memory: the chain of publications, and what a crash or a second writer leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.memory.store import MemoryStore
+from headwater.domain.change import Change
+from headwater.domain.epoch import Epoch, OffsetRange
+from headwater.domain.errors import ConfigError, EpochConflict, VersionNotFound
+from headwater.domain.ledger import Ledger
+from headwater.domain.merge import Sum
+from headwater.domain.schema import Schema
+from headwater.domain.table import TableSpec
+from headwater.testing.backends import polars_frame
+from headwater.testing.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from headwater.domain.epoch import Publication
+
+TABLES = ("p.rows", "p.cells", "p.anchor")
+SCHEMA = Schema.parse("id bigint, n bigint")
+WRITERS = count()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    store = MemoryStore()
+    for name in (*TABLES, "p.late"):
+        store.ensure(TableSpec(name, SCHEMA, ("id",), {"n": Sum()}))
+    return store
+
+
+def opened(
+    store: MemoryStore, tables: Sequence[str] = TABLES, fingerprint: str = "settings", clock: ManualClock | None = None
+) -> Ledger:
+    """The pipeline as a process finds it that starts now."""
+    ledger = Ledger(store, "p", tables, clock or ManualClock(), f"writer-{next(WRITERS)}", fingerprint)
+    ledger.open()
+    return ledger
+
+
+def offsets(until: int, after: int | None = None) -> OffsetRange:
+    start = until - 1 if after is None else after
+    return OffsetRange({"at": start} if start else None, {"at": until})
+
+
+def adding(number: int) -> Change:
+    """Adds to the one row a table has, so that work done twice, or not at all, shows."""
+    return Change(merge=polars_frame([(1, number)], SCHEMA))
+
+
+def publish(
+    ledger: Ledger, until: int, *, tables: Sequence[str] | None = None, after: int | None = None
+) -> Publication:
+    """An epoch that adds its offset to some of the tables; to all, where none are named."""
+    ledger.begin(offsets(until, after))
+    for table in ledger.tables[:-1]:
+        if tables is None or table in tables:
+            ledger.commit(table, adding(until))
+    return ledger.publish(adding(until), None)
+
+
+def totals(ledger: Ledger, publication: Publication | None = None) -> dict[str, int]:
+    """What the rows of each table add up to, as a reader sees them."""
+    snapshot = ledger.snapshot(publication)
+    read = {table: snapshot.read(table).collect(backend="polars")["n"].to_list() for table in ledger.tables}
+    return {table: sum(values) for table, values in read.items()}
+
+
+def commits(store: MemoryStore) -> Counter[str]:
+    return Counter({table: len(list(store.versions(table))) for table in TABLES})
+
+
+class TestPublications:
+    def test_nothing_is_published_at_first(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        assert (ledger.latest, ledger.next_epoch, ledger.unfinished) == (None, Epoch("p", 0), None)
+        assert list(ledger.publications()) == []
+        assert totals(ledger) == dict.fromkeys(TABLES, 0)
+
+    def test_an_epoch_shows_once_it_is_published(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        ledger.begin(offsets(1))
+        ledger.commit("p.rows", adding(1))
+        assert totals(ledger) == dict.fromkeys(TABLES, 0)
+        assert ledger.ahead().version("p.rows") is not None
+        watermark = datetime(2024, 1, 1, tzinfo=UTC)
+        published = ledger.publish(adding(1), watermark)
+        assert (published.epoch, published.offsets, published.watermark) == (Epoch("p", 0), {"at": 1}, watermark)
+        assert totals(ledger) == {"p.rows": 1, "p.cells": 0, "p.anchor": 1}
+        assert opened(store).latest == published
+
+    def test_each_names_the_one_before(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        made = [publish(ledger, 1), publish(ledger, 2, tables=["p.rows"]), publish(ledger, 3, tables=[])]
+        for reader in (ledger, opened(store)):
+            assert list(reader.publications()) == made[::-1]
+            assert [reader.as_of_epoch(number) for number in range(3)] == made
+            assert [totals(reader, each)["p.rows"] for each in made] == [1, 3, 3]
+            assert reader.next_epoch == Epoch("p", 3)
+
+    def test_an_epoch_that_is_not_there_is_not_found(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        with pytest.raises(VersionNotFound, match="none yet"):
+            ledger.as_of_epoch(0)
+        publish(ledger, 1)
+        for number in (-1, 1):
+            with pytest.raises(VersionNotFound, match="0 to 0"):
+                ledger.as_of_epoch(number)
+
+    def test_a_moment_finds_what_was_published_by_then(self, store: MemoryStore) -> None:
+        clock = ManualClock()
+        ledger = opened(store, clock=clock)
+        made = []
+        for until in (1, 2):
+            made.append(publish(ledger, until))
+            clock.sleep(timedelta(hours=1))
+        first, second = made
+        instant = timedelta(microseconds=1)
+        assert ledger.as_of_time(first.published_at) == first
+        assert ledger.as_of_time(second.published_at - instant) == first
+        assert ledger.as_of_time(second.published_at + instant) == second
+        with pytest.raises(VersionNotFound, match="nothing by"):
+            ledger.as_of_time(first.published_at - instant)
+
+    def test_changes_are_told_between_snapshots(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        first = publish(ledger, 1)
+        second = publish(ledger, 2, tables=["p.rows"])
+        before, after = ledger.snapshot(first), ledger.snapshot(second)
+        moved = after.changes_since(before, "p.rows")
+        assert moved is not None
+        assert sorted(moved.collect(backend="polars").rows()) == [(1, 1, "-U"), (1, 3, "+U")]
+        assert after.changes_since(before, "p.cells") is None
+
+    def test_other_settings_are_refused(self, store: MemoryStore) -> None:
+        publish(opened(store), 1)
+        with pytest.raises(ConfigError, match="other settings"):
+            opened(store, fingerprint="other settings")
+
+
+class TestCrashes:
+    @pytest.mark.parametrize("finished", range(len(TABLES)))
+    @pytest.mark.parametrize("past", [0, 1], ids=["first epoch", "second epoch"])
+    def test_finished_commits_are_not_made_again(self, store: MemoryStore, past: int, finished: int) -> None:
+        if past:
+            publish(opened(store), 1)
+        until, before = past + 1, totals(opened(store))
+        crashed = opened(store)
+        crashed.begin(offsets(until))
+        for table in TABLES[:finished]:
+            crashed.commit(table, adding(until))
+        ledger = opened(store)
+        assert totals(ledger) == before
+        assert ledger.unfinished == (offsets(until) if finished else None)
+        publish(ledger, until)
+        assert totals(ledger) == totals(opened(store)) == {table: before[table] + until for table in TABLES}
+        assert commits(store) == dict.fromkeys(TABLES, past + 1)
+
+    @pytest.mark.parametrize("finished", [1, 2])
+    @pytest.mark.parametrize("past", [0, 1], ids=["first epoch", "second epoch"])
+    def test_commits_of_another_range_are_taken_back(self, store: MemoryStore, past: int, finished: int) -> None:
+        if past:
+            publish(opened(store), 1)
+        before, crashed = totals(opened(store)), opened(store)
+        crashed.begin(offsets(past + 1))
+        for table in TABLES[:finished]:
+            crashed.commit(table, adding(99))
+        ledger = opened(store)
+        publish(ledger, past + 2, after=past)
+        assert totals(ledger) == {table: before[table] + past + 2 for table in TABLES}
+        assert [each.offsets["at"] for each in opened(store).publications()] == [past + 2, *([1] if past else [])]
+
+    def test_a_crash_after_taking_back_leaves_nothing_to_take_back(self, store: MemoryStore) -> None:
+        publish(opened(store), 1)
+        crashed = opened(store)
+        crashed.begin(offsets(2))
+        crashed.commit("p.rows", adding(99))
+        again = opened(store)
+        again.begin(offsets(3, after=1))
+        made = commits(store)
+        ledger = opened(store)
+        assert ledger.unfinished is None
+        ledger.begin(offsets(3, after=1))
+        assert commits(store) == made
+        publish(ledger, 3, after=1)
+        assert totals(ledger) == dict.fromkeys(TABLES, 4)
+
+    def test_nothing_is_committed_before_an_epoch_begins(self, store: MemoryStore) -> None:
+        with pytest.raises(EpochConflict, match="no epoch has begun"):
+            opened(store).commit("p.rows", adding(1))
+
+
+class TestTwoWriters:
+    @pytest.mark.parametrize("through", [0, 1, 2], ids=["first commit", "second commit", "publication"])
+    def test_the_second_fails_and_nothing_is_damaged(self, store: MemoryStore, through: int) -> None:
+        publish(opened(store), 1)
+        first, second = opened(store), opened(store)
+        for ledger in (first, second):
+            ledger.begin(offsets(2))
+        steps: list[Callable[[Ledger], Any]] = [
+            lambda ledger: ledger.commit("p.rows", adding(2)),
+            lambda ledger: ledger.commit("p.cells", adding(2)),
+            lambda ledger: ledger.publish(adding(2), None),
+        ]
+        for step in steps[: through + 1]:
+            step(first)
+        with pytest.raises(EpochConflict, match="another writer"):
+            for step in steps:
+                step(second)
+        for step in steps[through + 1 :]:
+            step(first)
+        assert totals(opened(store)) == dict.fromkeys(TABLES, 3)
+        assert commits(store) == dict.fromkeys(TABLES, 2)
+
+    def test_what_a_loser_added_to_an_untouched_table_is_taken_back(self, store: MemoryStore) -> None:
+        winner, loser = opened(store), opened(store)
+        loser.begin(offsets(1))
+        publish(winner, 1, tables=[])
+        loser.commit("p.rows", adding(99))
+        with pytest.raises(EpochConflict):
+            loser.publish(adding(99), None)
+        assert totals(opened(store))["p.rows"] == 0
+        winner.begin(offsets(2))
+        with pytest.raises(EpochConflict):
+            winner.commit("p.rows", adding(2))
+        winner.open()
+        assert winner.unfinished is None
+        publish(winner, 2)
+        assert totals(opened(store)) == {"p.rows": 2, "p.cells": 2, "p.anchor": 3}
+
+    def test_what_a_loser_took_back_comes_back(self, store: MemoryStore) -> None:
+        publish(opened(store), 1)
+        crashed = opened(store)
+        crashed.begin(offsets(2))
+        crashed.commit("p.rows", adding(2))
+        winner, loser = opened(store), opened(store)
+        publish(winner, 2, tables=["p.rows"])
+        loser.begin(offsets(3, after=1))
+        with pytest.raises(EpochConflict):
+            loser.publish(adding(3), None)
+        ledger = opened(store)
+        publish(ledger, 3)
+        assert totals(ledger) == {"p.rows": 6, "p.cells": 4, "p.anchor": 6}
+
+
+class TestAnotherAnchor:
+    LONGER = (*TABLES, "p.late")
+
+    def test_a_table_added_carries_on(self, store: MemoryStore) -> None:
+        publish(opened(store), 1)
+        ledger = opened(store, self.LONGER)
+        assert ledger.next_epoch == Epoch("p", 1)
+        publish(ledger, 2)
+        again = opened(store, self.LONGER)
+        assert [each.epoch.number for each in again.publications()] == [1, 0]
+        assert totals(again) == {"p.rows": 3, "p.cells": 3, "p.anchor": 3, "p.late": 2}
+
+    def test_a_table_removed_carries_on(self, store: MemoryStore) -> None:
+        publish(opened(store, self.LONGER), 1)
+        ledger = opened(store)
+        publish(ledger, 2)
+        assert [each.epoch.number for each in opened(store).publications()] == [1, 0]
+        assert totals(opened(store)) == dict.fromkeys(TABLES, 3)
+
+    @pytest.mark.parametrize("finished", [1, 2, 3])
+    @pytest.mark.parametrize(("before", "after"), [(TABLES, LONGER), (LONGER, TABLES)], ids=["added", "removed"])
+    def test_a_crash_in_between_loses_and_repeats_nothing(
+        self, store: MemoryStore, before: Sequence[str], after: Sequence[str], finished: int
+    ) -> None:
+        publish(opened(store, before), 1)
+        crashed = opened(store, before)
+        crashed.begin(offsets(2))
+        for table in before[: min(finished, len(before) - 1)]:
+            crashed.commit(table, adding(2))
+        ledger = opened(store, after)
+        assert (ledger.next_epoch, ledger.unfinished) == (Epoch("p", 1), offsets(2))
+        published = publish(ledger, 2)
+        for tables in (after, before):
+            assert opened(store, tables).latest == published
+        assert {table: total for table, total in totals(ledger).items() if table in TABLES} == dict.fromkeys(TABLES, 3)
+        publish(opened(store, after), 3)
+        assert totals(opened(store, after))["p.rows"] == 6
