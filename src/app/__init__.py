@@ -1,0 +1,1 @@
+"""The shell around the domain: configuration, wiring, running, and the ways in."""

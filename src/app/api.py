@@ -198,12 +198,16 @@ class Headwater:
         """
         pipeline, _, wanted = name.partition(".")
         service = self._service(pipeline)
-        tables = (ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables)
+        tables = (
+            ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables
+        )
         known = {view.name: view for view in (*tables, *service.views)}
         wanted = wanted or service.views[0].name
         if wanted not in known:
             listed = ", ".join(sorted(known))
-            raise ConfigError(f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}")
+            raise ConfigError(
+                f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}"
+            )
         return pipeline, known[wanted]
 
     def close(self) -> None:
@@ -221,7 +225,9 @@ class Headwater:
     def _service(self, pipeline: str) -> Service:
         if pipeline not in self.services:
             listed = ", ".join(self.services) or "none"
-            raise ConfigError(f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, self.services)}")
+            raise ConfigError(
+                f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, self.services)}"
+            )
         return self.services[pipeline]
 
     def _runner(self, pipeline: str) -> Runner:

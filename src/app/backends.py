@@ -59,5 +59,7 @@ def load_backend(name: str) -> type[Backend]:
         raise ConfigError(f"backend {name!r} is not available here; available: {', '.join(available())}")
     backend = found[0].load()
     if not (isinstance(backend, type) and issubclass(backend, Backend)):
-        raise ConfigError(f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.backends.Backend")
+        raise ConfigError(
+            f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.backends.Backend"
+        )
     return backend

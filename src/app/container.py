@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from attrs import frozen
-from injector import Binder, Injector, Module, provider, singleton
+from injector import Binder, Injector, provider, singleton
 
 from ..domain.errors import ConfigError
-from ..domain.ports import Clock, FrameEngine, StreamSource
+from ..domain.ports import FrameEngine
 from ..domain.ranking import Ranking
 from .backends import Backend, KeptStore, Sources, load_backend
 from .config import Deployment, FilesInput, KafkaInput, SourceSettings
@@ -19,6 +19,7 @@ from .runner import EpochReport, Runner, RunOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..domain.ports import Clock, StreamSource
     from ..domain.service import Service
     from .config import PipelineSettings
 
@@ -34,8 +35,8 @@ class Container:
     def __init__(self, deployment: Deployment, clock: Clock) -> None:
         self.deployment = deployment
         self._exits = ExitStack()
-        modules = [_Shared(deployment, self._exits, clock), load_backend(deployment.backend.name)()]
-        self._injector = Injector(modules, auto_bind=False)
+        self._clock = clock
+        self._injector = Injector([self._shared, load_backend(deployment.backend.name)()], auto_bind=False)
 
     @property
     def engine(self) -> FrameEngine:
@@ -54,7 +55,7 @@ class Container:
             store=store,
             keeper=store,
             engine=self.engine,
-            clock=self._injector.get(Clock),
+            clock=self._clock,
             writer=uuid4().hex,
             options=_options(self.deployment, pipeline, source),
             report=report,
@@ -63,6 +64,11 @@ class Container:
     def close(self) -> None:
         """Stop what was started."""
         self._exits.close()
+
+    def _shared(self, binder: Binder) -> None:
+        """What every backend may ask for."""
+        binder.bind(Deployment, to=self.deployment)
+        binder.bind(ExitStack, to=self._exits)
 
 
 def blueprints(deployment: Deployment) -> dict[str, Service]:
@@ -105,20 +111,6 @@ def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceS
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,
     )
-
-
-@frozen(eq=False)
-class _Shared(Module):
-    """What every backend may ask for."""
-
-    deployment: Deployment
-    exits: ExitStack
-    clock: Clock
-
-    def configure(self, binder: Binder) -> None:
-        binder.bind(Deployment, to=self.deployment)
-        binder.bind(ExitStack, to=self.exits)
-        binder.bind(Clock, to=self.clock)
 
 
 class MemoryBackend(Backend):
@@ -235,4 +227,5 @@ class _SparkSources(Sources):
                 from ..adapters.kafka.settings import KafkaSettings
                 from ..adapters.kafka.spark_source import SparkKafkaSource
 
-                return SparkKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records, self.session)
+                kafka = KafkaSettings(servers, topics, max_rows, options)
+                return SparkKafkaSource(kafka, settings.records, self.session)

@@ -6,7 +6,6 @@ import base64
 import json
 import math
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,6 +13,7 @@ from ..domain.schema import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from decimal import Decimal
     from typing import TextIO
 
     import narwhals as nw
@@ -31,7 +31,9 @@ _SAMPLE = 200
 """Rows whose widths set those of a table's columns; wider ones after them stick out."""
 
 
-def rows(frame: nw.LazyFrame[Any], view: ViewSpec, engine: FrameEngine, limit: int | None = None) -> Iterator[list[Cell]]:
+def rows(
+    frame: nw.LazyFrame[Any], view: ViewSpec, engine: FrameEngine, limit: int | None = None
+) -> Iterator[list[Cell]]:
     """The rows of a view in the order for a person, each value as JSON has it.
 
     Timestamps become ISO-8601 in UTC, dates ISO, decimals texts, binary Base64, and floats that are no numbers texts;
@@ -128,8 +130,7 @@ def write(out: TextIO, form: str, schema: Schema, content: Iterable[Sequence[Cel
         schema: the columns.
         content: their values.
     """
-    for line in FORMATS[form](schema, content):
-        out.write(line + "\n")
+    out.writelines(line + "\n" for line in FORMATS[form](schema, content))
 
 
 def _jsonl(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
@@ -176,7 +177,7 @@ def _shown(value: Cell) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _text(value: str | float | bool) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

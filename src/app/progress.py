@@ -15,7 +15,8 @@ def progress(report: EpochReport) -> str:
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     return (
-        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}, {report.written:,} written,"
+        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead},"
+        f" {report.written:,} written,"
         f" watermark {moment(report.watermark)}, {report.lag} waiting, {sum(report.seconds.values()):.2f} s ({phases})"
     )
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from .change import Change
 from .epoch import Epoch, Mark, Place, Publication
 from .errors import ConfigError, EpochConflict, VersionNotFound
 from .ports import Version
 
 if TYPE_CHECKING:
+    from .change import Change
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
@@ -105,8 +105,8 @@ class Ledger:
         if self.latest and self.latest.fingerprint != self.fingerprint:
             raise ConfigError(
                 f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment, schema"
-                " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder to"
-                " build it anew"
+                " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder"
+                " to build it anew"
             )
 
     @property

@@ -28,9 +28,8 @@ class CommittingContract(StoreHarness):
         table.commit(append=[(1, 3, 1), (3, 1, 1)], merge=[(1, 1, 5), (4, 1, 5)], delete=[(2, 1), (1, 2)])
         assert table.rows() == bag((1, 1, 15), (2, 2, 40), (1, 3, 1), (3, 1, 1), (4, 1, 5))
 
-    @both_layouts
-    def test_columns_go_by_name(self, store: Store, layout: Layout) -> None:
-        table = self.table(store, evolve(NAMES, layout=layout))
+    def test_columns_go_by_name(self, store: Store) -> None:
+        table = self.table(store, NAMES)
         turned = Schema.parse("name string, id bigint")
         table.commit_change(Change(append=self.frame([("a", 1)], turned), merge=self.frame([("b", 2)], turned)))
         table.commit_change(Change(delete=self.frame([("x", 1)], turned)))

@@ -106,9 +106,8 @@ class RollbackContract(StoreHarness):
         table.commit(append=[(3, "d")], merge=[(2, "e")])
         assert table.rows() == bag((1, "a"), (2, "e"), (3, "d"))
 
-    @both_layouts
-    def test_a_table_may_go_back_to_nothing(self, store: Store, layout: Layout) -> None:
-        table = self.table(store, evolve(NAMES, layout=layout))
+    def test_a_table_may_go_back_to_nothing(self, store: Store) -> None:
+        table = self.table(store, NAMES)
         table.commit(append=[(1, "a")])
         table.rollback(None)
         assert table.rows() == bag()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .backends import Store
 
 NAMES = spec_of("id bigint, name string", ["id"])
-ODD = 'o\'dd "näme" `x`'
+# Neither dot nor backtick: narwhals hands names to Spark unquoted, so no service could use such a column there.
+ODD = 'o\'dd "näme" / x'
 ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`tick`", " spaced ", "${x}", "null")
 
 
@@ -79,8 +80,11 @@ class ReadingContract(StoreHarness):
         with pytest.raises(VersionNotFound):
             store.read(NAMES.name, Version("999999"))
 
-    @pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["whole", "partitioned"])
-    @both_layouts
+    @pytest.mark.parametrize(
+        ("layout", "partition_by"),
+        [(Layout.LOG, ()), (Layout.LOG, ("day",)), (Layout.MERGED, ("day",))],
+        ids=["log", "log-partitioned", "merged-partitioned"],
+    )
     def test_only_matching_rows_are_returned(self, store: Store, layout: Layout, partition_by: tuple[str, ...]) -> None:
         spec = spec_of("day int, id bigint, n int", ["day", "id"], partition_by=partition_by, layout=layout)
         table = self.table(store, spec)

@@ -112,7 +112,7 @@ def test_reads_large_files_in_parts_without_losing_order(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.json").write_text("\n".join(map(line, range(50))))
-    monkeypatch.setattr(splits.cut_size, "__defaults__", (97,))
+    monkeypatch.setattr(splits, "BYTES_A_SPLIT", 97)
     assert [row["id"] for row in read(source_of(engine, tmp_path))] == list(range(50))
 
 
@@ -183,9 +183,9 @@ def test_int96_holds_instants_whatever_the_zone(engine: Engine, tmp_path: Path) 
     assert [row["at"] for row in read(source_of(engine, tmp_path, spec))] == [NOON]
 
 
-@pytest.mark.parametrize(("format_", "values"), [("json", ["c", "-D", "x"]), ("csv", ["c", "-D", "x"]), ("parquet", ["c", "-D", "x"])])
-def test_row_kinds(engine: Engine, tmp_path: Path, format_: str, values: list[str]) -> None:
-    table = pa.table({"id": [1, 2, 3], "kind": values})
+@pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
+def test_row_kinds(engine: Engine, tmp_path: Path, format_: str) -> None:
+    table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "kind": ["c", "-D", "x"]})
     match format_:
         case "json":
             (tmp_path / "a.json").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
@@ -229,7 +229,7 @@ def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header:
         ("x int", pa.int64(), 1, "'x' is int64, which int cannot hold"),
         ("x decimal(4,2)", pa.decimal128(5, 2), Decimal(1), "'x' is decimal128\\(5, 2\\)"),
         ("x timestamp_ntz", pa.timestamp("us", "UTC"), NOON, "allowed: timestamps without a zone"),
-        ("x timestamp", pa.timestamp("ns", "UTC"), 1, "'x' cannot be read as timestamp"),
+        ("x timestamp", pa.timestamp("ns", "UTC"), 1, "'x' has times finer than a microsecond"),
         ("y int", pa.int32(), 1, "no one column 'y'; it has: x"),
     ],
 )

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..spark.scala import sequence
 from ..spark.schema import named
+from ..spark.size import fits_one_task
 from .pruning import prune
-from .rows import APPENDED, as_rows, content, logged, operating, stored_schema, typed
+from .rows import APPENDED, as_rows, content, logged, operating, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ def apply(change: Change, number: int, stored: Reading, transaction: Transaction
         _append(as_rows(change, stored.spec, number), stored, transaction)
     elif change.merge is None and change.delete is None:
         added = change.append if change.overwrite is None else change.overwrite
-        _append(None if added is None else added.to_native(), stored, transaction)
+        _append(None if added is None else typed(added.to_native(), stored.spec.schema), stored, transaction)
     else:
         _merge(change, stored, transaction)
 
@@ -56,8 +57,7 @@ def restore(version: int | None, stored: Reading, transaction: Transaction) -> N
 
 def _append(rows: DataFrame | None, stored: Reading, transaction: Transaction) -> None:
     if rows is not None:
-        # In exactly the table's types: a sum of decimals has more digits, and its files could not be read as the others.
-        transaction.write(_arranged(typed(rows, stored_schema(stored.spec)), stored.spec.partition_by))
+        transaction.write(_arranged(rows, stored.spec.partition_by))
 
 
 def _merge(change: Change, stored: Reading, transaction: Transaction) -> None:
@@ -70,7 +70,8 @@ def _merge(change: Change, stored: Reading, transaction: Transaction) -> None:
         there = operating(stored.stored(files), stored.spec, 0, APPENDED) if files else None
         rows = content(incoming if there is None else there.union(incoming), stored.spec)
         transaction.take(files)
-        _append(rows, stored, transaction)
+        # In exactly the table's types: a sum of decimals has more digits, and its files could not be read as the others.
+        _append(typed(rows, stored.spec.schema), stored, transaction)
 
 
 def _touched(incoming: DataFrame, stored: Reading) -> list[DataFile]:
@@ -106,6 +107,8 @@ def _arranged(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
 
     By the JVM, since PySpark's own `hint` takes no expressions.
     """
+    if fits_one_task(rows):
+        return rows.coalesce(1)
     session = rows.sparkSession
     columns = sequence(session, (named(name)._jc.expr() for name in partition_by))  # noqa: SLF001 - see above
     return DataFrame(rows._jdf.hint("rebalance", columns), session)  # noqa: SLF001 - see above

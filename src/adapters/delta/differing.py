@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def differences(before: Reading | None, after: Reading) -> nw.LazyFrame[Any]:
     """The changes that lead from one version (None: no rows) to a later one."""
-    sides = _sides(before, after)
-    return net_changes(*(nw.from_native(side) for side in sides), after.spec.key)
+    old, new = _sides(before, after)
+    return net_changes(nw.from_native(old), nw.from_native(new), after.spec.key)
 
 
 def _sides(before: Reading | None, after: Reading) -> tuple[DataFrame, DataFrame]:

@@ -8,7 +8,8 @@ from attrs import define
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ...domain.change import Between, Matching
-from ..spark.schema import empty_frame, named, spark_type
+from ..spark.schema import empty_frame, named, quoted, spark_type
+from ..spark.size import fits_one_task
 from .pruning import literal, prune
 from .rows import APPENDED, DELETED, OPERATION, content, content_of_parts, logged, stored_schema, typed
 
@@ -53,11 +54,13 @@ class Reading:
         if not held:
             return empty_frame(self.log.session, self.spec.schema)
         self.log.check_present(self.version, held)
-        return typed(self.matching(self.folded(held, early), late), self.spec.schema)
+        rows = self.matching(self.folded(held, early), late)
+        return rows.selectExpr(*map(quoted, self.spec.schema.names))
 
     def stored(self, files: Iterable[DataFile]) -> DataFrame:
-        """The rows of files as they are stored."""
-        return typed(self.log.frame(self.version, files), stored_schema(self.spec))
+        """The rows of files as they are stored, in any order of the columns."""
+        rows, schema = self.log.frame(self.version, files), stored_schema(self.spec)
+        return rows if set(schema.names).issubset(rows.columns) else typed(rows, schema)
 
     def matching(self, rows: DataFrame, wanted: Matching) -> DataFrame:
         """Those rows that match."""
@@ -66,6 +69,8 @@ class Reading:
         if wanted.keys is None:
             return rows
         keys = wanted.keys.to_native()
+        if fits_one_task(rows, keys):
+            rows, keys = rows.coalesce(1), F.broadcast(keys)
         return rows.join(keys, list(keys.columns), "left_semi")
 
     def _split(self, matching: Matching) -> tuple[Matching, Matching]:

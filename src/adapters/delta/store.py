@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -57,6 +57,11 @@ class _Table:
         return self.newest_mark[1]
 
 
+def _absolute(root: str) -> str:
+    """A folder's place whatever becomes the working directory; URIs have one already."""
+    return root if "://" in root else str(Path(root).absolute())
+
+
 @define(eq=False)
 class DeltaStore(TableStore, TableKeeper):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
@@ -71,12 +76,13 @@ class DeltaStore(TableStore, TableKeeper):
     """
 
     session: SparkSession
-    root: str = field(converter=lambda root: root if "://" in root else os.path.abspath(root))
+    root: str = field(converter=_absolute)
     compaction: CompactionPolicy = CompactionPolicy()
     _tables: dict[str, _Table] = field(init=False, factory=dict)
 
     def ensure(self, spec: TableSpec) -> None:
         log = TableLog(self.session, self._path(spec.name))
+        _check_names(spec)
         with translated(spec.name, log.path):
             if not log.exists:
                 definition.create(self.session, log.path, spec)
@@ -166,6 +172,11 @@ def _commit(log: TableLog, number: int) -> Commit:
     found = log.commit(number)
     mark = None if found.user_metadata is None else Mark.from_json(found.user_metadata)
     return Commit(Version(str(number)), found.committed_at, mark)
+
+
+def _check_names(spec: TableSpec) -> None:
+    if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
+        raise ConfigError(f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks")
 
 
 def _fence(table: _Table, version: int, mark: Mark) -> None:

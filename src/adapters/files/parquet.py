@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...domain.changelog.row_kind import INSERT, KNOWN, row_kind
@@ -123,9 +124,10 @@ def _is_int96(file: pq.ParquetFile, column: str) -> bool:
 def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants: set[str]) -> pa.RecordBatch:
     kinds, errors = _kinds(rows, spec)
     usable = pa.array([error is None for error in errors])
-    columns = [_converted(rows.column(each.name), each, name, spec, each.name in instants) for each in spec.rows.columns]
+    rows = _in_microseconds(rows, name)
+    columns = [_converted(rows.column(each.name), each, spec, each.name in instants) for each in spec.rows.columns]
     arrays = [
-        *(pa.compute.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),
+        *(pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),
         pa.array(kinds, pa.string()),
         pa.array(range(at, at + rows.num_rows), pa.int64()),
         pa.array([name] * rows.num_rows, pa.string()),
@@ -146,14 +148,24 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str], list[str 
     return [kind or INSERT for kind in kinds], errors
 
 
-def _converted(values: pa.Array, column: Column, name: str, spec: RecordSpec, instants: bool) -> pa.Array:
-    target = arrow_type(column.type)
-    try:
-        if column.type.name == "timestamp" and values.type.tz is None and not instants:
-            return _in_zone(values.cast(pa.timestamp("us")), spec.time_zone)
-        return values.cast(target)
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"file {name}: column {column.name!r} cannot be read as {column.type.ddl}: {error}") from error
+def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """The rows with all times in microseconds, which is as fine as a table keeps them."""
+    fine = [each for each in rows.schema if pa.types.is_timestamp(each.type) and each.type.unit == "ns"]
+    for each in fine:
+        try:
+            values = rows.column(each.name).cast(pa.timestamp("us", each.type.tz))
+        except pa.ArrowInvalid as error:
+            raise BadInput(
+                f"file {name}: column {each.name!r} has times finer than a microsecond: {error}; round them first"
+            ) from error
+        rows = rows.set_column(rows.schema.get_field_index(each.name), each.name, values)
+    return rows
+
+
+def _converted(values: pa.Array, column: Column, spec: RecordSpec, is_instant: bool) -> pa.Array:
+    if column.type.name == "timestamp" and values.type.tz is None and not is_instant:
+        return _in_zone(values, spec.time_zone)
+    return values.cast(arrow_type(column.type))
 
 
 def _in_zone(values: pa.Array, zone: str) -> pa.Array:

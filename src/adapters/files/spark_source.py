@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define
+from attrs import define, frozen
 
 from ..records import batch_schema
+from ..spark.arrow_map import map_in_arrow
 from .source import FileSource
 from .splits import Split, read
 
@@ -40,16 +41,16 @@ class SparkFileSource(FileSource):
         """
         reader = _Reader(self._splits(offsets), self.spec)
         parts = max(1, len(reader.splits))
-        frame = self.spark.range(0, len(reader.splits), 1, parts).mapInArrow(reader, batch_schema(self.schema).ddl)
-        return nw.from_native(frame)
+        numbers = self.spark.range(0, len(reader.splits), 1, parts)
+        return nw.from_native(map_in_arrow(numbers, reader, batch_schema(self.schema)))
 
 
+@frozen
 class _Reader:
     """Reads splits on a worker, told their numbers."""
 
-    def __init__(self, splits: list[Split], spec: RecordSpec) -> None:
-        self.splits = splits
-        self.spec = spec
+    splits: list[Split]
+    spec: RecordSpec
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

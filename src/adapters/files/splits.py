@@ -45,7 +45,7 @@ class Split:
         return Path(self.path).name
 
 
-def splits(files: list[Path], spec: RecordSpec, bytes_a_split: int = BYTES_A_SPLIT) -> list[Split]:
+def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     """Cut files into parts that can be read side by side, in order.
 
     Raises:
@@ -57,7 +57,7 @@ def splits(files: list[Path], spec: RecordSpec, bytes_a_split: int = BYTES_A_SPL
     return [
         split
         for ordinal, path in enumerate(files)
-        for split in (_cut(ordinal, path, bytes_a_split) if cut else [Split(ordinal, str(path))])
+        for split in (_cut(ordinal, path) if cut else [Split(ordinal, str(path))])
     ]
 
 
@@ -84,12 +84,11 @@ def _check(path: Path, spec: RecordSpec) -> None:
             _header(stream, path.name, spec)
 
 
-def _cut(ordinal: int, path: Path, bytes_a_split: int) -> list[Split]:
+def _cut(ordinal: int, path: Path) -> list[Split]:
     if path.suffix == ".gz":
         return [Split(ordinal, str(path))]
-    return [
-        Split(ordinal, str(path), start, start + bytes_a_split) for start in range(0, path.stat().st_size, bytes_a_split)
-    ]
+    starts = range(0, path.stat().st_size, BYTES_A_SPLIT)
+    return [Split(ordinal, str(path), start, start + BYTES_A_SPLIT) for start in starts]
 
 
 def _opened(path: str) -> IO[bytes]:

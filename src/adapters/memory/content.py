@@ -6,7 +6,6 @@ a binary counter carries, so that n commits leave about log2(n) runs and copy ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -15,6 +14,7 @@ from attrs import define, evolve, frozen
 from .schema import stack
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from collections.abc import Iterable, Iterator
 
     from ...domain.schema import Schema

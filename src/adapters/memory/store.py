@@ -7,7 +7,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-import polars as pl
 from attrs import define, field, frozen
 
 from ...domain.changelog.net import net_changes
@@ -19,6 +18,7 @@ from .reading import read
 from .schema import stack
 
 if TYPE_CHECKING:
+    import polars as pl
     from collections.abc import Iterator
 
     from ...domain.change import Change, Matching

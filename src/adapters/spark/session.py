@@ -78,9 +78,6 @@ def _defaults() -> dict[str, str]:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Spark's 200 tasks cost a small epoch more than its work.
         "spark.sql.shuffle.partitions": cores,
-        # Python workers otherwise run the first python3 of the PATH, and miss this one's packages.
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
     }
 
 
@@ -91,6 +88,8 @@ def _joined(ours: Sequence[str], theirs: str | None) -> str:
 
 def _gateway(conf: SparkConf) -> JavaGateway:
     os.environ["JAVA_HOME"] = java_home()
+    # Python workers otherwise run the first python3 of the PATH, and miss this one's packages; PySpark asks no setting.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if str(conf.get("spark.driver.bindAddress")) == _LOOPBACK:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     try:

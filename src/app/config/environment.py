@@ -90,7 +90,9 @@ class _Overlay:
             return found[0][1:]
         if name not in self.environ:
             place = Document(self.file, {}, self.lines, {}).place(path)
-            raise ConfigError(f"{place}: the environment has no variable {name}; set it, or write $${{{name}}} for the text itself")
+            raise ConfigError(
+                f"{place}: the environment has no variable {name}; set it, or write $${{{name}}} for the text itself"
+            )
         self.given[path] = (*self.given.get(path, ()), Given(name, self.environ[name], overrides=False))
         return self.environ[name]
 

@@ -123,7 +123,7 @@ def _choice(value: Any, allowed: tuple[str, ...]) -> str:
 
 def did_you_mean(given: Any, allowed: Any) -> str:
     """The tail of a message that offers the nearest allowed word, if one is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only a failing run pays for it
+    from difflib import get_close_matches  # only a failing run pays for it
 
     near = get_close_matches(str(given), [str(each) for each in allowed], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

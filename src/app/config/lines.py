@@ -40,9 +40,9 @@ class _Token:
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line, counted from 1, of every key and table header of a text that `tomllib` accepts.
+    r"""The line, counted from 1, of every key and table header of a text that `tomllib` accepts.
 
-    >>> key_lines('[a]\\nb = { c = 1,\\n d = 2 }')[("a", "b", "d")]
+    >>> key_lines('[a]\nb = { c = 1,\n d = 2 }')[("a", "b", "d")]
     3
     """
     scanner = _Scanner(_tokens(text))

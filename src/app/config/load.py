@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import frozen
 
@@ -41,11 +41,12 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .document import Document
     from .lines import KeyPath
 
+_T = TypeVar("_T")
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
 RUN = {
@@ -145,7 +146,9 @@ class _Loader:
         if not load_backend(settings.name).needs_path:
             return settings
         if settings.path is None:
-            raise self.document.error((*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables")
+            raise self.document.error(
+                (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
+            )
         return BackendSettings(settings.name, self._resolved(settings.path), settings.compact_every, settings.spark)
 
     def _source(self, path: KeyPath) -> SourceSettings:
@@ -158,9 +161,8 @@ class _Loader:
             self._check_columns((*path, key), given["schema"].names, given[key])
         if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        records = self._built(
-            (*path, "row_kind"), RecordSpec, given["schema"], given["format"], given["row_kind"], given["time_zone"]
-        )
+        kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone")}
+        records = self._built((*path, "row_kind"), lambda: RecordSpec(**kept))
         return SourceSettings(
             str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
         )
@@ -187,17 +189,20 @@ class _Loader:
         self._check_columns((*path, "group"), schema.names, *given["group"])
         self._check_columns((*path, "id"), schema.names, *given["id"])
         self._check_columns((*path, "order_by"), schema.names, order_by)
-        self._check_columns((*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"]))
+        self._check_columns(
+            (*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"])
+        )
         own = {name: given[name] for name in RANKING if name != "order_by"}
         return self._built(
             path,
-            RankingSettings,
-            pipeline=str(path[-1]),
-            schema=schema,
-            order_by=order_by,
-            descending=given["order_by"].startswith("-"),
-            event_time=source.event_time,
-            **own,
+            lambda: RankingSettings(
+                pipeline=str(path[-1]),
+                schema=schema,
+                order_by=order_by,
+                descending=given["order_by"].startswith("-"),
+                event_time=source.event_time,
+                **own,
+            ),
         )
 
     def _check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
@@ -209,9 +214,9 @@ class _Loader:
                 except ConfigError as error:
                     raise self.document.error(path, f"no such column: {error}") from error
 
-    def _built(self, path: KeyPath, build: Any, *args: Any, **settings: Any) -> Any:
+    def _built(self, path: KeyPath, build: Callable[[], _T]) -> _T:
         try:
-            return build(*args, **settings)
+            return build()
         except ConfigError as error:
             raise self.document.error(path, str(error)) from error
 
@@ -225,7 +230,8 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     every_source = {**SOURCES["files"], **SOURCES["kafka"]}
     every_pipeline = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     sources = {
-        name: {**every_source, "options": _settings_shape(source, "options")} for name, source in _tables(tree, "sources")
+        name: {**every_source, "options": _settings_shape(source, "options")}
+        for name, source in _tables(tree, "sources")
     }
     pipelines = {name: every_pipeline for name, _ in _tables(tree, "pipelines")}
     return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}

@@ -53,7 +53,7 @@ class KafkaInput:
     """Topics of a broker, at most so many records an epoch. `options` are librdkafka's; they may hold secrets."""
 
     servers: str
-    topics: tuple[str, ...] = field(converter=tuple)
+    topics: tuple[str, ...]
     max_rows_per_epoch: int = 100_000
     options: Mapping[str, str] = field(factory=dict, repr=False)
 
@@ -93,7 +93,7 @@ class PipelineSettings:
 
     source: str
     service: RankingSettings
-    materialize: tuple[str, ...] = field(default=(), converter=tuple)
+    materialize: tuple[str, ...] = ()
     place: str = field(default="", eq=False)
 
     @property

@@ -71,7 +71,7 @@ class RankingStep:
             changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch.epoch))
         if profile.segments:
             good, ids = checked.filter(nw.col(ERROR).is_null()), list(self.settings.id)
-            latest = good.unique(subset=ids, keep="last", order_by=POSITION)
+            latest = good.unique(subset=ids, keep="last", order_by=[POSITION])
             changes |= self._apply(latest, self._earlier(good, latest, profile, snapshot), profile, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 

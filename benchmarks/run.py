@@ -1,0 +1,211 @@
+"""Measure ranking epochs of 10,000 rows over growing pasts, next to the floor and the full recompute, in one run.
+
+    python -m benchmarks.run [--backends delta memory] [--pasts 100000 1000000 5000000] [--epochs 8]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict, define, field, frozen
+
+from headwater import Headwater
+
+from .data import DDL, EPOCH_ROWS, write_epoch, write_past
+from .floors import DeltaFloor, Floor, MemoryFloor
+
+if TYPE_CHECKING:
+    from headwater.app.runner import EpochReport
+
+_FOLDER = Path("var/bench")
+_WARM_UP = 4
+_CONFIG = f"""
+[backend]
+name = "{{backend}}"
+path = "lake"
+compact_every = {{compact_every}}
+[backend.spark]
+"spark.driver.memory" = "8g"
+[sources.orders]
+kind = "files"
+path = "in"
+format = "parquet"
+schema = "{DDL}"
+event_time = "event_time"
+[pipelines.order_rank]
+service = "ranking"
+source = "orders"
+group = ["group_id"]
+id = ["order_id"]
+order_by = "event_time"
+"""
+
+
+@frozen
+class Row:
+    """One line of the table: medians in seconds, and their ratios to the floor of the same run."""
+
+    backend: str
+    past: int
+    floor: float
+    in_order: float
+    late: float
+    compaction: float
+    recompute: float
+    load: float
+    view: float
+    jobs: float
+    phases: dict[str, float]
+
+    @property
+    def cells(self) -> list[str]:
+        """As the printed table shows them."""
+        return [
+            self.backend,
+            f"{self.past:,}",
+            f"{self.floor:.2f}",
+            f"{self.in_order:.2f}",
+            f"{self.in_order / self.floor:.1f}",
+            f"{self.late:.2f}",
+            f"{self.late / self.floor:.1f}",
+            f"{self.recompute:.2f}",
+            f"{self.recompute / self.in_order:.1f}",
+            f"{self.compaction:.2f}",
+            f"{self.view:.2f}",
+            f"{self.jobs:.0f}",
+        ]
+
+
+_HEAD = [
+    "backend",
+    "past rows",
+    "floor s",
+    "epoch s",
+    "x floor",
+    "1 % late s",
+    "x floor",
+    "recompute s",
+    "/ epoch",
+    "compact s",
+    "view s",
+    "jobs",
+]
+
+
+@define(eq=False)
+class Trial:
+    """One backend over one past."""
+
+    backend: str
+    past: int
+    epochs: int
+    folder: Path = field(init=False)
+    reports: list[EpochReport] = field(factory=list)
+    files: int = 0
+    next_id: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.folder = _FOLDER / f"{self.backend}-{self.past}"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.folder / "in").mkdir(parents=True)
+        config = _CONFIG.format(backend=self.backend, compact_every=_WARM_UP + 2 * self.epochs + 1)
+        (self.folder / "bench.toml").write_text(config)
+
+    def measure(self) -> Row:
+        with Headwater.from_config(self.folder / "bench.toml", report=self.reports.append) as headwater:
+            headwater.start()
+            floor: Floor = MemoryFloor() if self.backend == "memory" else DeltaFloor(self.folder)
+            load = self._load(headwater, floor)
+            for _ in range(_WARM_UP):
+                self._epoch(headwater, floor, late_share=0.01)
+            pairs = [(self._epoch(headwater, floor), self._epoch(headwater, floor, late_share=0.01)) for _ in range(self.epochs)]
+            compaction = self.reports[-1].seconds.get("compact", 0.0)
+            calm, late = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+            began = perf_counter()
+            _drain(headwater.view("order_rank.ranks"))
+            viewed = perf_counter() - began
+            return Row(
+                self.backend,
+                self.past,
+                floor=median(each.floor for each in (*calm, *late)),
+                in_order=median(each.seconds for each in calm),
+                late=median(each.seconds for each in late),
+                compaction=compaction,
+                recompute=median(floor.recompute() for _ in range(2)),
+                load=load,
+                view=viewed,
+                jobs=median(each.jobs for each in calm),
+                phases={name: median(each.phases.get(name, 0.0) for each in calm) for name in calm[0].phases},
+            )
+
+    def _load(self, headwater: Headwater, floor: Floor) -> float:
+        file = self._next_file()
+        write_past(self.past, file)
+        self.next_id = self.past
+        floor.append(file)
+        headwater.run(until_idle=True)
+        return sum(self.reports[-1].seconds.values())
+
+    def _epoch(self, headwater: Headwater, floor: Floor, late_share: float = 0.0) -> _Epoch:
+        file = self._next_file()
+        write_epoch(self.files, self.next_id, file, late_share=late_share)
+        self.next_id += EPOCH_ROWS
+        plain, jobs = floor.append(file), floor.jobs()
+        headwater.run(until_idle=True)
+        phases = {name: took for name, took in self.reports[-1].seconds.items() if name != "compact"}
+        return _Epoch(plain, sum(phases.values()), floor.jobs() - jobs, phases)
+
+    def _next_file(self) -> Path:
+        self.files += 1
+        return self.folder / "in" / f"{self.files:04d}.parquet"
+
+
+@frozen
+class _Epoch:
+    floor: float
+    seconds: float
+    jobs: int
+    phases: dict[str, float]
+
+
+def _drain(frame: Any) -> None:
+    """Compute all rows of a view and drop them; a Polars frame is computed already."""
+    if hasattr(frame, "write"):
+        frame.write.format("noop").mode("overwrite").save()
+
+
+def _print(rows: list[Row]) -> None:
+    table = [_HEAD, *(row.cells for row in rows)]
+    widths = [max(len(line[at]) for line in table) for at in range(len(_HEAD))]
+    for line in table:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)), flush=True)
+
+
+def main() -> int:
+    """Measure, print the table, and write it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backends", nargs="+", default=["delta", "memory"])
+    parser.add_argument("--pasts", nargs="+", type=int, default=[100_000, 1_000_000, 5_000_000])
+    parser.add_argument("--epochs", type=int, default=8)
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    for backend in arguments.backends:
+        for past in arguments.pasts:
+            rows.append(Trial(backend, past, arguments.epochs).measure())
+            print(f"{backend}, {past:,} rows of past: done", file=sys.stderr)
+    _print(rows)
+    result = _FOLDER / "ranking.json"
+    result.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    print(f"written to {result}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Which offsets an epoch reads, computed from what the broker holds; no network here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import frozen
+
+from ...domain.epoch import OffsetRange
+from ...domain.errors import SourceChanged
+
+if TYPE_CHECKING:
+    from ...domain.epoch import Offsets
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic and the number of a partition of it."""
+
+_ANEW = "build the pipeline anew under another name, or restore the topic"
+
+
+@frozen
+class Held:
+    """What a partition holds: offsets from `low` to before `high`."""
+
+    low: int
+    high: int
+
+
+@frozen
+class Slice:
+    """The part of a partition that a range reads: offsets from `start` to before `end`.
+
+    `ordinal` orders the slices of a range; it counts all partitions, those with nothing to read too.
+    """
+
+    ordinal: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def first_position(self) -> int:
+        """The `_position` of the slice's first record; that of the others follows from their offsets."""
+        return self.ordinal * 2**40
+
+
+def plan(after: Offsets | None, held: Mapping[Partition, Held], limit: int) -> OffsetRange | None:
+    """The next range, at most `limit` offsets; None if there is nothing new.
+
+    The range names a start for every partition, so that reading it again needs no look at what the broker holds then.
+
+    Raises:
+        SourceChanged: records after the given offsets are gone, or the topic is another one by now.
+    """
+    read = _partitions(after or {})
+    _check_present(read, held)
+    starts = {each: _start(each, read.get(each), held[each]) for each in sorted(held)}
+    quotas = _shares({each: held[each].high - start for each, start in starts.items()}, limit)
+    if not any(quotas.values()):
+        return None
+    ends = {each: start + quotas[each] for each, start in starts.items()}
+    # Topics that are no longer read keep their offsets, so that they can be taken up again.
+    return OffsetRange(_offsets(read | starts), _offsets(read | ends))
+
+
+def waiting(after: Offsets | None, held: Mapping[Partition, Held]) -> int:
+    """How many offsets lie behind the given ones."""
+    read = _partitions(after or {})
+    return sum(max(0, each.high - max(each.low, read.get(key, each.low))) for key, each in held.items())
+
+
+def slices(offsets: OffsetRange) -> list[Slice]:
+    """The parts of partitions that a range reads; those without records are left out."""
+    starts, ends = _partitions(offsets.after or {}), _partitions(offsets.until)
+    every = [
+        Slice(ordinal, topic, partition, starts.get((topic, partition), 0), ends[topic, partition])
+        for ordinal, (topic, partition) in enumerate(sorted(ends))
+    ]
+    return [each for each in every if each.start < each.end]
+
+
+def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, Held]) -> None:
+    topics = {topic for topic, _ in held}
+    for topic, partition in read:
+        if topic in topics and (topic, partition) not in held:
+            raise SourceChanged(f"partition {partition} of topic {topic!r} is gone: the topic was made anew; {_ANEW}")
+
+
+def _start(partition: Partition, read: int | None, held: Held) -> int:
+    if read is None:
+        return held.low
+    if held.low <= read <= held.high:
+        return read
+    where = f"topic {partition[0]!r} partition {partition[1]}"
+    if read < held.low:
+        raise SourceChanged(f"{where}: offsets {read} to {held.low - 1} were removed before they were read; {_ANEW}")
+    raise SourceChanged(f"{where}: read up to offset {read} but it ends at {held.high}: it was made anew; {_ANEW}")
+
+
+def _shares(available: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
+    """Share a limit so that no partition gets more than another that still has records waiting."""
+    shares: dict[Partition, int] = {}
+    for given, each in enumerate(sorted(available, key=lambda one: available[one])):
+        shares[each] = min(available[each], limit // (len(available) - given))
+        limit -= shares[each]
+    return shares
+
+
+def _partitions(offsets: Mapping[str, Any]) -> dict[Partition, int]:
+    return {(topic, int(number)): at for topic, numbers in offsets.items() for number, at in numbers.items()}
+
+
+def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, number), at in sorted(partitions.items()):
+        offsets.setdefault(topic, {})[str(number)] = at
+    return offsets

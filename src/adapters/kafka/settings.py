@@ -1,0 +1,66 @@
+"""How a Kafka cluster is reached, in librdkafka's words, and the same in the Java client's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+from attrs.validators import ge, min_len
+
+from ...domain.errors import ConfigError
+
+_SAME_IN_JAVA = ("security.protocol", "sasl.mechanism", "client.id")
+_SASL_NAMES = ("sasl.mechanisms", "sasl.username", "sasl.password")
+_AUTHORITY = "ssl.ca.location"
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@frozen
+class KafkaSettings:
+    """What to read, and from where.
+
+    Args:
+        servers: ``host:port``, several separated by commas.
+        topics: the topics that make one stream.
+        max_rows_per_epoch: at most so many records make an epoch, shared fairly among the partitions.
+        options: further client settings as librdkafka names them, for security above all; they are never shown.
+    """
+
+    servers: str
+    topics: tuple[str, ...] = field(converter=tuple, validator=min_len(1))
+    max_rows_per_epoch: int = field(default=100_000, validator=ge(1))
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+
+
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Client settings as the Java client, and so Spark, names them.
+
+    Raises:
+        ConfigError: one has no known counterpart.
+    """
+    known = (*_SAME_IN_JAVA, *_SASL_NAMES, _AUTHORITY)
+    if unknown := sorted(set(options) - set(known)):
+        raise ConfigError(f"Kafka options {', '.join(unknown)} cannot be used with Spark; known: {', '.join(known)}")
+    java = {name: options[name] for name in _SAME_IN_JAVA if name in options}
+    if mechanism := options.get("sasl.mechanisms"):
+        java["sasl.mechanism"] = mechanism
+    if "sasl.username" in options:
+        java["sasl.jaas.config"] = _login(java.get("sasl.mechanism", ""), options)
+    if _AUTHORITY in options:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": options[_AUTHORITY]}
+    return java
+
+
+def _login(mechanism: str, options: Mapping[str, str]) -> str:
+    if mechanism not in _LOGIN_MODULES:
+        raise ConfigError(f"Kafka option sasl.mechanism is {mechanism!r}; known: {', '.join(_LOGIN_MODULES)}")
+    user, password = (_quoted(options.get(name, "")) for name in ("sasl.username", "sasl.password"))
+    return f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

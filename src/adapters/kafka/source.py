@@ -1,0 +1,51 @@
+"""What every engine's Kafka source shares: planning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from ...domain.errors import ConfigError
+from ...domain.ports import StreamSource
+from . import broker, planning
+
+if TYPE_CHECKING:
+    from ...domain.epoch import Offsets, OffsetRange
+    from ...domain.schema import Schema
+    from ...domain.source import RecordSpec
+    from .settings import KafkaSettings
+
+
+@define(eq=False)
+class KafkaSource(StreamSource):
+    """Topics as a stream; engines add `read`.
+
+    Args:
+        settings: the cluster and its topics.
+        spec: what the records' values hold; JSON.
+    """
+
+    settings: KafkaSettings
+    spec: RecordSpec
+    schema: Schema = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.spec.format != "json":
+            raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
+        self.schema = self.spec.rows
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The next records, at most `max_rows_per_epoch`; None if there are none.
+
+        Raises:
+            ConfigError: a topic does not exist.
+            SourceUnavailable: the cluster does not answer.
+            SourceChanged: records were removed before they were read, or a topic was made anew.
+        """
+        return planning.plan(after, broker.held(self.settings), self.settings.max_rows_per_epoch)
+
+    def lag(self, after: Offsets | None) -> str:
+        """The number of records waiting; offsets without a record are counted too."""
+        waiting = planning.waiting(after, broker.held(self.settings))
+        return f"{waiting} record{'' if waiting == 1 else 's'}"

@@ -1,0 +1,94 @@
+"""Kafka topics as Spark frames: Spark's own Kafka reader brings the bytes, the shared decoder makes rows of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, frozen
+from pyspark.errors import AnalysisException
+
+from ...domain.errors import NotInstalled
+from ..records import Record, RecordDecoder, batch_schema
+from ..spark.arrow_map import map_in_arrow
+from ..spark.session import KAFKA_PACKAGE
+from . import planning
+from .settings import java_options
+from .source import KafkaSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ...domain.epoch import OffsetRange
+    from ...domain.source import RecordSpec
+    from .planning import Partition, Slice
+
+
+@define(eq=False)
+class SparkKafkaSource(KafkaSource):
+    """Topics as a stream of Spark frames.
+
+    Args:
+        spark: the session that reads; it needs Spark's Kafka package.
+    """
+
+    spark: SparkSession
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The records of a range, with the columns of `Batch.rows`; they are fetched when the frame is used.
+
+        Raises:
+            NotInstalled: the session has no Kafka package.
+        """
+        slices = planning.slices(offsets)
+        decoder = _Decoder(self.spec, {(each.topic, each.partition): each for each in slices})
+        frame = self._fetched(slices).select("topic", "partition", "offset", "value")
+        return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
+
+    def _fetched(self, slices: list[Slice]) -> DataFrame:
+        options = {
+            **{f"kafka.{name}": value for name, value in java_options(self.settings.options).items()},
+            "kafka.bootstrap.servers": self.settings.servers,
+            "kafka.isolation.level": "read_committed",
+            # Not subscribe: it fails when partitions have been added since the range was planned.
+            "assign": _by_topic(slices, lambda partitions: [each.partition for each in partitions]),
+            "startingOffsets": _by_topic(slices, lambda partitions: {str(each.partition): each.start for each in partitions}),
+            "endingOffsets": _by_topic(slices, lambda partitions: {str(each.partition): each.end for each in partitions}),
+            # Records that are gone must be an error, not a gap.
+            "failOnDataLoss": "true",
+        }
+        try:
+            return self.spark.read.format("kafka").options(**options).load()
+        except AnalysisException as error:
+            raise NotInstalled(
+                f"this Spark session cannot read Kafka: start it with spark.jars.packages={KAFKA_PACKAGE}"
+            ) from error
+
+
+def _by_topic(slices: list[Slice], told: Callable[[list[Slice]], object]) -> str:
+    topics = {each.topic for each in slices}
+    return json.dumps({topic: told([each for each in slices if each.topic == topic]) for topic in topics})
+
+
+@frozen
+class _Decoder:
+    """Decodes Kafka records on a worker."""
+
+    spec: RecordSpec
+    slices: dict[Partition, Slice]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decoder = RecordDecoder(self.spec)
+        for batch in batches:
+            if batch.num_rows:
+                yield decoder.batch(list(self._records(batch)))
+
+    def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
+        for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            slice_ = self.slices[topic, partition]
+            position = slice_.first_position + offset - slice_.start
+            yield Record(value, position, f"{topic}/{partition}@{offset}")

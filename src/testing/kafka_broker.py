@@ -1,0 +1,222 @@
+"""A real Kafka broker for tests: one process on loopback, from Maven's jars, without a container."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+from attrs import define, field
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ..adapters.spark.java import java_home
+from ..domain.errors import NotInstalled, SourceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+KAFKA_VERSION = "4.1.1"
+_SCALA = "2.13"
+_LOOPBACK = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+_SECONDS = 20.0
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+log.dirs={logs}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=500
+"""
+
+
+@define(eq=False)
+class KafkaBroker:
+    """A broker that can be stopped and started again; its data stays until `kafka_broker` ends.
+
+    Args:
+        home: a directory of its own.
+        jars: the directory of Kafka's jars.
+    """
+
+    home: Path
+    jars: Path
+    _port: int = field(init=False, factory=lambda: _free_port())
+    _controller_port: int = field(init=False, factory=lambda: _free_port())
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    @property
+    def servers(self) -> str:
+        """Where clients find it: ``host:port``."""
+        return f"{_LOOPBACK}:{self._port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers.
+
+        Raises:
+            SourceUnavailable: it does not come up; the message shows the end of its log.
+        """
+        if not self._properties.exists():
+            self._format()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - Java and jars of our own choosing
+                [*self._java("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"), "kafka.Kafka", str(self._properties)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.home,
+            )
+        self._await_answer()
+
+    def stop(self) -> None:
+        """Stop it; clients lose their connections at once."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic; keywords are its settings, with ``_`` for ``.``."""
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        admin = self.admin()  # kept by name: what it was asked for ends with it
+        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(_SECONDS)
+
+    def produce(
+        self, topic: str, values: Iterable[str | bytes | None], partition: int | None = None, key: str | bytes | None = None
+    ) -> None:
+        """Write records, and wait until the broker has them.
+
+        Args:
+            topic: where they go.
+            values: one a record; None is a tombstone.
+            partition: where they go, else the key, or chance, decides.
+            key: of all of them.
+        """
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+        place = {} if partition is None else {"partition": partition}
+        for value in values:
+            producer.produce(topic, value, key, **place)
+            producer.poll(0)
+        if left := producer.flush(_SECONDS):
+            raise SourceUnavailable(f"{left} records were not taken by {self.servers} in {_SECONDS:g} s; is it up?")
+
+    def admin(self) -> AdminClient:
+        """A client for all else: adding partitions, deleting records, removing topics."""
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    @property
+    def _properties(self) -> Path:
+        return self.home / "server.properties"
+
+    @property
+    def _log(self) -> Path:
+        return self.home / "broker.log"
+
+    def _java(self, *flags: str) -> list[str]:
+        return [_java(), *flags, "-cp", f"{self.jars}/*"]
+
+    def _format(self) -> None:
+        properties = _PROPERTIES.format(
+            host=_LOOPBACK, port=self._port, controller_port=self._controller_port, logs=self.home / "logs"
+        )
+        self._properties.write_text(properties)
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
+        subprocess.run(command, check=True, capture_output=True, cwd=self.home)  # noqa: S603 - as in start
+
+    def _await_answer(self) -> None:
+        deadline, admin = time.monotonic() + _START_SECONDS, self.admin()
+        while time.monotonic() < deadline and self._process and self._process.poll() is None:
+            try:
+                admin.list_topics(timeout=1)
+            except KafkaException:
+                continue
+            return
+        self.stop()
+        raise SourceUnavailable(f"the Kafka broker did not come up:\n{self._log.read_text()[-2000:]}")
+
+
+@contextmanager
+def kafka_broker() -> Iterator[KafkaBroker]:
+    """A broker of its own, started; it and its data are gone at the end.
+
+    Raises:
+        NotInstalled: there is no Java 17, or the jars cannot be had.
+        SourceUnavailable: it does not come up.
+    """
+    home = Path(tempfile.mkdtemp(prefix="headwater-kafka-"))
+    broker = KafkaBroker(home, kafka_jars())
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def kafka_jars() -> Path:
+    """The directory of Kafka's jars; the first call fetches them from Maven Central, 45 MB, with Spark's Ivy.
+
+    Raises:
+        NotInstalled: they cannot be had; the message shows what Ivy said.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
+    cache.mkdir(parents=True, exist_ok=True)
+    jars = cache / f"kafka-{KAFKA_VERSION}"
+    # Test processes start side by side: one fetches, the others wait, and nobody sees half a directory.
+    with (cache / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (jars / f"kafka_{_SCALA}-{KAFKA_VERSION}.jar").exists():
+            _fetch(jars)
+    return jars
+
+
+def _fetch(jars: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=jars.parent) as scratch:
+        command = [
+            *(_java(), "-cp", str(Path(pyspark.__file__).parent / "jars" / "*"), "org.apache.ivy.Main"),
+            *("-dependency", "org.apache.kafka", f"kafka_{_SCALA}", KAFKA_VERSION, "-confs", "default"),
+            *("-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+        ]
+        answer = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - all parts are ours
+        if answer.returncode or not (Path(scratch) / "jars" / f"kafka_{_SCALA}-{KAFKA_VERSION}.jar").exists():
+            raise NotInstalled(f"Kafka's jars cannot be fetched; check the network. Ivy says:\n{answer.stdout[-2000:]}")
+        shutil.rmtree(jars, ignore_errors=True)
+        (Path(scratch) / "jars").rename(jars)
+
+
+def _java() -> str:
+    return str(Path(java_home()) / "bin" / "java")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        return int(probe.getsockname()[1])
