@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -15,7 +15,9 @@ from ..domain.changelog.row_kind import INSERT
 from ..domain.decode import RowDecoder, Undecodable
 from ..domain.epoch import BATCH_COLUMNS, POSITION
 from ..domain.schema import Column, DataType, Schema
-from ..domain.source import RecordSpec
+
+if TYPE_CHECKING:
+    from ..domain.source import RecordSpec
 
 Parse: TypeAlias = Callable[[bytes], object]
 """The bytes of a record -> the parsed record, or `Undecodable`."""

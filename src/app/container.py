@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
-from ..domain.errors import ConfigError
+from ..domain.errors import ConfigError, NotInstalled
 from ..domain.ports import FrameEngine
 from ..domain.ranking import Ranking
 from .backends import Backend, KeptStore, Sources, load_backend
@@ -17,7 +17,7 @@ from .config import Deployment, FilesInput, KafkaInput, SourceSettings
 from .runner import EpochReport, Runner, RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..domain.ports import Clock, StreamSource
     from ..domain.service import Service
@@ -113,6 +113,16 @@ def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceS
     )
 
 
+@contextmanager
+def _installed(package: str, *, extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise NotInstalled(f"{package} is not installed: run pip install 'headwater[{extra}]'") from error
+
+
 class MemoryBackend(Backend):
     """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
 
@@ -170,10 +180,11 @@ class DeltaBackend(Backend):
     @provider
     def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
         """The session that is running already, or one of our own, stopped in the end."""
-        from pyspark.sql import SparkSession
+        with _installed("pyspark", extra="delta"):
+            from pyspark.sql import SparkSession
 
-        from ..adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
-        from ..adapters.spark.session import KAFKA_PACKAGE, open_session
+            from ..adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
+            from ..adapters.spark.session import KAFKA_PACKAGE, open_session
 
         kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
         running = SparkSession.getActiveSession()
@@ -199,11 +210,11 @@ class DeltaBackend(Backend):
 
     @singleton
     @provider
-    def engine(self, spark: _Spark) -> FrameEngine:
+    def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
         """Spark."""
         from ..adapters.spark.engine import SparkEngine
 
-        return SparkEngine(spark.session)
+        return SparkEngine(spark.session, fixed=deployment.backend.spark)
 
     @singleton
     @provider

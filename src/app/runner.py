@@ -109,6 +109,7 @@ class Runner:
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
+    _rows: int = field(init=False, default=0)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -172,27 +173,30 @@ class Runner:
         if offsets is None:
             return False
         try:
-            self._step_and_publish(offsets, phase)
+            step, written = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
-        return True
-
-    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> None:
-        ledger = self.ledger
-        epoch = ledger.begin(offsets)
-        with phase("read"):
-            rows = self.source.read(offsets)
-        with phase("step"):
-            step = self.service.step(Batch(epoch, rows, offsets), ledger.snapshot())
-        written = self._commit(step, phase)
-        if self.options.compact_every and (epoch.number + 1) % self.options.compact_every == 0:
+        self._rows, epoch = step.rows, ledger.next_epoch.number - 1
+        if self.options.compact_every and (epoch + 1) % self.options.compact_every == 0:
             with phase("compact"):
                 for spec in self.tables:
                     self.keeper.compact(spec.name)
         with phase("read"):
             lag = self.source.lag(offsets.until)
         watermark = ledger.latest.watermark if ledger.latest else None
-        self.report(EpochReport(epoch, step.rows, step.dead_letters, written, watermark, lag, phase.seconds))
+        counts = (step.rows, step.dead_letters, written)
+        self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+        return True
+
+    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
+        """Do what the epoch asks for; the step, and the rows written."""
+        epoch = self.ledger.begin(offsets)
+        self.engine.expect(self._rows)
+        with phase("read"):
+            rows = self.source.read(offsets)
+        with phase("step"):
+            step = self.service.step(Batch(epoch, rows, offsets), self.ledger.snapshot())
+        return step, self._commit(step, phase)
 
     def _commit(self, step: Step, phase: _Phases) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written."""

@@ -62,5 +62,7 @@ def fields(record: str) -> list[str | None]:
         if match[0][-1:] != ",":
             break
     if match is None:
-        raise Undecodable(f"quotes of field {len(found) + 1} are not closed, or text follows them: {shown(record[at:])}")
+        raise Undecodable(
+            f"quotes of field {len(found) + 1} are not closed, or text follows them: {shown(record[at:])}"
+        )
     return found

@@ -242,7 +242,9 @@ _NUMBERS = ("decimal", *_INTEGER_BITS, *_LARGEST_FLOAT)
 _FROM_TEXT = _FROM_JSON | {name: _of_numeral(_FROM_JSON[name]) for name in _NUMBERS} | {"boolean": _truth}
 
 
-def converters(schema: Schema, *, zone: str, to_json: ToJson, from_text: bool = False) -> tuple[tuple[str, Convert], ...]:
+def converters(
+    schema: Schema, *, zone: str, to_json: ToJson, from_text: bool = False
+) -> tuple[tuple[str, Convert], ...]:
     """Name and converter of each column.
 
     Args:

@@ -143,12 +143,16 @@ class FrameEngine(Protocol):
     """What narwhals does not offer alike on every engine."""
 
     @abstractmethod
+    def expect(self, rows: int) -> None:
+        """Hint at how many rows the work until `release` is about, so that the engine can plan for that many."""
+
+    @abstractmethod
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The same rows, computed at most once; kept until `release`."""
 
     @abstractmethod
     def release(self) -> None:
-        """Forget everything persisted so far."""
+        """Forget everything persisted so far, and what was to be expected."""
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:

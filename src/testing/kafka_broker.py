@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from attrs import define, field
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ..adapters.spark.java import java_home
 from ..domain.errors import NotInstalled, SourceUnavailable
@@ -32,6 +32,7 @@ _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _SECONDS = 20.0
+_ANY_PARTITION = -1
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -53,6 +54,12 @@ log.initial.task.delay.ms=500
 """
 
 
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
 @define(eq=False)
 class KafkaBroker:
     """A broker that can be stopped and started again; its data stays until `kafka_broker` ends.
@@ -64,8 +71,8 @@ class KafkaBroker:
 
     home: Path
     jars: Path
-    _port: int = field(init=False, factory=lambda: _free_port())
-    _controller_port: int = field(init=False, factory=lambda: _free_port())
+    _port: int = field(init=False, factory=_free_port)
+    _controller_port: int = field(init=False, factory=_free_port)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     @property
@@ -82,8 +89,12 @@ class KafkaBroker:
         if not self._properties.exists():
             self._format()
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - Java and jars of our own choosing
-                [*self._java("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"), "kafka.Kafka", str(self._properties)],
+            self._process = subprocess.Popen(
+                [
+                    *self._java("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                    "kafka.Kafka",
+                    str(self._properties),
+                ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.home,
@@ -109,7 +120,11 @@ class KafkaBroker:
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(_SECONDS)
 
     def produce(
-        self, topic: str, values: Iterable[str | bytes | None], partition: int | None = None, key: str | bytes | None = None
+        self,
+        topic: str,
+        values: Iterable[str | bytes | None],
+        partition: int | None = None,
+        key: str | bytes | None = None,
     ) -> None:
         """Write records, and wait until the broker has them.
 
@@ -120,9 +135,9 @@ class KafkaBroker:
             key: of all of them.
         """
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
-        place = {} if partition is None else {"partition": partition}
+        to = _ANY_PARTITION if partition is None else partition
         for value in values:
-            producer.produce(topic, value, key, **place)
+            producer.produce(topic, value, key, to)
             producer.poll(0)
         if left := producer.flush(_SECONDS):
             raise SourceUnavailable(f"{left} records were not taken by {self.servers} in {_SECONDS:g} s; is it up?")
@@ -149,7 +164,7 @@ class KafkaBroker:
         self._properties.write_text(properties)
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
-        subprocess.run(command, check=True, capture_output=True, cwd=self.home)  # noqa: S603 - as in start
+        subprocess.run(command, check=True, capture_output=True, cwd=self.home)
 
     def _await_answer(self) -> None:
         deadline, admin = time.monotonic() + _START_SECONDS, self.admin()
@@ -205,7 +220,7 @@ def _fetch(jars: Path) -> None:
             *("-dependency", "org.apache.kafka", f"kafka_{_SCALA}", KAFKA_VERSION, "-confs", "default"),
             *("-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"),
         ]
-        answer = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - all parts are ours
+        answer = subprocess.run(command, check=False, capture_output=True, text=True)
         if answer.returncode or not (Path(scratch) / "jars" / f"kafka_{_SCALA}-{KAFKA_VERSION}.jar").exists():
             raise NotInstalled(f"Kafka's jars cannot be fetched; check the network. Ivy says:\n{answer.stdout[-2000:]}")
         shutil.rmtree(jars, ignore_errors=True)
@@ -214,9 +229,3 @@ def _fetch(jars: Path) -> None:
 
 def _java() -> str:
     return str(Path(java_home()) / "bin" / "java")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import pytest
 from attrs import frozen
-
 from headwater.domain.epoch import POSITION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import narwhals as nw
     from headwater.adapters.files.listing import FilesSettings
     from headwater.adapters.kafka.settings import KafkaSettings
     from headwater.domain.ports import StreamSource

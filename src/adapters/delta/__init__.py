@@ -1,0 +1,1 @@
+"""Tables on Delta Lake."""

@@ -84,7 +84,7 @@ class CommitFile:
     def parse(cls, text: str) -> CommitFile:
         """Read the lines of a commit file."""
         actions = [json.loads(line) for line in text.splitlines() if line]
-        info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         removed = [action["remove"] for action in actions if "remove" in action]
         return cls(
             datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC),

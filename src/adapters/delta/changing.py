@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FILE = "_file"
 _REWRITTEN_WHOLE = 16 * 1024 * 1024
-"""Bytes up to which all files that may hold a key are written again, which is quicker than to look for those that do."""
+"""Bytes up to which all files that may hold a key are written again: quicker than to look for those that do."""
 
 
 def apply(change: Change, number: int, stored: Reading, transaction: Transaction) -> None:
@@ -70,7 +70,7 @@ def _merge(change: Change, stored: Reading, transaction: Transaction) -> None:
         there = operating(stored.stored(files), stored.spec, 0, APPENDED) if files else None
         rows = content(incoming if there is None else there.union(incoming), stored.spec)
         transaction.take(files)
-        # In exactly the table's types: a sum of decimals has more digits, and its files could not be read as the others.
+        # In exactly the table's types: a sum of decimals has more digits, and could not be read with the other files.
         _append(typed(rows, stored.spec.schema), stored, transaction)
 
 

@@ -44,16 +44,19 @@ def kept(metadata: Any, name: str) -> TableSpec:
     Raises:
         SchemaConflict: the table was not made by Headwater.
     """
-    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}  # noqa: SLF001 - Scala's
+    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}  # noqa: SLF001 - Scala's parts of a pair
     if _KEY not in properties:
-        raise SchemaConflict(f"table {name}: a Delta table stands in its place that Headwater did not make; move it away")
+        raise SchemaConflict(
+            f"table {name}: a Delta table stands in its place that Headwater did not make; move it away"
+        )
     fields = spark_types.StructType.fromJson(json.loads(metadata.schemaString())).fields
-    columns = [Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields]
+    columns = (Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields)
+    partition_by = (str(column) for column in _items(metadata.partitionColumns()))
     return TableSpec(
         name,
-        Schema(columns).without((SEQUENCE, OPERATION)),
+        Schema(tuple(columns)).without((SEQUENCE, OPERATION)),
         key=json.loads(properties[_KEY]),
-        partition_by=[str(column) for column in _items(metadata.partitionColumns())],
+        partition_by=tuple(partition_by),
         layout=Layout(properties[_LAYOUT]),
     )
 

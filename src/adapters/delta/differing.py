@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-
 from ...domain.change import Matching
 from ...domain.changelog.net import net_changes
-from ..spark.schema import empty_frame, named
+from ..spark.schema import empty_frame, lazy, named
 from .rows import logged
 
 if TYPE_CHECKING:
+    import narwhals as nw
     from pyspark.sql import DataFrame
 
     from .actions import DataFile
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def differences(before: Reading | None, after: Reading) -> nw.LazyFrame[Any]:
     """The changes that lead from one version (None: no rows) to a later one."""
     old, new = _sides(before, after)
-    return net_changes(nw.from_native(old), nw.from_native(new), after.spec.key)
+    return net_changes(lazy(old), lazy(new), after.spec.key)
 
 
 def _sides(before: Reading | None, after: Reading) -> tuple[DataFrame, DataFrame]:
@@ -40,9 +39,9 @@ def _sides(before: Reading | None, after: Reading) -> tuple[DataFrame, DataFrame
 
 def _keys(reading: Reading, files: list[DataFile]) -> nw.LazyFrame[Any]:
     if not files:
-        return nw.from_native(empty_frame(reading.log.session, reading.spec.schema.select(reading.spec.key)))
+        return lazy(empty_frame(reading.log.session, reading.spec.schema.select(reading.spec.key)))
     reading.log.check_present(reading.version, files)
-    return nw.from_native(reading.stored(files).select(*map(named, reading.spec.key)).distinct())
+    return lazy(reading.stored(files).select(*map(named, reading.spec.key)).distinct())
 
 
 def _both(before: Reading, after: Reading, wanted: Matching, files: list[DataFile]) -> tuple[DataFrame, DataFrame]:

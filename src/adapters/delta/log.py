@@ -1,7 +1,7 @@
 """A table's Delta log: its versions, their data files, and frames over chosen files.
 
-Delta's own readers and writers rebuild the table's state, a Spark job or two, for each scan and each commit. Here the data
-files of a version are followed from commit to commit by the commits' JSON, which takes a millisecond.
+Delta's own readers and writers rebuild the table's state, a Spark job or two, for each scan and each commit. Here the
+data files of a version are followed from commit to commit by the commits' JSON, which takes a millisecond.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class TableLog:
         read = self._jvm.org.apache.spark.sql.delta.actions.Action.fromJson
         added = sequence(self.session, (read(file.added(changes=False)) for file in files))
         return DataFrame(
-            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),  # noqa: FBT003
+            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
             self.session,
         )
 
@@ -122,12 +122,12 @@ class TableLog:
     def _log(self) -> Any:
         if self._java is None:
             delta = self._jvm.org.apache.spark.sql.delta
-            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)  # noqa: SLF001 - as jvm()
+            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)  # noqa: SLF001 - the session as the JVM has it
         return self._java
 
     def _updated(self) -> Any:
         nothing = option(self.session)
-        return self._log.update(False, nothing, nothing)  # noqa: FBT003 - Scala's parameters have no names here
+        return self._log.update(False, nothing, nothing)
 
     def _snapshot(self, version: int) -> Any:
         nothing = option(self.session)

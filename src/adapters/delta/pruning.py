@@ -24,14 +24,10 @@ def literal(value: Any, data_type: DataType) -> Any:
     return _instant(value) if data_type.name == "timestamp" and isinstance(value, datetime) else value
 
 
-def prune(
-    files: Iterable[DataFile], within: Mapping[str, tuple[Any, ...] | Between], schema: Schema
-) -> list[DataFile]:
+def prune(files: Iterable[DataFile], within: Mapping[str, tuple[Any, ...] | Between], schema: Schema) -> list[DataFile]:
     """The files that cannot be proven to hold no row within the literals."""
     wanted = {name: (_span(values, schema[name]), schema[name]) for name, values in within.items()}
-    return [
-        file for file in files if all(_may_hold(file, name, span, kind) for name, (span, kind) in wanted.items())
-    ]
+    return [file for file in files if all(_may_hold(file, name, span, kind) for name, (span, kind) in wanted.items())]
 
 
 def _span(values: tuple[Any, ...] | Between, data_type: DataType) -> tuple[Any, ...] | Between:

@@ -102,7 +102,7 @@ class Reading:
 def _within(name: str, values: tuple[Any, ...] | Between, data_type: DataType) -> Column:
     if isinstance(values, Between):
         return named(name).between(_constant(values.low, data_type), _constant(values.high, data_type))
-    return named(name).isin(*(_constant(value, data_type) for value in values)) if values else F.lit(False)  # noqa: FBT003
+    return named(name).isin(*(_constant(value, data_type) for value in values)) if values else F.lit(False)
 
 
 def _constant(value: Any, data_type: DataType) -> Column:

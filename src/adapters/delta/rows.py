@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
@@ -17,10 +16,12 @@ from ...domain.epoch import POSITION
 from ...domain.merge import Replace, fold
 from ...domain.schema import Column, DataType
 from ...domain.table import Layout
-from ..spark.schema import named, quoted
+from ..spark.schema import lazy, named, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import narwhals as nw
 
     from ...domain.change import Change
     from ...domain.merge import ColumnRule
@@ -93,9 +94,9 @@ def content_of_parts(base: DataFrame, log: DataFrame, spec: TableSpec) -> DataFr
 
 
 def _folded(rows: DataFrame, spec: TableSpec, rules: Mapping[str, ColumnRule]) -> DataFrame:
-    folded = fold(nw.from_native(rows), key=spec.key, rules=rules, groups=spec.groups, arrival=SEQUENCE)
+    folded: DataFrame = fold(lazy(rows), key=spec.key, rules=rules, groups=spec.groups, arrival=SEQUENCE).to_native()
     last = [OPERATION] if OPERATION in rules else []
-    return folded.select(*spec.schema.names, SEQUENCE, *last).to_native()
+    return folded.select(*map(named, (*spec.schema.names, SEQUENCE, *last)))
 
 
 def _one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from attrs import define, field
 
 from ...domain.change import Matching
 from ...domain.epoch import Mark
 from ...domain.errors import ConfigError, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, TableKeeper, TableStore, Version
-from ..spark.schema import empty_frame
+from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
 from .compaction import CompactionPolicy, compacted
@@ -27,6 +26,7 @@ from .reading import Reading
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import narwhals as nw
     from pyspark.sql import SparkSession
 
     from ...domain.change import Change
@@ -77,7 +77,7 @@ class DeltaStore(TableStore, TableKeeper):
 
     session: SparkSession
     root: str = field(converter=_absolute)
-    compaction: CompactionPolicy = CompactionPolicy()
+    compaction: CompactionPolicy = field(factory=CompactionPolicy)
     _tables: dict[str, _Table] = field(init=False, factory=dict)
 
     def ensure(self, spec: TableSpec) -> None:
@@ -99,9 +99,9 @@ class DeltaStore(TableStore, TableKeeper):
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
         if at is None:
-            return nw.from_native(empty_frame(self.session, used.spec.schema))
+            return lazy(empty_frame(self.session, used.spec.schema))
         with translated(table, used.log.path):
-            return nw.from_native(used.at(used.log.number(at)).content(matching or Matching()))
+            return lazy(used.at(used.log.number(at)).content(matching or Matching()))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
@@ -176,12 +176,14 @@ def _commit(log: TableLog, number: int) -> Commit:
 
 def _check_names(spec: TableSpec) -> None:
     if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
-        raise ConfigError(f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks")
+        raise ConfigError(
+            f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
+        )
 
 
 def _fence(table: _Table, version: int, mark: Mark) -> None:
     if mark.sequence != (newest := table.sequence_at(version)) + 1:
         raise EpochConflict(
-            f"table {table.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run has"
-            " been here, and nothing was changed. Let one run at a time write a pipeline"
+            f"table {table.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run"
+            " has been here, and nothing was changed. Let one run at a time write a pipeline"
         )

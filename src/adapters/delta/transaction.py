@@ -1,7 +1,7 @@
 """One commit in the making, through Delta's own optimistic transaction.
 
-Delta's DataFrame writer hides which version it made, silently skips what it takes for a repeat, and cannot take files back
-and mark that in one commit. Its transaction, which the writer itself is built on, can.
+Delta's DataFrame writer hides which version it made, silently skips what it takes for a repeat, and cannot take files
+back and mark that in one commit. Its transaction, which the writer itself is built on, can.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Transaction:
         """Commit rewritten files: the version made. Rows added in the meantime are no conflict."""
         nobody = sequence(self.session, ())
         optimize = getattr(self._delta, "DeltaOperations$Optimize")
-        return self._commit(optimize(nobody, nobody, False, option(self.session), False))  # noqa: FBT003 - positional
+        return self._commit(optimize(nobody, nobody, False, option(self.session), False))
 
     @property
     def _delta(self) -> Any:

@@ -1,8 +1,8 @@
 """Which files of a directory an epoch reads, planned from offsets alone.
 
 Offsets are small however many files were read: the first name ever, how many, and the names and sizes of the newest
-ones. A file that turns up behind the last name read, or one of the newest that has changed, is noticed; old files may be
-removed. Among the older names a newcomer shows by the count.
+ones. A file that turns up behind the last name read, or one of the newest that has changed, is noticed; old files may
+be removed. Among the older names a newcomer shows by the count.
 """
 
 from __future__ import annotations
@@ -113,9 +113,13 @@ class Listing:
             with os.scandir(self.settings.path) as entries:
                 return sorted(each.name for each in entries if self._is_ours(each.name) and each.is_file())
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise ConfigError(f"{self.settings.path} is no directory; create it, or correct the source's path") from error
+            raise ConfigError(
+                f"{self.settings.path} is no directory; create it, or correct the source's path"
+            ) from error
         except OSError as error:
-            raise SourceUnavailable(f"cannot list {self.settings.path}: {error.strerror}; check its permissions") from error
+            raise SourceUnavailable(
+                f"cannot list {self.settings.path}: {error.strerror}; check its permissions"
+            ) from error
 
     def _is_ours(self, name: str) -> bool:
         return name.endswith(_SUFFIXES[self.format]) and not name.startswith(("_", "."))
@@ -124,7 +128,9 @@ class Listing:
         try:
             return Path(self.settings.path, name).stat().st_size
         except FileNotFoundError as error:
-            raise SourceChanged(f"{self.settings.path}: file {name} was removed before it was read; put it back") from error
+            raise SourceChanged(
+                f"{self.settings.path}: file {name} was removed before it was read; put it back"
+            ) from error
         except OSError as error:
             raise SourceUnavailable(f"cannot read {name} in {self.settings.path}: {error.strerror}") from error
 

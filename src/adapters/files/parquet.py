@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,8 @@ from ...domain.errors import BadInput
 from ..records import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...domain.schema import Column, DataType
     from ...domain.source import RecordSpec
 
@@ -125,7 +126,9 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
     kinds, errors = _kinds(rows, spec)
     usable = pa.array([error is None for error in errors])
     rows = _in_microseconds(rows, name)
-    columns = [_converted(rows.column(each.name), each, spec, each.name in instants) for each in spec.rows.columns]
+    columns = [
+        _converted(rows.column(each.name), each, spec, is_instant=each.name in instants) for each in spec.rows.columns
+    ]
     arrays = [
         *(pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),
         pa.array(kinds, pa.string()),
@@ -162,7 +165,7 @@ def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
     return rows
 
 
-def _converted(values: pa.Array, column: Column, spec: RecordSpec, is_instant: bool) -> pa.Array:
+def _converted(values: pa.Array, column: Column, spec: RecordSpec, *, is_instant: bool) -> pa.Array:
     if column.type.name == "timestamp" and values.type.tz is None and not is_instant:
         return _in_zone(values, spec.time_zone)
     return values.cast(arrow_type(column.type))

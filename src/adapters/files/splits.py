@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -20,6 +19,8 @@ from ..records import Parse, Record, RecordDecoder, parse_json
 from . import parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from ...domain.source import RecordSpec
@@ -92,7 +93,7 @@ def _cut(ordinal: int, path: Path) -> list[Split]:
 
 
 def _opened(path: str) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
 def _read_text(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:

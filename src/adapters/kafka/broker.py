@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,8 @@ except ImportError as missing:
     raise NotInstalled("Kafka sources need confluent-kafka: pip install 'headwater[kafka]'") from missing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from confluent_kafka import Message
 
     from .settings import KafkaSettings
@@ -119,7 +120,9 @@ def _client_options(settings: KafkaSettings) -> dict[str, Any]:
 def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
     cause: KafkaError = error.args[0]
     if cause.code() in _GONE:
-        return SourceChanged(f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}")
+        return SourceChanged(
+            f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
+        )
     return SourceUnavailable(
         f"Kafka at {settings.servers} does not answer ({cause.str()}); is the broker up, and the address right?"
     )
@@ -128,7 +131,9 @@ def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
 def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[int]:
     found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
     if found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise ConfigError(f"Kafka at {settings.servers} has no topic {topic!r}; create it, or correct the source's topics")
+        raise ConfigError(
+            f"Kafka at {settings.servers} has no topic {topic!r}; create it, or correct the source's topics"
+        )
     if found.error:
         raise KafkaException(found.error)
     return sorted(found.partitions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
@@ -11,6 +10,8 @@ from ...domain.epoch import OffsetRange
 from ...domain.errors import SourceChanged
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...domain.epoch import Offsets
 
 Partition: TypeAlias = tuple[str, int]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 from attrs.validators import ge, min_len
 
 from ...domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SAME_IN_JAVA = ("security.protocol", "sasl.mechanism", "client.id")
 _SASL_NAMES = ("sasl.mechanisms", "sasl.username", "sasl.password")
@@ -31,7 +34,7 @@ class KafkaSettings:
     """
 
     servers: str
-    topics: tuple[str, ...] = field(converter=tuple, validator=min_len(1))
+    topics: tuple[str, ...] = field(validator=min_len(1))
     max_rows_per_epoch: int = field(default=100_000, validator=ge(1))
     options: Mapping[str, str] = field(factory=dict, repr=False)
 

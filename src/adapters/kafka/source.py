@@ -11,7 +11,7 @@ from ...domain.ports import StreamSource
 from . import broker, planning
 
 if TYPE_CHECKING:
-    from ...domain.epoch import Offsets, OffsetRange
+    from ...domain.epoch import OffsetRange, Offsets
     from ...domain.schema import Schema
     from ...domain.source import RecordSpec
     from .settings import KafkaSettings

@@ -56,8 +56,12 @@ class SparkKafkaSource(KafkaSource):
             "kafka.isolation.level": "read_committed",
             # Not subscribe: it fails when partitions have been added since the range was planned.
             "assign": _by_topic(slices, lambda partitions: [each.partition for each in partitions]),
-            "startingOffsets": _by_topic(slices, lambda partitions: {str(each.partition): each.start for each in partitions}),
-            "endingOffsets": _by_topic(slices, lambda partitions: {str(each.partition): each.end for each in partitions}),
+            "startingOffsets": _by_topic(
+                slices, lambda partitions: {str(each.partition): each.start for each in partitions}
+            ),
+            "endingOffsets": _by_topic(
+                slices, lambda partitions: {str(each.partition): each.end for each in partitions}
+            ),
             # Records that are gone must be an error, not a gap.
             "failOnDataLoss": "true",
         }

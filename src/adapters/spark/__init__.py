@@ -1,0 +1,1 @@
+"""What every adapter that runs on Spark shares."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -10,36 +11,72 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ...domain.ports import FrameEngine
-from .schema import named
+from .schema import lazy, named
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_SMALL_ROWS = 200_000
+_FOR_SMALL = MappingProxyType(
+    {
+        # Compiling a plan takes longer than interpreting it for this many rows; so does a second look at it on the way.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        # Sharing so few rows out costs more than working on them side by side saves.
+        "spark.sql.shuffle.partitions": "1",
+    }
+)
 
 
 @define(eq=False)
 class SparkEngine(FrameEngine):
-    """Frames on Spark."""
+    """Frames on Spark.
+
+    Args:
+        session: where they run.
+        fixed: names of Spark settings that the user has chosen, and that are left alone.
+    """
 
     session: SparkSession
+    fixed: Collection[str] = ()
     _persisted: list[DataFrame] = field(init=False, factory=list)
+    _usual: dict[str, str] = field(init=False, factory=dict)
+
+    def expect(self, rows: int) -> None:
+        self._restore()
+        if rows > _SMALL_ROWS:
+            return
+        for name, value in _FOR_SMALL.items():
+            if name not in self.fixed:
+                self._usual[name] = str(self.session.conf.get(name))
+                self.session.conf.set(name, value)
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         kept = frame.to_native().persist(StorageLevel.MEMORY_AND_DISK)
         self._persisted.append(kept)
-        return nw.from_native(kept)
+        return lazy(kept)
 
     def release(self) -> None:
         while self._persisted:
             self._persisted.pop().unpersist()
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._usual:
+            self.session.conf.set(*self._usual.popitem())
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         shown = named(column)
         if frame.collect_schema()[column] == nw.Datetime("us", "UTC"):
             shown = F.from_utc_timestamp(shown, zone)
-        return nw.from_native(frame.to_native().withColumn(into, F.unix_micros(shown.cast("timestamp"))))
+        return lazy(frame.to_native().withColumn(into, F.unix_micros(shown.cast("timestamp"))))
 
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        return nw.from_native(frame.to_native().withColumn(into, _earliest_instant(named(column), zone)))
+        return lazy(frame.to_native().withColumn(into, _earliest_instant(named(column), zone)))
 
 
 def _earliest_instant(wall: Column, zone: str) -> Column:
@@ -50,9 +87,11 @@ def _earliest_instant(wall: Column, zone: str) -> Column:
     as_utc = F.timestamp_micros(wall)
     before, after = (_offset(as_utc + F.expr(f"interval {days} day"), zone) for days in (-1, 1))
     earlier, later = F.timestamp_micros(wall - before), F.timestamp_micros(wall - after)
-    return F.when(F.unix_micros(F.from_utc_timestamp(earlier, zone)) == wall, earlier).when(
-        F.unix_micros(F.from_utc_timestamp(later, zone)) == wall, later
-    ).otherwise(earlier)
+    return (
+        F.when(F.unix_micros(F.from_utc_timestamp(earlier, zone)) == wall, earlier)
+        .when(F.unix_micros(F.from_utc_timestamp(later, zone)) == wall, later)
+        .otherwise(earlier)
+    )
 
 
 def _offset(instant: Column, zone: str) -> Column:

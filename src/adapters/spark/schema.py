@@ -43,7 +43,9 @@ def spark_type(data_type: DataType) -> spark_types.DataType:
 
 def spark_schema(schema: Schema) -> spark_types.StructType:
     """A schema as Spark's; every column may hold null."""
-    return spark_types.StructType([spark_types.StructField(each.name, spark_type(each.type)) for each in schema.columns])
+    return spark_types.StructType(
+        [spark_types.StructField(each.name, spark_type(each.type)) for each in schema.columns]
+    )
 
 
 def quoted(name: str) -> str:
@@ -56,13 +58,19 @@ def named(column: str) -> Column:
     return F.col(quoted(column))
 
 
+def lazy(rows: DataFrame) -> nw.LazyFrame[Any]:
+    """A Spark frame as narwhals has it."""
+    frame: nw.LazyFrame[Any] = nw.from_native(rows)
+    return frame
+
+
 def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ...]]) -> nw.LazyFrame[Any]:
     """A frame of Python rows, values in the order of the schema's columns."""
-    return nw.from_native(session.createDataFrame(list(rows), spark_schema(schema)))
+    return lazy(session.createDataFrame(list(rows), spark_schema(schema)))
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
-    java_session = session._jsparkSession  # noqa: SLF001 - PySpark makes an RDD, which the optimizer cannot see into
+    java_session = session._jsparkSession  # noqa: SLF001 - the session as the JVM has it
     java_schema = java_session.parseDataType(spark_schema(schema).json())
     return DataFrame(java_session.createDataFrame(jvm(session).java.util.ArrayList(), java_schema), session)

@@ -36,9 +36,9 @@ def open_session(
 ) -> SparkSession:
     """The running session, or a new one.
 
-    Jars come through Spark's own Ivy from Maven Central, or from what ``spark.jars.ivySettings`` names; they are kept in
-    ``~/.ivy2``. If Ivy says "download failed", look for the artifact under ``~/.m2/repository``: a folder that holds only
-    its POM hides the jar, so delete that folder.
+    Jars come through Spark's own Ivy from Maven Central, or from what ``spark.jars.ivySettings`` names; they are kept
+    in ``~/.ivy2``. If Ivy says "download failed", look for the artifact under ``~/.m2/repository``: a folder that holds
+    only its POM hides the jar, so delete that folder.
 
     Args:
         settings: the user's Spark settings; they win over all others.
@@ -94,7 +94,7 @@ def _gateway(conf: SparkConf) -> JavaGateway:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     try:
         # Ivy reports on standard output, which belongs to whoever reads ours: the JVM gets standard error for both.
-        return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})
+        return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
         raise NotInstalled(
             f"Spark did not start ({error}); its reason stands above, on standard error. Jars that cannot be had: check"

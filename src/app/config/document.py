@@ -136,5 +136,6 @@ def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        raise ConfigError(f"{file}{':' + line[1] if line else ''}: is not valid TOML: {error}") from error
+        found = re.search(r"at line (\d+)", str(error))
+        line = found[1] if found else text.rstrip().count("\n") + 1  # else it says "at end of document"
+        raise ConfigError(f"{file}:{line}: is not valid TOML: {error}") from error

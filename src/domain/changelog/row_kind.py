@@ -26,7 +26,7 @@ KNOWN = "+I -U +U -D, or c r u d"
 def row_kind(word: object) -> str | None:
     """The row kind that a word stands for; None if it stands for none.
 
-    Flink's and Paimon's signs, Debezium's letters (``r`` is a row of a first snapshot) and Maxwell's words, in any case.
+    Flink's and Paimon's signs, Debezium's letters (``r``: a row of a first snapshot), and Maxwell's words, in any case.
 
     >>> row_kind("u"), row_kind("-D"), row_kind("x")
     ('+U', '-D', None)

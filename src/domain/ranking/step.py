@@ -66,6 +66,7 @@ class RankingStep:
         """See `Service.step`."""
         checked = self.engine.persist(self.segments.assign(self._check(batch.rows), self.engine))
         profile = self._profile(checked)
+        self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
             changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch.epoch))

@@ -1,0 +1,254 @@
+"""Kafka topics as a stream, on every engine, from a real broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+from headwater.adapters.kafka.settings import KafkaSettings, java_options
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
+from headwater.testing.kafka_broker import kafka_broker
+
+from .conftest import Engine, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater.domain.ports import StreamSource
+    from headwater.testing.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+SPEC = RecordSpec(Schema.parse("id bigint, name string"))
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker) -> str:
+    name = f"topic-{uuid4().hex[:8]}"
+    kafka.create_topic(name, partitions=2)
+    return name
+
+
+def source_of(engine: Engine, kafka: KafkaBroker, *topics: str, limit: int = 100) -> StreamSource:
+    return engine.kafka(KafkaSettings(kafka.servers, topics, limit), SPEC)
+
+
+def planned(source: StreamSource, after: Any = None) -> OffsetRange:
+    found = source.plan(after)
+    assert found is not None
+    return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
+
+
+def messages(*numbers: int) -> list[str]:
+    return [json.dumps({"id": number}) for number in numbers]
+
+
+def ids(source: StreamSource, offsets: OffsetRange) -> list[int]:
+    return [row["id"] for row in rows(source.read(offsets))]
+
+
+def test_reads_records_as_declared(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    kafka.produce(topic, [b'{"id": 1, "name": "a"}', b"{oops", None, b'"\xff"'], partition=1)
+    source = source_of(engine, kafka, topic)
+    first, broken, tombstone, bytes_ = rows(source.read(planned(source)))
+    assert first == {
+        "id": 1,
+        "name": "a",
+        "_row_kind": "+I",
+        "_position": 2**40,
+        "_origin": f"{topic}/1@0",
+        "_raw": '{"id": 1, "name": "a"}',
+        "_error": None,
+    }
+    assert (broken["_raw"], broken["id"], broken["_row_kind"]) == ("{oops", None, "+I")
+    assert broken["_error"].startswith("no JSON: ")
+    assert (tombstone["_raw"], tombstone["_error"]) == (None, "no value: a tombstone says nothing in plain json")
+    assert bytes_["_raw"] == '"\\xff"'
+
+
+def test_reads_epoch_by_epoch_within_the_limit(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    kafka.produce(topic, messages(100, 101), partition=1)
+    source = source_of(engine, kafka, topic, limit=6)
+    first = planned(source)
+    second = planned(source, first.until)
+    assert ids(source, first) == [0, 1, 2, 3, 100, 101]
+    assert ids(source, second) == [4, 5, 6, 7, 8, 9]
+    assert source.plan(second.until) is None
+    assert (source.lag(None), source.lag(first.until), source.lag(second.until)) == (
+        "12 records",
+        "6 records",
+        "0 records",
+    )
+
+
+def test_a_replayed_range_gives_the_same_rows(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    kafka.produce(topic, messages(*range(50)))
+    source = source_of(engine, kafka, topic, limit=30)
+    found = planned(source)
+    before = rows(source.read(found))
+    kafka.produce(topic, messages(*range(50)))
+    assert len(before) == 30
+    assert rows(source.read(found)) == before
+
+
+def test_reads_several_topics(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    other = f"{topic}-2"
+    kafka.create_topic(other)
+    kafka.produce(topic, messages(1), partition=0)
+    kafka.produce(other, messages(2))
+    source = source_of(engine, kafka, topic, other)
+    assert ids(source, planned(source)) == [1, 2]
+
+
+def test_new_partitions_are_read_from_their_beginning(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    kafka.produce(topic, messages(1), partition=0)
+    source = source_of(engine, kafka, topic)
+    first = planned(source)
+    admin = kafka.admin()
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    kafka.produce(topic, messages(2), partition=2)
+    assert ids(source, planned(source, first.until)) == [2]
+    assert ids(source, first) == [1]
+
+
+def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic})
+    producer.init_transactions()
+    for number, ending in (
+        (1, producer.commit_transaction),
+        (2, producer.abort_transaction),
+        (3, producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce(topic, messages(number)[0], partition=0)
+        ending()
+    source = source_of(engine, kafka, topic)
+    found = planned(source)
+    assert ids(source, found) == [1, 3]
+    producer.begin_transaction()
+    producer.produce(topic, messages(4)[0], partition=0)
+    producer.flush()
+    assert source.plan(found.until) is None
+    assert ids(source, found) == [1, 3]
+    producer.commit_transaction()
+    assert ids(source, planned(source, found.until)) == [4]
+
+
+def test_records_removed_before_they_were_read_are_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic, limit=3)
+    found = planned(source)
+    admin = kafka.admin()
+    admin.delete_records([TopicPartition(topic, 0, 5)])[TopicPartition(topic, 0)].result()
+    with pytest.raises(SourceChanged, match="partition 0: offsets 3 to 4 were removed before they were read"):
+        source.plan(found.until)
+    with pytest.raises(Exception, match=r"(gone|out of range|[Dd]ata)"):
+        rows(source.read(found))
+
+
+def patiently(source: StreamSource, after: Any) -> None:
+    """Plan as the runner does: a new topic takes a moment to find its leader."""
+    for _ in range(20):
+        try:
+            source.plan(after)
+        except SourceUnavailable:
+            time.sleep(0.2)
+
+
+def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic)
+    found = planned(source)
+    admin = kafka.admin()
+    admin.delete_topics([topic])[topic].result()
+    time.sleep(0.5)
+    kafka.create_topic(topic, partitions=2)
+    with pytest.raises(SourceChanged, match="it was made anew"):
+        patiently(source, found.until)
+
+
+def test_an_empty_topic_has_nothing_to_read(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    assert source_of(engine, kafka, topic).plan(None) is None
+
+
+def test_an_unknown_topic_is_a_configuration_error(engine: Engine, kafka: KafkaBroker) -> None:
+    with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it"):
+        source_of(engine, kafka, "nowhere").plan(None)
+
+
+@pytest.fixture
+def own_broker() -> Iterator[KafkaBroker]:
+    with kafka_broker() as broker:
+        yield broker
+
+
+def test_a_broker_that_is_down_is_told_quickly_and_reading_goes_on_after_it(
+    own_broker: KafkaBroker, engine: Engine
+) -> None:
+    own_broker.create_topic("orders")
+    own_broker.produce("orders", messages(1))
+    secret = KafkaSettings(own_broker.servers, ("orders",), 10, {"client.id": "secret"})
+    source = engine.kafka(secret, SPEC)
+    found = planned(source)
+    own_broker.stop()
+    since = time.monotonic()
+    with pytest.raises(SourceUnavailable, match=own_broker.servers) as error:
+        source.plan(found.until)
+    assert time.monotonic() - since < 10
+    assert "secret" not in str(error.value) + repr(secret)
+    own_broker.start()
+    own_broker.produce("orders", messages(2))
+    assert ids(source, planned(source, found.until)) == [2]
+    assert ids(source, found) == [1]
+
+
+def test_a_silent_address_is_told_quickly(engine: Engine) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        source = engine.kafka(KafkaSettings(f"127.0.0.1:{silent.getsockname()[1]}", ("a",)), SPEC)
+        since = time.monotonic()
+        with pytest.raises(SourceUnavailable, match="is the broker up"):
+            source.plan(None)
+        assert time.monotonic() - since < 10
+
+
+def test_only_json_is_read(engine: Engine) -> None:
+    with pytest.raises(ConfigError, match="cannot be read as csv; use json"):
+        engine.kafka(KafkaSettings("x", ("a",)), RecordSpec(Schema.parse("id int"), format="csv"))
+
+
+def test_security_options_in_the_words_of_java() -> None:
+    assert java_options(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": 'a"b',
+            "ssl.ca.location": "ca.pem",
+        }
+    ) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' username="me" password="a\\"b";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "ca.pem",
+    }
+
+
+def test_security_options_without_a_counterpart_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"options fetch\.wait cannot be used with Spark; known: security\.protocol"):
+        java_options({"fetch.wait": "1"})
+    with pytest.raises(ConfigError, match="known: PLAIN, SCRAM"):
+        java_options({"sasl.username": "me"})

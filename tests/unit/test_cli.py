@@ -1,0 +1,253 @@
+"""The command line and the Python API over the memory backend, as a user meets them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import pytest
+
+import headwater
+from headwater import Headwater
+from headwater.app.cli import main
+from headwater.app.config import load
+from headwater.domain.errors import ConfigError, HeadwaterError, VersionNotFound
+
+CONFIG = """\
+[backend]
+name = "memory"
+[run]
+poll = "1h"
+[sources.contracts]
+kind = "files"
+path = "in"
+schema = "project bigint, contract bigint, signed timestamp"
+event_time = "signed"
+[pipelines.ranked]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+materialize = ["ranks"]
+"""
+FIRST = [(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T09:00:00.5Z")]
+LATE = [(1, 13, "2024-03-01T08:00:00Z")]
+
+
+def line(project, contract, signed, **more):
+    return {"project": project, "contract": contract, "signed": signed} | more
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, records in (("a", FIRST), ("b", LATE)):
+        text = "".join(json.dumps(line(*record)) + "\n" for record in records)
+        (tmp_path / "in" / f"{name}.json").write_text(text)
+    file = tmp_path / "deploy.toml"
+    file.write_text(CONFIG)
+    return str(file)
+
+
+@pytest.fixture
+def ran(config):
+    with Headwater.from_config(config) as deployment:
+        deployment.run(until_idle=True)
+        yield deployment
+
+
+def headwater_process(*arguments, **options):
+    command = [sys.executable, "-m", "headwater", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+class TestRun:
+    def test_prints_views_as_jsonl_and_nothing_else(self, config, capsys):
+        assert main(["run", config, "--until-idle", "--show", "ranked", "--format", "jsonl"]) == 0
+        out, err = capsys.readouterr()
+        assert [json.loads(row) for row in out.splitlines()] == [
+            line(1, 13, "2024-03-01T08:00:00Z", rank=1),
+            line(1, 11, "2024-03-01T09:00:00Z", rank=2),
+            line(1, 12, "2024-03-02T09:00:00.5Z", rank=3),
+        ]
+        assert list(json.loads(out.splitlines()[0])) == ["project", "contract", "signed", "rank"]
+        assert err.splitlines()[1].startswith("ranked epoch 1: 1 rows in, ")
+        assert "watermark 2024-03-02T09:00:00Z, 0 files waiting" in err
+
+    def test_shows_several_views_under_their_names(self, config, capsys):
+        assert main(["run", config, "ranked", "--until-idle", "--show", "ranked.top", "ranked.dead_letters"]) == 0
+        out = capsys.readouterr().out.splitlines()
+        assert [row for row in out if row.endswith(":")] == ["ranked.top:", "ranked.dead_letters:"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["ranke", "--until-idle"], "there is no pipeline 'ranke'; there are: ranked; did you mean 'ranked'?"),
+            (["--show", "ranked"], "--show prints views when the run has ended: add --until-idle"),
+            (
+                ["--until-idle", "--show", "ranked.tip"],
+                "pipeline 'ranked' has no view 'tip'; there are: base, cells, changes, dead_letters, ranked, ranks, top; did"
+                " you mean 'top'?",
+            ),
+        ],
+    )
+    def test_a_wrong_name_is_told_before_anything_runs(self, config, capsys, arguments, message):
+        assert main(["run", config, *arguments]) == 2
+        assert capsys.readouterr() == ("", f"headwater: {message}\n")
+
+    def test_a_configuration_error_is_one_message(self, config, tmp_path, capsys):
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('"ranking"', '"rankin"'))
+        assert main(["run", config]) == 2
+        assert capsys.readouterr().err == (
+            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking; did you mean"
+            " 'ranking'?\n"
+        )
+
+    def test_a_run_that_fails_exits_with_1(self, config, tmp_path, capsys):
+        (tmp_path / "in" / "b.json").unlink()
+        (tmp_path / "in" / "a.json").rename(tmp_path / "in" / "a.parquet")
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('"in"', '"in"\nformat = "parquet"'))
+        assert main(["run", config, "--until-idle"]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "a.parquet" in err
+        assert "Traceback" not in err
+
+    def test_debug_shows_where_an_error_came_from(self, config, monkeypatch):
+        monkeypatch.setenv("HEADWATER_DEBUG", "1")
+        with pytest.raises(ConfigError):
+            main(["run", config, "nothing"])
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_the_run_after_the_epoch_under_way(self, config, number):
+        with headwater_process("run", config) as process:
+            for _ in range(2):
+                process.stderr.readline()  # an epoch each; the source is drained then, and the run waits
+            process.send_signal(number)
+            out, err = process.communicate(timeout=20)
+        assert (process.returncode, out) == (0, "")
+        assert err == "headwater: stopping after this epoch; once more to stop at once\n"
+
+    def test_a_reader_that_has_seen_enough_is_no_failure(self, config):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "headwater", "run", config, "--until-idle", "--show", "ranked"]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        assert done.returncode == 0
+        assert "BrokenPipe" not in done.stderr
+
+
+class TestOtherCommands:
+    def test_version(self, capsys):
+        with pytest.raises(SystemExit) as ended:
+            main(["--version"])
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == f"headwater {version('headwater')}\n"
+        assert headwater.__version__ == version("headwater")
+
+    def test_usage_errors_exit_with_2(self):
+        with pytest.raises(SystemExit) as ended:
+            main(["show"])
+        assert ended.value.code == 2
+
+    @pytest.mark.parametrize("option", [["--at", "yesterday"], ["--as-of", "12"], ["--limit", "-1"]])
+    def test_a_malformed_option_exits_with_2(self, config, option, capsys):
+        with pytest.raises(SystemExit) as ended:
+            main(["show", config, "ranked", *option])
+        assert ended.value.code == 2
+        assert repr(option[1]) in capsys.readouterr().err
+
+    def test_show_of_what_was_never_published(self, config, capsys):
+        assert main(["show", config, "ranked", "--at", "3"]) == 1
+        assert capsys.readouterr().err == "headwater: pipeline 'ranked' has no epoch 3; published: none yet\n"
+
+    def test_show_before_the_first_epoch_has_no_rows(self, config, capsys):
+        assert main(["show", config, "ranked", "--format", "csv", "--limit", "5"]) == 0
+        assert capsys.readouterr().out == "project,contract,signed,rank\n"
+
+    def test_status(self, config, capsys):
+        assert main(["status", config, "--format", "jsonl"]) == 0
+        assert json.loads(capsys.readouterr().out) == {
+            "pipeline": "ranked", "epoch": None, "published": None, "watermark": None, "waiting": "2 files", "tables": None
+        }  # fmt: skip
+
+    def test_check_explains_and_starts_nothing(self, config, tmp_path, capsys):
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "delta"\npath = "lake"'))
+        assert main(["check", config]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(
+            "The configuration is good: 1 pipelines on backend delta.\n\nranked, from source contracts\n"
+        )
+        assert "key _segment, contract; partitioned by _segment" in out
+        assert "project, contract, signed, rank; also kept as table ranked.ranks\n" in out
+        assert not (tmp_path / "lake").exists()
+
+    def test_check_tells_a_view_that_cannot_be_kept(self, config, tmp_path, capsys):
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('["ranks"]', '["base"]'))
+        assert main(["check", config]) == 2
+        assert capsys.readouterr().err == (
+            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is no view that can be kept; possible: ranks,"
+            " top\n"
+        )
+
+    def test_no_engine_is_imported_before_it_is_chosen(self, config):
+        script = (
+            "import sys; from headwater.app.cli import main; code = main(['check', sys.argv[1]]);"
+            " sys.exit(code or int(bool({'pyspark', 'confluent_kafka', 'duckdb'} & set(sys.modules))))"
+        )
+        done = subprocess.run([sys.executable, "-c", script, config], capture_output=True, check=False)
+        assert done.returncode == 0
+
+
+class TestApi:
+    def test_views_are_the_engines_own_frames(self, ran):
+        ranks = ran.view("ranked.ranks").sort("rank")
+        assert type(ranks).__module__.startswith("polars")
+        assert ranks["contract"].to_list() == [13, 11, 12]
+
+    def test_a_view_as_known_at_an_epoch_or_a_time(self, ran):
+        known = ran.snapshot("ranked", 0).publication
+        assert ran.view("ranked", at=0).height == 2
+        assert ran.view("ranked", at=known.published_at).height == 2
+        assert ran.view("ranked", at=-1).height == 0
+        with pytest.raises(VersionNotFound):
+            ran.view("ranked", at=datetime(2000, 1, 1, tzinfo=UTC))
+
+    def test_a_view_as_of_an_event_time(self, ran):
+        assert ran.view("ranked", as_of=datetime(2024, 3, 1, 8, 30, tzinfo=UTC))["contract"].to_list() == [13]
+
+    def test_changes_between_epochs(self, ran):
+        moved = ran.changes("ranked", after=0, until=1).sort("new_rank")
+        assert moved.select("row_kind", "contract", "old_rank", "new_rank").rows() == [
+            ("+I", 13, None, 1),
+            ("+U", 11, 1, 2),
+            ("+U", 12, 2, 3),
+        ]
+        assert ran.changes("ranked", after=-1).height == 3
+
+    def test_a_stored_table_can_be_asked_for(self, ran):
+        assert ran.view("ranked.dead_letters").height == 0
+
+    def test_status_tells_the_newest_publication(self, ran):
+        (status,) = ran.status()
+        assert (status.publication.epoch.number, status.lag) == (1, "0 files")
+        assert ran.epoch("ranked") == 1
+
+    def test_status_goes_on_where_a_source_cannot_be_read(self, config, tmp_path):
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('"in"', '"nowhere"'))
+        with Headwater.from_config(config) as deployment:
+            assert deployment.status()[0].lag.startswith("cannot be told: ")
+
+    def test_a_deployment_made_in_code(self, config):
+        with Headwater(load(config, {})) as deployment:
+            deployment.run(["ranked"], until_idle=True)
+            assert deployment.epoch("ranked") == 1
+
+    def test_an_unknown_pipeline(self, ran):
+        with pytest.raises(HeadwaterError, match="there is no pipeline 'other'; there are: ranked"):
+            ran.run(["other"], until_idle=True)

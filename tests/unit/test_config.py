@@ -1,0 +1,288 @@
+"""Configuration: what is read, what is refused, and what the message says about it."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headwater.app.config import BackendSettings, FilesInput, KafkaInput, load
+from headwater.app.config.lines import key_lines
+from headwater.domain.errors import ConfigError
+
+GOOD = """\
+[backend]
+name = "delta"
+path = "lake"
+[backend.spark]
+"spark.driver.memory" = "2g"
+spark.sql.shuffle.partitions = 4
+
+[sources.contracts]
+kind = "files"
+path = "in/contracts"
+files_per_epoch = 1
+format = "json"
+schema = "project_id bigint, contract_id bigint, sign_time timestamp, amount decimal(18,2)"
+event_time = "sign_time"
+watermark_delay = "5m"
+
+[pipelines.contract_rank]
+service = "ranking"
+source = "contracts"
+group = ["project_id"]
+id = ["contract_id"]
+order_by = "-sign_time"
+method = "dense_rank"
+segment = "1d"
+materialize = ["ranks"]
+"""
+KAFKA = """
+[sources.orders]
+kind = "kafka"
+servers = "127.0.0.1:9092"
+topics = ["shop.orders"]
+schema = "order_id bigint, state string"
+max_rows_per_epoch = 500
+options = { "sasl.password" = "${BROKER_PASSWORD}", security.protocol = "SASL_SSL" }
+"""
+
+
+@pytest.fixture
+def deploy(tmp_path):
+    """Loads a text as a deployment file."""
+
+    def loaded(text, **environ):
+        file = tmp_path / "deploy.toml"
+        file.write_text(text, encoding="utf-8")
+        return load(file, environ)
+
+    return loaded
+
+
+@pytest.fixture
+def refusal(deploy, tmp_path):
+    """What the message says of a text that is refused, without the folder."""
+
+    def said(text, **environ):
+        with pytest.raises(ConfigError) as caught:
+            deploy(text, **environ)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    return said
+
+
+def changed(old, new, text=GOOD):
+    assert old in text
+    return text.replace(old, new)
+
+
+class TestReading:
+    def test_every_key_of_the_sample_is_understood(self, deploy, tmp_path):
+        deployment = deploy(GOOD)
+        source, pipeline = deployment.sources["contracts"], deployment.pipelines["contract_rank"]
+        assert deployment.backend == BackendSettings(
+            "delta", str(tmp_path / "lake"), 16, {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
+        )
+        assert source.input == FilesInput(str(tmp_path / "in/contracts"), 1)
+        assert source.watermark_delay == timedelta(minutes=5)
+        assert (pipeline.service.order_by, pipeline.service.descending) == ("sign_time", True)
+        assert (pipeline.service.event_time, pipeline.service.top) == ("sign_time", 10)
+        assert pipeline.materialize == ("ranks",)
+
+    def test_a_kafka_source(self, deploy):
+        source = deploy(GOOD + KAFKA, BROKER_PASSWORD="s3cret").sources["orders"]
+        options = {"sasl.password": "s3cret", "security.protocol": "SASL_SSL"}
+        assert source.input == KafkaInput("127.0.0.1:9092", ("shop.orders",), 500, options)
+        assert "s3cret" not in repr(source)
+
+    def test_run_settings_have_defaults(self, deploy):
+        run = deploy(changed("[backend]", '[run]\npoll = "250ms"\n[backend]')).run
+        assert (run.poll, run.retries, run.retry_wait) == (timedelta(milliseconds=250), 5, timedelta(seconds=1))
+
+    def test_addresses_and_absolute_paths_stay(self, deploy):
+        assert deploy(changed('"lake"', '"s3a://bucket/lake"')).backend.path == "s3a://bucket/lake"
+        assert deploy(changed('"lake"', '"/data/lake"')).backend.path == "/data/lake"
+
+    def test_a_number_segment_is_for_number_orders(self, deploy):
+        text = changed('"-sign_time"', '"contract_id"', changed('segment = "1d"', "segment = 1000"))
+        assert deploy(text).pipelines["contract_rank"].service.segment == "1000"
+
+    def test_the_row_kind_is_no_column_of_the_rows(self, deploy):
+        text = changed(
+            "amount decimal(18,2)", "kind string", changed("event_time =", 'row_kind = "kind"\nevent_time =')
+        )
+        schema = deploy(text).pipelines["contract_rank"].service.schema
+        assert schema.names == ("project_id", "contract_id", "sign_time")
+
+    def test_memory_needs_no_path(self, deploy):
+        text = changed('name = "delta"\npath = "lake"', 'name = "memory"')
+        assert deploy(text).backend.path is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: backend, pipelines, run, sources; "
+         "did you mean 'backend'?"),
+        ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, name, path, "
+         "spark; did you mean 'name'?"),
+        ('"delta"', '"hudi-mor"', "deploy.toml:2: backend.name: 'hudi-mor' is unknown; allowed: delta, memory"),
+        ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, memory; did you mean "
+         "'delta'?"),
+        ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
+        ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', 'deploy.toml:4: backend.spark: '
+         "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
+        ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka; did you "
+         "mean 'files'?"),
+        ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a text"),
+        ("files_per_epoch = 1", 'files_per_epoch = "many"', "deploy.toml:11: sources.contracts.files_per_epoch: 'many' is "
+         "no whole number of at least 1"),
+        ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is no "
+         "whole number of at least 1"),
+        ('"json"', '"maxwell-json"', "deploy.toml:12: sources.contracts.format: 'maxwell-json' is unknown; allowed: json, "
+         "csv, parquet"),
+        ("amount decimal(18,2)", "amount money", "deploy.toml:13: sources.contracts.schema: unknown column type 'money'; "
+         "known: bigint, binary, boolean, date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint, "
+         "decimal(p,s)"),
+        ('event_time = "sign_time"', 'event_time = "signtime"', "deploy.toml:14: sources.contracts.event_time: no such "
+         "column: 'signtime' is unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'sign_time'?"),
+        ('event_time = "sign_time"', 'event_time = "amount"', "deploy.toml:14: sources.contracts.event_time: column "
+         "'amount' must be a timestamp or date"),
+        ('"5m"', '"5 minutes"', "deploy.toml:15: sources.contracts.watermark_delay: '5 minutes' is no duration; write a "
+         "number and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
+        ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
+        ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
+         "ranking; did you mean 'ranking'?"),
+        ('"ranking"', '"wide_table"', "deploy.toml:18: pipelines.contract_rank.service: 'wide_table' is unknown; allowed: "
+         "ranking"),
+        ('source = "contracts"', 'source = "contract"', "deploy.toml:19: pipelines.contract_rank.source: 'contract' is "
+         "unknown; allowed: contracts; did you mean 'contracts'?"),
+        ('["project_id"]', '"project_id"', "deploy.toml:20: pipelines.contract_rank.group: 'project_id' is not a list of "
+         'texts such as ["a", "b"]'),
+        ('["project_id"]', "[]", 'deploy.toml:20: pipelines.contract_rank.group: the list is empty; it needs at least one '
+         'text, such as ["a"]'),
+        ('["contract_id"]', '["contractid"]', "deploy.toml:21: pipelines.contract_rank.id: no such column: 'contractid' is "
+         "unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'contract_id'?"),
+        ('"dense_rank"', '"row_number"', "deploy.toml:17: pipelines.contract_rank: method row_number needs tie_break: "
+         "without it, equal order values have no certain order"),
+        ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
+         "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
+        ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name has no dot: "
+         "PIPELINE.VIEW names a view"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, message):
+    assert refusal(changed(old, new)) == message
+
+
+class TestFile:
+    def test_a_missing_file(self):
+        with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read: No such file"):
+            load(Path("nowhere.toml"), {})
+
+    def test_what_is_no_toml(self, refusal):
+        assert refusal('[backend]\nname = "delta').startswith("deploy.toml:2: is not valid TOML: ")
+
+    def test_a_value_where_a_table_belongs(self, refusal):
+        assert refusal("backend = 3") == "deploy.toml:1: backend: must be a table: write [backend]"
+
+
+class TestEnvironment:
+    def test_overrides_strings_and_numbers_without_regard_to_case(self, deploy):
+        deployment = deploy(
+            GOOD,
+            HEADWATER_BACKEND__NAME="memory",
+            headwater_ignored="x",
+            HEADWATER_PIPELINES__CONTRACT_RANK__TOP="3",
+            HEADWATER_SOURCES__CONTRACTS__WATERMARK_DELAY="1h",
+            HEADWATER_BACKEND__SPARK__SPARK_DRIVER_MEMORY="1g",
+        )
+        assert deployment.backend.name == "memory"
+        assert deployment.pipelines["contract_rank"].service.top == 3
+        assert deployment.sources["contracts"].watermark_delay == timedelta(hours=1)
+        assert deployment.backend.spark["spark.driver.memory"] == "1g"
+
+    def test_an_override_of_no_key_is_told(self, refusal):
+        assert refusal(GOOD, HEADWATER_BACKEND__NAM="memory") == (
+            "HEADWATER_BACKEND__NAM: no key of deploy.toml goes by this name; did you mean 'HEADWATER_BACKEND__NAME'?"
+        )
+
+    def test_an_override_of_a_list_is_told(self, refusal):
+        said = refusal(GOOD, HEADWATER_PIPELINES__CONTRACT_RANK__GROUP="project_id")
+        assert "pipelines.contract_rank.group is at least one text" in said
+        assert "which one variable cannot give; write it in deploy.toml" in said
+
+    def test_a_reference_is_replaced_wherever_it_stands(self, deploy, tmp_path):
+        text = changed('"in/contracts"', '"in/${REGION}/x"', changed('["contract_id"]', '["${ID}"]'))
+        deployment = deploy(text, REGION="eu", ID="contract_id")
+        assert deployment.sources["contracts"].input.path == str(tmp_path / "in/eu/x")
+        assert deployment.pipelines["contract_rank"].service.id == ("contract_id",)
+
+    def test_an_escaped_reference_stays(self, deploy, tmp_path):
+        assert deploy(changed('"lake"', '"lake-$${X}"')).backend.path == str(tmp_path / "lake-${X}")
+
+    def test_a_missing_variable_is_named(self, refusal):
+        assert refusal(GOOD + KAFKA).startswith(
+            'deploy.toml:33: sources.orders.options."sasl.password": the environment has no variable BROKER_PASSWORD; set'
+        )
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"delta"', '"${SECRET}"'),
+            ('"files"', '"${SECRET}"'),
+            ('"5m"', '"${SECRET}"'),
+            ("bigint, contract_id", "bigint, ${SECRET} contract_id"),
+            ('["project_id"]', '["${SECRET}"]'),
+            ('source = "contracts"', 'source = "${SECRET}"'),
+            ('"-sign_time"', '"-${SECRET}"'),
+            ('segment = "1d"', 'segment = "1d"\ntime_zone = "${SECRET}"'),
+        ],
+    )
+    def test_what_the_environment_gave_is_never_shown(self, refusal, old, new):
+        said = refusal(changed(old, new), SECRET="hunter2")
+        assert "hunter2" not in said
+        assert "SECRET" in said
+
+    def test_a_refused_override_names_its_variable(self, refusal):
+        said = refusal(GOOD, HEADWATER_PIPELINES__CONTRACT_RANK__METHOD="hunter2")
+        assert said == (
+            "deploy.toml:23: pipelines.contract_rank.method (set by HEADWATER_PIPELINES__CONTRACT_RANK__METHOD): what"
+            " HEADWATER_PIPELINES__CONTRACT_RANK__METHOD gives is not one of dense_rank, rank, row_number"
+        )
+
+
+class TestLines:
+    TEXT = '''\
+# comment [not.a.table]
+top = """a
+[not.a.table]
+"""  # three lines
+[a."b c".d]
+x.y = [1, # one
+  { in = "}", out = ']' },
+  "[z]",
+]
+when = 2024-03-01T09:00:00Z
+e = {}
+[[list]]
+'''
+
+    @pytest.mark.parametrize(
+        ("path", "line"),
+        [
+            (("top",), 2),
+            (("a", "b c", "d"), 5),
+            (("a", "b c", "d", "x", "y"), 6),
+            (("a", "b c", "d", "x", "y", 1, "out"), 7),
+            (("a", "b c", "d", "x", "y", 2), 8),
+            (("a", "b c", "d", "when"), 10),
+            (("a", "b c", "d", "e"), 11),
+            (("list",), 12),
+        ],
+    )
+    def test_every_way_to_write_a_key(self, path, line):
+        assert key_lines(self.TEXT)[path] == line
+
+    def test_no_key_stands_in_text(self):
+        assert not any("not" in path for path in key_lines(self.TEXT))

@@ -1,0 +1,81 @@
+"""The Spark session: where Java is found, what stands on standard output, whose settings win."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from headwater.adapters.delta.package import EXTENSIONS
+from headwater.adapters.spark.java import java_home
+from headwater.adapters.spark.session import open_session
+from headwater.domain.errors import ConfigError, NotInstalled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+STARTING = """
+from headwater.adapters.spark.session import open_session
+session = open_session({"spark.master": "local[1]", "spark.app.id": "mine", "spark.sql.shuffle.partitions": "3"})
+conf = session.sparkContext.getConf()
+print(session.range(3).count(), session.conf.get("spark.sql.shuffle.partitions"), conf.get("spark.driver.host"))
+session.stop()
+"""
+
+
+def _java(folder: Path, version: str) -> Path:
+    """A folder laid out as a Java home, whose program only tells its version, as Java does."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-16' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with neither a Java of its own nor the wheel."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+
+def test_java_home_of_the_right_version_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_java: None
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "jdk", "17.0.9")))
+    assert java_home() == str(tmp_path / "jdk")
+
+
+def test_the_path_is_looked_at_where_java_home_is_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_java: None
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "old", "1.8.0_392")))
+    monkeypatch.setenv("PATH", str(_java(tmp_path / "new", "17.0.9") / "bin"))
+    assert java_home() == str(tmp_path / "new")
+
+
+def test_the_error_names_what_was_met_and_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_java: None
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "newer", "21.0.1")))
+    with pytest.raises(NotInstalled, match=r"newer \(version 21\).*headwater\[jdk\]"):
+        java_home()
+
+
+@pytest.mark.delta
+def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == "3 3 127.0.0.1\n"
+
+
+@pytest.mark.delta
+def test_the_running_session_is_used_if_it_fits(spark: SparkSession) -> None:
+    assert open_session({"spark.sql.shuffle.partitions": "7"}, extensions=EXTENSIONS) is spark
+    with pytest.raises(ConfigError, match=r"without org\.example\.Missing"):
+        open_session({}, extensions=["org.example.Missing"])
