@@ -16,11 +16,12 @@ import narwhals as nw
 import polars as pl
 
 from headwater import Headwater
+from headwater.app.progress import progress
 
 from .prepare import write
 
 _HERE = Path(__file__).parent
-_ROOT = Path("var/flights")
+_ROOT = _HERE.parents[1] / "var" / "flights"
 PIPELINE = "flight_rank"
 
 
@@ -34,7 +35,7 @@ def main() -> int:
     write(_ROOT / "landings")
     shutil.rmtree(_ROOT / "lake", ignore_errors=True)
     began = perf_counter()
-    with Headwater.from_config(_HERE / "flights.toml") as headwater:
+    with Headwater.from_config(_HERE / "flights.toml", report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         headwater.run(until_idle=True)
         print(f"\n{headwater.epoch(PIPELINE) + 1} epochs in {perf_counter() - began:.0f} s on {backend}")
         _show_sample(headwater)

@@ -90,8 +90,8 @@ class TestRun:
             (["--show", "ranked"], "--show prints views when the run has ended: add --until-idle"),
             (
                 ["--until-idle", "--show", "ranked.tip"],
-                "pipeline 'ranked' has no view 'tip'; there are: base, cells, changes, dead_letters, ranked, ranks, top; did"
-                " you mean 'top'?",
+                "pipeline 'ranked' has no view 'tip'; there are: base, cells, changes, dead_letters, ranked, ranks,"
+                " top; did you mean 'top'?",
             ),
         ],
     )
@@ -173,8 +173,13 @@ class TestOtherCommands:
     def test_status(self, config, capsys):
         assert main(["status", config, "--format", "jsonl"]) == 0
         assert json.loads(capsys.readouterr().out) == {
-            "pipeline": "ranked", "epoch": None, "published": None, "watermark": None, "waiting": "2 files", "tables": None
-        }  # fmt: skip
+            "pipeline": "ranked",
+            "epoch": None,
+            "published": None,
+            "watermark": None,
+            "waiting": "2 files",
+            "tables": None,
+        }
 
     def test_check_explains_and_starts_nothing(self, config, tmp_path, capsys):
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "delta"\npath = "lake"'))
@@ -191,8 +196,8 @@ class TestOtherCommands:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('["ranks"]', '["base"]'))
         assert main(["check", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is no view that can be kept; possible: ranks,"
-            " top\n"
+            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is no view that can be kept; possible:"
+            " ranks, top\n"
         )
 
     def test_no_engine_is_imported_before_it_is_chosen(self, config):

@@ -52,8 +52,8 @@ def test_jsonl_has_one_object_a_row_with_keys_in_column_order(written):
     first, second = written([FULL, EMPTY], "jsonl").splitlines()
     assert json.loads(first) == dict.fromkeys(SCHEMA.names) | {"id": 1}
     assert second == (
-        '{"id": 2, "at": "2024-03-01T09:00:00.25Z", "local": "2024-03-01T09:00:00", "day": "2024-03-01", "price": "12.50",'
-        ' "ratio": 0.1, "done": true, "name": "Zoë, \\"x\\"\\n2", "raw": "AP8="}'
+        '{"id": 2, "at": "2024-03-01T09:00:00.25Z", "local": "2024-03-01T09:00:00", "day": "2024-03-01",'
+        ' "price": "12.50", "ratio": 0.1, "done": true, "name": "Zoë, \\"x\\"\\n2", "raw": "AP8="}'
     )
 
 
@@ -86,9 +86,8 @@ def test_csv_reads_back(written):
     header, empty, full = csv.reader(io.StringIO(written([FULL, EMPTY], "csv"), newline=""))
     assert tuple(header) == SCHEMA.names
     assert empty == ["1", *[""] * 8]
-    assert full == [
-        "2", "2024-03-01T09:00:00.25Z", "2024-03-01T09:00:00", "2024-03-01", "12.50", "0.1", "true", 'Zoë, "x"\n2', "AP8="
-    ]  # fmt: skip
+    times = ["2024-03-01T09:00:00.25Z", "2024-03-01T09:00:00", "2024-03-01"]
+    assert full == ["2", *times, "12.50", "0.1", "true", 'Zoë, "x"\n2', "AP8="]
 
 
 def test_csv_tells_null_from_the_empty_text(written):

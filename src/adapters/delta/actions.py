@@ -94,6 +94,12 @@ class CommitFile:
             any(action.get("dataChange", True) for action in removed),
         )
 
+    @property
+    def written(self) -> int | None:
+        """How many rows its files hold; None where one does not tell."""
+        counts = [file.rows for file in self.added]
+        return None if None in counts else sum(count for count in counts if count)
+
     def applied_to(self, files: Mapping[str, DataFile]) -> dict[str, DataFile]:
         """The data files after this commit, given those before it."""
         kept = {path: file for path, file in files.items() if path not in self.removed}

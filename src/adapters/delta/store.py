@@ -171,7 +171,7 @@ class DeltaStore(TableStore, TableKeeper):
 def _commit(log: TableLog, number: int) -> Commit:
     found = log.commit(number)
     mark = None if found.user_metadata is None else Mark.from_json(found.user_metadata)
-    return Commit(Version(str(number)), found.committed_at, mark)
+    return Commit(Version(str(number)), found.committed_at, mark, found.written)
 
 
 def _check_names(spec: TableSpec) -> None:

@@ -101,7 +101,8 @@ def _read_text(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) ->
         parse, records = _csv(stream, split.name, spec)
     else:
         parse, records = parse_json, _json_lines(stream, split)
-    came = (Record(raw, first + at, split.name) for at, raw in records)
+    origin = split.name
+    came = (Record(raw, first + at, origin) for at, raw in records)
     return RecordDecoder(spec, parse).batches(came)
 
 

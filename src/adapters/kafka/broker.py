@@ -124,7 +124,7 @@ def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
             f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
         )
     return SourceUnavailable(
-        f"Kafka at {settings.servers} does not answer ({cause.str()}); is the broker up, and the address right?"
+        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
     )
 
 

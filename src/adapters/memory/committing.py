@@ -30,6 +30,12 @@ class Parts:
     delete: pl.DataFrame
     overwrite: pl.DataFrame | None
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are to write, and keys to delete."""
+        frames = (self.append, self.merge, self.delete, self.overwrite)
+        return sum(frame.height for frame in frames if frame is not None)
+
 
 def computed(change: Change, spec: TableSpec) -> Parts:
     """Compute a change's frames, all of them before anything is stored.

@@ -65,9 +65,9 @@ class _Table:
                 f" on pipeline {mark.epoch.pipeline!r}; stop one of them"
             )
 
-    def add(self, content: Content, mark: Mark) -> Version:
+    def add(self, content: Content, mark: Mark, written: int) -> Version:
         version = Version(str(len(self.states)))
-        self.states.append(_State(Commit(version, datetime.now(UTC), mark), content))
+        self.states.append(_State(Commit(version, datetime.now(UTC), mark, written), content))
         return version
 
 
@@ -93,13 +93,13 @@ class MemoryStore(TableStore, TableKeeper):
         parts = computed(change, stored.spec)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(changed(stored.content(stored.newest), parts, stored.spec), mark)
+            return stored.add(changed(stored.content(stored.newest), parts, stored.spec), mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         stored = self._table(table)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(stored.content(to), mark)
+            return stored.add(stored.content(to), mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         stored = self._table(table)

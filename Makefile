@@ -1,0 +1,67 @@
+# What can be done with a checkout. Each task sets up what it needs: python3 (3.11 or newer) and make are enough.
+
+PYTHON ?= python3
+BACKEND ?= delta
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)
+# Every test means the same on every machine.
+export TZ := UTC
+
+# Stamps: set-up runs again only when the packages asked for have changed.
+BASE := $(VENV)/.base
+FULL := $(VENV)/.full
+JARS := $(VENV)/.jars
+
+.PHONY: help demo test test-all check bench docs clean
+.DEFAULT_GOAL := help
+
+help:  ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real flights; BACKEND=memory needs no Java
+	$(BIN)/python -m examples.flights.demo --backend $(BACKEND) $(ARGS)
+
+test: $(JARS)  ## memory in full, and on Delta the core scenarios and the crashes
+	$(BIN)/python -m pytest -m "not slow and not kafka and (not delta or core or faults)" $(ARGS)
+
+test-all: $(JARS)  ## every test on every backend, Kafka among them
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(FULL)  ## lint, format, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(JARS)  ## measure epochs over growing pasts, next to the floor and the full recompute
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+docs: $(BASE)  ## check that every link between the pages leads somewhere
+	$(BIN)/python .ci/check_links.py
+
+clean:  ## remove what the tasks have made, the environment too
+	rm -rf $(VENV) build *.egg-info var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# Debian's python3 may come without what venv needs for pip; then its own pip fills the environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Headwater needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV) \
+	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+
+$(BASE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(FULL): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,kafka,dev$(JDK)]'
+	@touch $(BASE) $@
+
+# Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.
+$(JARS): $(FULL)
+	$(BIN)/python .ci/fetch_jars.py
+	@touch $@
