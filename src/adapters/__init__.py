@@ -1,0 +1,1 @@
+"""The adapters: engines, table formats and sources behind the domain's ports."""

@@ -18,5 +18,7 @@ def collect_small(frame: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
     """
     rows = frame.head(_LIMIT + 1).collect(backend="pyarrow").rows(named=True)
     if len(rows) > _LIMIT:
-        raise MemoryError(f"more than {_LIMIT} rows where a summary was expected; make segments longer or epochs smaller")
+        raise MemoryError(
+            f"more than {_LIMIT} rows where a summary was expected; make segments longer or epochs smaller"
+        )
     return rows

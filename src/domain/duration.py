@@ -24,7 +24,9 @@ def parse_duration(text: str) -> timedelta:
     body = body.replace(" ", "")
     parts = _PART.findall(body)
     if not parts or "".join(number + unit for number, unit in parts) != body:
-        raise ConfigError(f"{text!r} is no duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'")
+        raise ConfigError(
+            f"{text!r} is no duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'"
+        )
     return sign * sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
 
 

@@ -19,7 +19,7 @@ Offsets: TypeAlias = "Mapping[str, Any]"
 
 @frozen(order=True)
 class Epoch:
-    """One micro-batch of one pipeline; numbers run 0, 1, 2 …"""
+    """One micro-batch of one pipeline; numbered from 0."""
 
     pipeline: str
     number: int

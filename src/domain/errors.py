@@ -7,7 +7,7 @@ class HeadwaterError(Exception):
     """Root of all errors raised on purpose."""
 
 
-class Transient(HeadwaterError):  # noqa: N818 - a mix-in that says what to do, not what went wrong
+class Transient(HeadwaterError):
     """Mix-in: the same call may succeed later, so the runner retries it."""
 
 

@@ -18,13 +18,12 @@ from .errors import ConfigError, EpochConflict, VersionNotFound
 from .ports import Version
 
 if TYPE_CHECKING:
-    from .change import Change
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import narwhals as nw
 
-    from .change import Matching
+    from .change import Change, Matching
     from .epoch import OffsetRange
     from .ports import Clock, Commit, TableStore
 

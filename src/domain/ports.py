@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
-    from .epoch import Mark, Offsets, OffsetRange
+    from .epoch import Mark, OffsetRange, Offsets
     from .schema import Schema
     from .table import TableSpec
 
@@ -156,7 +156,7 @@ class FrameEngine(Protocol):
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        """Add bigint `into`: microseconds from 1970-01-01T00:00 of a zone's wall clock to a timestamp or date `column`."""
+        """Add bigint `into`: a timestamp or date `column` as microseconds from 1970 on a zone's wall clock."""
 
     @abstractmethod
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:

@@ -71,7 +71,9 @@ class DataType:
         if match := _DECIMAL.fullmatch(word):
             precision, scale = int(match[1] or 10), int(match[2] or 0)
             if not 0 <= scale <= precision <= _MAX_PRECISION or precision == 0:
-                raise ConfigError(f"{ddl!r}: a decimal has 1 to {_MAX_PRECISION} digits, of which scale may not be more")
+                raise ConfigError(
+                    f"{ddl!r}: a decimal has 1 to {_MAX_PRECISION} digits, of which scale may not be more"
+                )
             return cls("decimal", precision, scale)
         if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", word):
             return cls("string")
@@ -87,8 +89,8 @@ class DataType:
     @property
     def narwhals(self) -> DType:
         """The type as narwhals names it; timestamps are microseconds in UTC."""
-        if self.name == "decimal":
-            return nw.Decimal(self.precision, self.scale)
+        if self.precision is not None:
+            return nw.Decimal(self.precision, self.scale or 0)
         return _NARWHALS[self.name]
 
 
@@ -127,6 +129,8 @@ def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, 
     # Spark resolves names without regard to case, so `A` and `a` would be one column there and two elsewhere.
     seen: dict[str, str] = {}
     for each in columns:
+        if "`" in each.name or "." in each.name:  # Spark reads both as syntax, and narwhals cannot quote them
+            raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
         if (other := seen.setdefault(each.name.lower(), each.name)) is not each.name or not each.name:
             raise ConfigError(f"column {each.name!r} stands twice (or differs from {other!r} only in case)")
 
@@ -135,7 +139,7 @@ def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, 
 class Schema:
     """An ordered set of columns; names are unique without regard to case."""
 
-    columns: tuple[Column, ...] = field(converter=tuple, validator=_unique_names)
+    columns: tuple[Column, ...] = field(converter=tuple[Column, ...], validator=_unique_names)
 
     @classmethod
     def parse(cls, ddl: str) -> Schema:
@@ -151,7 +155,9 @@ class Schema:
         for part in _split_top_level(ddl):
             match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
             if match is None:
-                raise ConfigError(f"cannot read column {part.strip()!r} of schema {ddl!r}; write 'name type, name type'")
+                raise ConfigError(
+                    f"cannot read column {part.strip()!r} of schema {ddl!r}; write 'name type, name type'"
+                )
             columns.append(column(match[1] or match[2], match[3]))
         return cls(columns)
 

@@ -1,9 +1,9 @@
 """Segments: half-open intervals of the order value that bound what an epoch has to look at.
 
 A segment is numbered by the floor of ``(order value - offset) / interval``, so equal values are never split. Times are
-counted in microseconds of the zone's wall clock where the interval is whole days (so that a segment is a local day, 23 or
-25 hours long when clocks change), and of UTC where it is shorter: wall clocks repeat hours, and numbers must grow with
-time. Where segments are cut never changes an answer, only its cost.
+counted in microseconds of the zone's wall clock where the interval is whole days (so that a segment is a local day, 23
+or 25 hours long when clocks change), and of UTC where it is shorter: wall clocks repeat hours, and numbers must grow
+with time. Where segments are cut never changes an answer, only its cost.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class Segments:
     null_segment: int
 
     @classmethod
-    def of(
-        cls, column: str, kind: DataType, *, interval: str, offset: str, zone: str, nulls_lowest: bool
-    ) -> Segments:
+    def of(cls, column: str, kind: DataType, *, interval: str, offset: str, zone: str, nulls_lowest: bool) -> Segments:
         """Segments from their configuration.
 
         Raises:

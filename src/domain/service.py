@@ -52,8 +52,8 @@ class ViewSpec:
 
     name: str
     schema: Schema
-    key: tuple[str, ...] = field(converter=tuple)
-    sort: tuple[str, ...] = field(converter=tuple)
+    key: tuple[str, ...] = field(converter=tuple[str, ...])
+    sort: tuple[str, ...] = field(converter=tuple[str, ...])
     about: str
     between: bool = False
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import frozen
 
 from .errors import ConfigError
-from .schema import Schema
+
+if TYPE_CHECKING:
+    from .schema import Schema
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
 
@@ -33,11 +36,15 @@ class RecordSpec:
         if self.format not in PLAIN_FORMATS:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(PLAIN_FORMATS)}")
         if self.row_kind and self.schema[self.row_kind].name != "string":
-            raise ConfigError(f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}")
+            raise ConfigError(
+                f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
+            )
         try:
             ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ConfigError(f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'") from error
+            raise ConfigError(
+                f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
+            ) from error
 
     @property
     def rows(self) -> Schema:

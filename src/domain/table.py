@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from .errors import ConfigError, SchemaConflict
 from .merge import ColumnRule, Latest, Replace
-from .schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .schema import Schema
 
 
 class Layout(Enum):
@@ -37,10 +41,10 @@ class TableSpec:
 
     name: str
     schema: Schema
-    key: tuple[str, ...] = field(default=(), converter=tuple)
+    key: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     rules: Mapping[str, ColumnRule] = field(factory=dict)
-    groups: tuple[Latest, ...] = field(default=(), converter=tuple)
-    partition_by: tuple[str, ...] = field(default=(), converter=tuple)
+    groups: tuple[Latest, ...] = field(default=(), converter=tuple[Latest, ...])
+    partition_by: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     layout: Layout = Layout.LOG
 
     def __attrs_post_init__(self) -> None:
@@ -48,7 +52,9 @@ class TableSpec:
         ruled = (*self.key, *self.rules, *grouped)
         for name in (*ruled, *self.partition_by):
             if name not in self.schema:
-                raise ConfigError(f"table {self.name}: {name!r} is no column; there are: {', '.join(self.schema.names)}")
+                raise ConfigError(
+                    f"table {self.name}: {name!r} is no column; there are: {', '.join(self.schema.names)}"
+                )
         if twice := {name for name in ruled if ruled.count(name) > 1}:
             raise ConfigError(f"table {self.name}: more than one rule for {', '.join(sorted(twice))}")
         # A row must never move between partitions, or folding would have to look at all of them.
@@ -67,7 +73,7 @@ class TableSpec:
         if changed or self.key != other.key or self.partition_by != other.partition_by:
             raise SchemaConflict(
                 f"table {self.name} is kept with {self.schema.ddl} (key {self.key}, partitions {self.partition_by}) but"
-                f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns can"
-                " be added: give the pipeline another name, or remove the old table"
+                f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns"
+                " can be added: give the pipeline another name, or remove the old table"
             )
         return other.schema.without(self.schema.names)

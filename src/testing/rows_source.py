@@ -63,5 +63,5 @@ class RowsSource(StreamSource):
         return f"{len(self.given) - (after['rows'] if after else 0)} rows"
 
     def _values(self, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row))} | row
+        own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row)), **row}
         return tuple(own.get(name) for name in (*self.schema.names, *(each.name for each in _EXTRA)))

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import frozen
+
 from headwater.domain.epoch import POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import narwhals as nw
+
     from headwater.adapters.files.listing import FilesSettings
     from headwater.adapters.kafka.settings import KafkaSettings
     from headwater.domain.ports import StreamSource

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from headwater.adapters.files import splits
 from headwater.adapters.files.listing import FilesSettings, Listing
 from headwater.domain.epoch import OffsetRange

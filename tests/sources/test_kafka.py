@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
+
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
 from headwater.domain.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable

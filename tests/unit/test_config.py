@@ -1,7 +1,5 @@
 """Configuration: what is read, what is refused, and what the message says about it."""
 
-# ruff: noqa: E501, Q000 - messages are written as they are shown
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -7,14 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from headwater.adapters.records import Record, RecordDecoder, parse_json, to_json
 from headwater.domain import csv_text
 from headwater.domain.decode import RowDecoder, Undecodable
 from headwater.domain.errors import ConfigError
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
-from hypothesis import given
-from hypothesis import strategies as st
 
 LONG = "x" * 200
 
@@ -62,7 +63,7 @@ def at(*parts: int) -> datetime:
         ("timestamp", '"2024-02-29 12:34:56.5"', at(2024, 2, 29, 12, 34, 56, 500_000)),
         ("timestamp", '"2024-02-29T12:34:56.123456+08:00"', at(2024, 2, 29, 4, 34, 56, 123_456)),
         ("timestamp", '"2024-02-29T12:34-0130"', at(2024, 2, 29, 14, 4)),
-        ("timestamp_ntz", '"2024-02-29 12:34:56"', datetime(2024, 2, 29, 12, 34, 56)),  # noqa: DTZ001
+        ("timestamp_ntz", '"2024-02-29 12:34:56"', datetime(2024, 2, 29, 12, 34, 56)),
         ("bigint", "null", None),
         ("string", "null", None),
     ],

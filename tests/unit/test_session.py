@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.java import java_home
 from headwater.adapters.spark.session import open_session

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from attrs import evolve
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 
 from ..spark.scala import sequence
 from ..spark.schema import named
@@ -110,8 +110,8 @@ def _arranged(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
     if fits_one_task(rows):
         return rows.coalesce(1)
     session = rows.sparkSession
-    columns = sequence(session, (named(name)._jc.expr() for name in partition_by))  # noqa: SLF001 - see above
-    return DataFrame(rows._jdf.hint("rebalance", columns), session)  # noqa: SLF001 - see above
+    columns = sequence(session, (named(name)._jc.expr() for name in partition_by))
+    return DataFrame(rows._jdf.hint("rebalance", columns), session)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 
 from ...domain.change import Matching
 from ..spark.schema import named

@@ -44,7 +44,7 @@ def kept(metadata: Any, name: str) -> TableSpec:
     Raises:
         SchemaConflict: the table was not made by Headwater.
     """
-    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}  # noqa: SLF001 - Scala's parts of a pair
+    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}
     if _KEY not in properties:
         raise SchemaConflict(
             f"table {name}: a Delta table stands in its place that Headwater did not make; move it away"

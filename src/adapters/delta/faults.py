@@ -46,7 +46,7 @@ def translated(table: str, place: str) -> Iterator[None]:
 def _java(error: Exception) -> object:
     if isinstance(error, Py4JJavaError):
         return error.java_exception
-    return error._origin if isinstance(error, CapturedException) else None  # noqa: SLF001 - its only access
+    return error._origin if isinstance(error, CapturedException) else None
 
 
 def _kind(error: Exception) -> str:

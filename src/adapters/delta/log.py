@@ -122,7 +122,7 @@ class TableLog:
     def _log(self) -> Any:
         if self._java is None:
             delta = self._jvm.org.apache.spark.sql.delta
-            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)  # noqa: SLF001 - the session as the JVM has it
+            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)
         return self._java
 
     def _updated(self) -> Any:

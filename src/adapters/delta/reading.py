@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from attrs import define
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 
 from ...domain.change import Between, Matching
 from ..spark.schema import empty_frame, named, quoted, spark_type

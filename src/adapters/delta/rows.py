@@ -10,7 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 
 from ...domain.epoch import POSITION
 from ...domain.merge import Replace, fold

@@ -138,14 +138,14 @@ class DeltaStore(TableStore, TableKeeper):
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
-        with translated(table, used.log.path):
+        # Overtaken by work on the same files: they are as good a choice the next time.
+        with suppress(Overtaken), translated(table, used.log.path):
             transaction = used.log.begin()
             number = transaction.read_version
-            files = self.compaction.choose(used.log.files(number).values())
-            if not files:
-                return None
-            transaction.rewrite(files, compacted(used.at(number), files, self.compaction))
-            return Version(str(transaction.commit_upkeep()))
+            if files := self.compaction.choose(used.log.files(number).values()):
+                transaction.rewrite(files, compacted(used.at(number), files, self.compaction))
+                return Version(str(transaction.commit_upkeep()))
+        return None
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Reading, Transaction], None]) -> Version:
         used = self._table(table)

@@ -83,6 +83,6 @@ class Transaction:
         return int(self._java.commit(sequence(self.session, actions), operation))
 
     def _written(self, rows: DataFrame) -> list[DataFile]:
-        written = self._java.writeFiles(rows._jdf)  # noqa: SLF001 - the frame as the JVM has it
+        written = self._java.writeFiles(rows._jdf)
         actions = jvm(self.session).scala.collection.JavaConverters.seqAsJavaListConverter(written).asJava()
         return [DataFile.from_action(json.loads(action.json())["add"]) for action in actions]

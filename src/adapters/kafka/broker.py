@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.5
-_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)  # noqa: SLF001 - confluent's public name for it
+_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def held(settings: KafkaSettings) -> dict[Partition, Held]:
@@ -67,7 +67,7 @@ def _taken(message: Message, open_: dict[Partition, Slice], consumer: Consumer) 
     """The record of a message, if it is wanted; what ends a slice closes it."""
     partition = _partition(message)
     slice_, error, offset = open_.get(partition), message.error(), message.offset()
-    if error and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - confluent's public name for it
+    if error and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
     if slice_ is None or offset is None:
         return

@@ -14,8 +14,7 @@ from attrs import define, evolve, frozen
 from .schema import stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ...domain.schema import Schema
 

@@ -18,8 +18,9 @@ from .reading import read
 from .schema import stack
 
 if TYPE_CHECKING:
-    import polars as pl
     from collections.abc import Iterator
+
+    import polars as pl
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark

@@ -28,4 +28,4 @@ def map_in_arrow(
     """
     evaluation = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     column = UserDefinedFunction(function, spark_schema(schema), evalType=evaluation)(*frame.columns)
-    return DataFrame(frame._jdf.pythonMapInArrow(column._jc.expr(), False), frame.sparkSession)  # noqa: SLF001
+    return DataFrame(frame._jdf.pythonMapInArrow(column._jc.expr(), False), frame.sparkSession)

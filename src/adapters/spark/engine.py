@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 from pyspark import StorageLevel
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
 from .schema import lazy, named

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def jvm(session: SparkSession) -> Any:
     """The session's JVM, by whose attributes Java packages and classes are reached."""
-    return session._jvm  # noqa: SLF001 - PySpark has no public name for it
+    return session._jvm
 
 
 def option(session: SparkSession, value: Any = None) -> Any:

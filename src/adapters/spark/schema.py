@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from .scala import jvm
@@ -71,6 +71,6 @@ def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ..
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
-    java_session = session._jsparkSession  # noqa: SLF001 - the session as the JVM has it
+    java_session = session._jsparkSession
     java_schema = java_session.parseDataType(spark_schema(schema).json())
     return DataFrame(java_session.createDataFrame(jvm(session).java.util.ArrayList(), java_schema), session)

@@ -18,7 +18,7 @@ def fits_one_task(*frames: DataFrame) -> bool:
     """
     left = _ONE_TASK
     for frame in frames:
-        leaves = frame._jdf.queryExecution().withCachedData().collectLeaves().iterator()  # noqa: SLF001 - the frame as the JVM has it
+        leaves = frame._jdf.queryExecution().withCachedData().collectLeaves().iterator()
         while leaves.hasNext():
             left -= int(leaves.next().stats().sizeInBytes())
             if left < 0:

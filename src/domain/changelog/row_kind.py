@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import narwhals as nw
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
 

@@ -1,7 +1,7 @@
 """Ranking with a historical snapshot: which event of its group is this, over all history, now?
 
-Each row is kept with its rank inside its *cell*, the rows of one group in one segment of the order value. A cell's count
-says by how much it lifts all later cells of the group, so a rank is
+Each row is kept with its rank inside its *cell*, the rows of one group in one segment of the order value. A cell's
+count says by how much it lifts all later cells of the group, so a rank is
 
     base (counts of the group's earlier cells) + rank inside the cell
 

@@ -55,11 +55,9 @@ def _number_rows(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Seque
         name, level = tie.removeprefix("-"), f"_ahead_{at}"
         ahead = nw.col(name).rank("min", descending=tie.startswith("-") != settings.descending).over(*equal) - 1
         given = nw.col(name).count().over(*equal)
-        if settings.descending:  # nulls rank last in the answer, so first here
-            ahead = _whole(ahead + nw.len().over(*equal) - given, 0)
-        else:
-            ahead = _whole(ahead, given)
-        rows, number = rows.with_columns(ahead.alias(level)), number + nw.col(level)
+        # Nulls rank last in the answer, so first here where it counts from the end.
+        nulls = (nw.len().over(*equal) - given, 0) if settings.descending else (0, given)
+        rows, number = rows.with_columns(_whole(ahead + nulls[0], nulls[1]).alias(level)), number + nw.col(level)
         equal.append(name)
     return rows.with_columns((number + 1).alias(IN_CELL))
 

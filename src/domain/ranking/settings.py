@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 from attrs import asdict, field, frozen
 
 from ..errors import ConfigError
 from ..schema import TIMES, Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"
-
-
-def _names(value: Sequence[str]) -> tuple[str, ...]:
-    return tuple(value)
 
 
 @frozen
@@ -33,8 +25,8 @@ class RankingSettings:
         order_by: the order column: a timestamp, date or number.
         descending: whether the highest order value has rank 1.
         method: one of `METHODS`, with SQL's meaning.
-        tie_break: columns that order equal values for ``row_number``, a leading ``-`` for descending, nulls last; the id
-            comes behind them.
+        tie_break: columns that order equal values for ``row_number``, a leading ``-`` for descending, nulls last; the
+            id comes behind them.
         segment: length of a segment, a duration for times (``1d``), else a number.
         offset: where segments start, likewise.
         time_zone: IANA zone whose days segments are, where the order column is a time.
@@ -49,12 +41,12 @@ class RankingSettings:
 
     pipeline: str
     schema: Schema
-    group: tuple[str, ...] = field(converter=_names)
-    id: tuple[str, ...] = field(converter=_names)
+    group: tuple[str, ...] = field(converter=tuple[str, ...])
+    id: tuple[str, ...] = field(converter=tuple[str, ...])
     order_by: str
     descending: bool = False
     method: str = "dense_rank"
-    tie_break: tuple[str, ...] = field(default=(), converter=_names)
+    tie_break: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     segment: str = "1d"
     offset: str = "0s"
     time_zone: str = "UTC"
@@ -98,6 +90,8 @@ class RankingSettings:
     @property
     def fingerprint(self) -> str:
         """Changes with every setting that stored rows depend on."""
-        kept = asdict(self, filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema"})
+        kept = asdict(
+            self, filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema"}
+        )
         ordered = f"{sorted(kept.items())} {self.schema[self.order_by].ddl}"
         return hashlib.sha256(ordered.encode()).hexdigest()[:16]

@@ -37,7 +37,9 @@ def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
     ranks, sort = schema.plus(column(RANK, "bigint")), (*group, RANK, *settings.id)
     edge = schema[settings.order_by].ddl if schema[settings.order_by].name == "timestamp" else "double"
     zipper = schema.select(group).plus(column("start", edge), column("end", edge), column("base_rank", "bigint"))
-    moved = Schema((column("row_kind", "string"), *schema.columns, column("old_rank", "bigint"), column("new_rank", "bigint")))
+    moved = Schema(
+        (column("row_kind", "string"), *schema.columns, column("old_rank", "bigint"), column("new_rank", "bigint"))
+    )
     return (
         ViewSpec("ranks", ranks, settings.id, sort, "each row with its rank in its group over all history"),
         ViewSpec("top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group"),
