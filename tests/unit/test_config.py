@@ -130,7 +130,7 @@ class TestReading:
         ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, memory; did you mean "
          "'delta'?"),
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
-        ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', 'deploy.toml:4: backend.spark: '
+        ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "
          "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
         ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka; did you "
          "mean 'files'?"),
