@@ -45,6 +45,7 @@ class Contracts:
     changelog: bool = False
     clock: ManualClock = field(factory=ManualClock)
     source: RowsSource = field(init=False)
+    _reader: Runner | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.source = RowsSource(SCHEMA, self.backend.frame)
@@ -102,27 +103,34 @@ class Contracts:
         return second
 
     def compact(self) -> None:
-        runner = self.runner()
+        runner = self.reader()
         for spec in runner.tables:
             runner.keeper.compact(spec.name)
 
+    def reader(self) -> Runner:
+        """One that only reads, at the newest publication there is now."""
+        if self._reader is None or self._reader.options.materialize != self.materialize:
+            self._reader = self.runner()
+        self._reader.ledger.open()
+        return self._reader
+
     def view(self, name: str, *, epoch: int | None = None, as_of: datetime | None = None) -> nw.LazyFrame[Any]:
-        runner = self.runner()
+        runner = self.reader()
         publication = None if epoch is None else runner.ledger.as_of_epoch(epoch)
         return runner.service.view(name, runner.ledger.snapshot(publication), as_of=as_of)
 
     def changes(self) -> nw.LazyFrame[Any]:
         """What the newest epoch moved."""
-        runner = self.runner()
+        runner = self.reader()
         newest, before, *_ = runner.ledger.publications()
         snapshots = (runner.ledger.snapshot(newest), runner.ledger.snapshot(before))
         return runner.service.view("changes", snapshots[0], since=snapshots[1])
 
     def stored(self, table: str) -> nw.LazyFrame[Any]:
-        return self.runner().ledger.snapshot().read(f"{self.settings.pipeline}.{table}")
+        return self.reader().ledger.snapshot().read(f"{self.settings.pipeline}.{table}")
 
     def published(self) -> int:
-        return len(list(self.runner().ledger.publications()))
+        return len(list(self.reader().ledger.publications()))
 
 
 _ANOTHER = {"project": "3", "contract": "31", "sign_time": "2024-03-07 08:00"}

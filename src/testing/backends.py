@@ -56,10 +56,12 @@ def memory_backend() -> Backend:
 
 def delta_backend(session: SparkSession, root: str) -> Backend:
     """The Delta backend over tables below a folder."""
+    from ..adapters.delta.compaction import CompactionPolicy
     from ..adapters.delta.store import DeltaStore
     from ..adapters.spark.engine import SparkEngine
 
     def spark_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
         return nw.from_native(session.createDataFrame(list(rows), schema.ddl))
 
-    return Backend("delta", SparkEngine(session), spark_frame, lambda: DeltaStore(session, root))
+    eager = CompactionPolicy(min_files=2, min_share=0)  # the few files of a test are to be compacted
+    return Backend("delta", SparkEngine(session), spark_frame, lambda: DeltaStore(session, root, eager))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headwater.adapters.spark.engine import SparkEngine
     from headwater.domain.schema import Schema
 
-pytestmark = pytest.mark.delta
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
 
 
 class SparkFrames:

@@ -54,7 +54,7 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
     )
 
 
-@pytest.fixture(params=["polars", pytest.param("spark", marks=pytest.mark.delta)])
+@pytest.fixture(params=["polars", pytest.param("spark", marks=[pytest.mark.delta, pytest.mark.contract])])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """One engine after the other."""
     return _polars() if request.param == "polars" else _spark(request)

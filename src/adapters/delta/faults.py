@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,9 +19,9 @@ class Overtaken(StoreUnavailable):
     """A commit of another kind (upkeep, a new column) came in between: the same work may be tried again."""
 
 
-_SAME_WRITER_ID = "ConcurrentTransactionException"
-_CONFLICTS = "Concurrent"
-_UNREACHABLE = ("java.io.", "java.nio.", "java.net.", "org.apache.hadoop.", "java.lang.RuntimeException")
+_SAME_WRITER = "ConcurrentTransactionException"
+_OVERTAKEN = ("Concurrent", "MetadataChangedException", "ProtocolChangedException")
+_UNREACHABLE = ("java.io.", "java.nio.", "java.net.", "org.apache.hadoop.")
 
 
 @contextmanager
@@ -30,31 +30,34 @@ def translated(table: str, place: str) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        kind, reason = _kind(error), _reason(error)
-        if kind.endswith(_SAME_WRITER_ID):
+        thrown = _thrown(error)
+        # Delta's own Python exceptions forget the Java one, but are named after it.
+        kind = type(error).__name__ if thrown is None else str(thrown.getClass().getName())
+        reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
+        if kind.endswith(_SAME_WRITER):
             raise EpochConflict(
                 f"table {table}: another run has committed in the meantime; nothing was changed. Let one run at a time"
                 " write a pipeline"
             ) from error
-        if _CONFLICTS in kind or "MetadataChangedException" in kind or "ProtocolChangedException" in kind:
+        if any(word in kind for word in _OVERTAKEN):
             raise Overtaken(f"table {table}: overtaken by another commit ({reason}); try again") from error
-        if kind.startswith(_UNREACHABLE):
+        if any(name.startswith(_UNREACHABLE) for name in _lineage(thrown)):
             raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
         raise
 
 
-def _java(error: Exception) -> object:
+def _thrown(error: Exception) -> Any:
+    """The Java exception behind a Python one; None if there is none."""
     if isinstance(error, Py4JJavaError):
         return error.java_exception
     return error._origin if isinstance(error, CapturedException) else None
 
 
-def _kind(error: Exception) -> str:
-    thrown = _java(error)
-    return str(thrown.getClass().getName()) if thrown is not None else type(error).__name__  # type: ignore[attr-defined]
-
-
-def _reason(error: Exception) -> str:
-    thrown = _java(error)
-    message = str(thrown.getMessage() if thrown is not None else error)  # type: ignore[attr-defined]
-    return message.split("\n", 1)[0]
+def _lineage(thrown: Any) -> Iterator[str]:
+    """The classes of a Java exception and of what caused it, each with what it extends."""
+    while thrown is not None:
+        kind = thrown.getClass()
+        while kind is not None:
+            yield str(kind.getName())
+            kind = kind.getSuperclass()
+        thrown = thrown.getCause()
