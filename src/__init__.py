@@ -11,6 +11,7 @@ from .app.config import (
     PipelineSettings,
     RunSettings,
     SourceSettings,
+    StreamInput,
 )
 from .app.runner import EpochReport
 from .domain.errors import HeadwaterError
@@ -35,5 +36,6 @@ __all__ = [
     "RunSettings",
     "Schema",
     "SourceSettings",
+    "StreamInput",
     "__version__",
 ]

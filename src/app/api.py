@@ -117,6 +117,27 @@ class Headwater:
         """Start the engine, and what runs these pipelines; `run` does so by itself."""
         return [self._runner(name) for name in (self.deployment.pipelines if pipelines is None else pipelines)]
 
+    def foreach_batch(self, pipeline: str) -> Callable[[Any, int], None]:
+        """What a Structured Streaming query of your own is to call: ``writeStream.foreachBatch(…)``.
+
+        Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``; a batch that the query
+        repeats is passed over. The query keeps its checkpoint: without it, a new query's batches are refused.
+
+        Raises:
+            ConfigError: there is no such pipeline, or its source is read by Headwater itself.
+        """
+        runner = self._runner(pipeline)
+        offer = getattr(runner.source, "offer", None)
+        if offer is None:
+            raise ConfigError(f'pipeline {pipeline!r} reads its source itself; give the source kind = "stream"')
+
+        def epoch(rows: Any, batch: int) -> None:
+            query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            offer(query or "by hand", batch, rows)
+            runner.advance()
+
+        return epoch
+
     def stop(self) -> None:
         """Ask a run to end after the epoch under way; safe in a signal handler."""
         for runner in self._runners.values():

@@ -9,11 +9,11 @@ from uuid import uuid4
 from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
-from ..domain.errors import ConfigError, NotInstalled
+from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.ports import FrameEngine
 from ..domain.ranking import Ranking
 from .backends import Backend, KeptStore, Sources, load_backend
-from .config import Deployment, FilesInput, KafkaInput, SourceSettings
+from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
 from .runner import EpochReport, Runner, RunOptions
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class _PolarsSources(Sources):
                 from ..adapters.kafka.settings import KafkaSettings
 
                 return PolarsKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records)
+            case StreamInput():
+                raise NotSupported("sources of kind stream", "memory", "they hand over Spark frames; use backend delta")
 
 
 @frozen
@@ -240,3 +242,7 @@ class _SparkSources(Sources):
 
                 kafka = KafkaSettings(servers, topics, max_rows, options)
                 return SparkKafkaSource(kafka, settings.records, self.session)
+            case StreamInput():
+                from ..adapters.spark.handed_source import HandedSource
+
+                return HandedSource(settings.records)

@@ -21,7 +21,7 @@ class Overtaken(StoreUnavailable):
 
 _SAME_WRITER = "ConcurrentTransactionException"
 _OVERTAKEN = ("Concurrent", "MetadataChangedException", "ProtocolChangedException")
-_UNREACHABLE = ("java.io.", "java.nio.", "java.net.", "org.apache.hadoop.")
+_UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from .values import (
     PipelineSettings,
     RunSettings,
     SourceSettings,
+    StreamInput,
 )
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "PipelineSettings",
     "RunSettings",
     "SourceSettings",
+    "StreamInput",
     "load",
 ]

@@ -38,6 +38,7 @@ from .values import (
     PipelineSettings,
     RunSettings,
     SourceSettings,
+    StreamInput,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ BACKEND = {
     "compact_every": Key(_FROM_ZERO, 16),
     "spark": Key(SETTINGS, {}),
 }
-KIND = Key(choice("files", "kafka"), required=True)
+KIND = Key(choice("files", "kafka", "stream"), required=True)
 ANY_SOURCE = {
     "kind": KIND,
     "schema": Key(SCHEMA, required=True),
@@ -84,6 +85,7 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
         "max_rows_per_epoch": Key(_FROM_ONE, 100_000),
         "options": Key(SETTINGS, {}),
     },
+    "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
     "service": Key(choice("ranking"), required=True),
@@ -154,14 +156,14 @@ class _Loader:
     def _source(self, path: KeyPath) -> SourceSettings:
         kind = self.document.value((*path, "kind"), KIND)
         keys = SOURCES[kind]
-        # The format first: keys that only an unknown format has would hide that it is unknown.
-        self.document.value((*path, "format"), keys["format"])
+        if "format" in keys:  # first: keys that only an unknown format has would hide that it is unknown
+            self.document.value((*path, "format"), keys["format"])
         given = self.document.section(path, keys)
         for key in ("event_time", "row_kind"):
             self._check_columns((*path, key), given["schema"].names, given[key])
         if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone")}
+        kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone") if name in given}
         records = self._built((*path, "row_kind"), lambda: RecordSpec(**kept))
         return SourceSettings(
             str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
@@ -170,6 +172,8 @@ class _Loader:
     def _input(self, kind: str, given: Mapping[str, Any]) -> Input:
         if kind == "files":
             return FilesInput(self._resolved(given["path"]), given["files_per_epoch"])
+        if kind == "stream":
+            return StreamInput()
         return KafkaInput(given["servers"], given["topics"], given["max_rows_per_epoch"], given["options"])
 
     def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:

@@ -58,7 +58,12 @@ class KafkaInput:
     options: Mapping[str, str] = field(factory=dict, repr=False)
 
 
-Input: TypeAlias = FilesInput | KafkaInput
+@frozen
+class StreamInput:
+    """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
+
+
+Input: TypeAlias = FilesInput | KafkaInput | StreamInput
 
 
 @frozen

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"
 
-_KINDS = {
+KINDS = {
     "+i": INSERT,
     "-u": UPDATE_BEFORE,
     "+u": UPDATE_AFTER,
@@ -34,7 +34,7 @@ def row_kind(word: object) -> str | None:
     >>> row_kind("u"), row_kind("-D"), row_kind("x")
     ('+U', '-D', None)
     """
-    return _KINDS.get(word) or _KINDS.get(word.lower()) if isinstance(word, str) else None
+    return KINDS.get(word) or KINDS.get(word.lower()) if isinstance(word, str) else None
 
 
 def removes(kind: nw.Expr) -> nw.Expr:

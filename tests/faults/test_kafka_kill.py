@@ -1,0 +1,94 @@
+"""Ranks from a real broker: runs that are killed, a broker that goes down, and the same ranks in the end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from attrs import frozen
+
+from .contracts import lines, ranks, records
+from .deployments import committed, write
+from .processes import headwater, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+    from headwater.testing.kafka_broker import KafkaBroker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+_PARTITIONS = 2
+
+
+@frozen
+class Topic:
+    """A topic of contracts, each contract's records in one partition, and so in order."""
+
+    broker: KafkaBroker
+    name: str
+
+    def produce(self, *days: int) -> None:
+        for day in days:
+            for partition in range(_PARTITIONS):
+                rows = [row for row in records(day) if row["contract"] % _PARTITIONS == partition]
+                self.broker.produce(self.name, lines(rows), partition)
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker) -> Topic:
+    topic = Topic(kafka, f"contracts-{uuid4().hex[:8]}")
+    kafka.create_topic(topic.name, _PARTITIONS)
+    return topic
+
+
+def deployment(folder: Path, topic: Topic, backend: str) -> Path:
+    """A configuration whose epochs bring 400 records: they end where no day ends."""
+    source = (
+        f'kind = "kafka"\nservers = "{topic.broker.servers}"\ntopics = ["{topic.name}"]\nmax_rows_per_epoch = 400\n'
+    )
+    write(folder / "deploy.toml", source, backend)
+    return folder / "deploy.toml"
+
+
+def run_until_idle(config: Path) -> CompletedProcess[str]:
+    return headwater("run", str(config), "--until-idle", "--show", "ranked", "--format", "jsonl")
+
+
+def check_ranks(done: CompletedProcess[str], *, days: int) -> None:
+    assert done.returncode == 0, done.stderr
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    expected = ranks(row for day in range(days) for row in records(day))
+    assert sorted(shown, key=lambda row: row["contract"]) == expected
+
+
+def test_memory_ranks_what_a_topic_brings(tmp_path: Path, topic: Topic) -> None:
+    topic.produce(*range(6))
+    done = run_until_idle(deployment(tmp_path, topic, "memory"))
+    check_ranks(done, days=6)
+    assert done.stderr.count(" epoch ") == 5
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+def test_killed_runs_and_a_broker_that_was_down(tmp_path: Path, topic: Topic) -> None:
+    config = deployment(tmp_path, topic, "delta")
+    topic.produce(0, 1, 2)
+    with running(config) as run:  # after the first epoch, in the middle of another
+        run.kill_when(lambda: committed(config, "ranked") > max(committed(config, "cells"), 0))
+    topic.produce(3)
+    topic.broker.stop()
+    try:
+        down = run_until_idle(config)
+    finally:
+        topic.broker.start()
+    assert (down.returncode, down.stdout) == (1, "")
+    assert f"headwater: Kafka at {topic.broker.servers} cannot be read just now" in down.stderr
+    assert "is the broker up, and the address right?" in down.stderr
+    assert "Traceback" not in down.stderr
+
+    topic.produce(4, 5)
+    check_ranks(run_until_idle(config), days=6)

@@ -1,0 +1,105 @@
+"""A pipeline fed by a Structured Streaming query of the program's own."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater import Headwater
+from headwater.domain.errors import BadInput, ConfigError, NotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+CONFIG = """
+[backend]
+name = "delta"
+path = "lake"
+[sources.visits]
+kind = "stream"
+schema = "page string, visit bigint, at timestamp"
+[pipelines.visit_rank]
+service = "ranking"
+source = "visits"
+group = ["page"]
+id = ["visit"]
+order_by = "at"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "deploy.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+class Query:
+    """A query over JSON files, one file a batch, that feeds a pipeline."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.inbox, self.checkpoint = spark, folder / "in", folder / "checkpoint"
+        self.inbox.mkdir()
+
+    def give(self, name: str, *rows: Sequence[Any]) -> None:
+        lines = [f'{{"page": "{page}", "visit": {visit}, "at": "2024-03-01T{at}:00Z"}}\n' for page, visit, at in rows]
+        (self.inbox / name).write_text("".join(lines))
+
+    def run(self, headwater: Headwater) -> None:
+        files = self.spark.readStream.schema("page string, visit bigint, at timestamp").option("maxFilesPerTrigger", 1)
+        writing = files.json(str(self.inbox)).writeStream.foreachBatch(headwater.foreach_batch("visit_rank"))
+        query = writing.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+
+def ranks(headwater: Headwater) -> dict[int, int]:
+    return {row["visit"]: row["rank"] for row in headwater.view("visit_rank").collect()}
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+class TestStream:
+    def test_batches_become_epochs_and_a_new_checkpoint_is_refused(
+        self, spark: SparkSession, tmp_path: Path, config: Path
+    ) -> None:
+        query = Query(spark, tmp_path)
+        query.give("a.json", ("x", 1, "09:00"), ("x", 2, "10:00"), ("y", 3, "09:00"))
+        with Headwater.from_config(config) as headwater:
+            query.run(headwater)
+            query.give("b.json", ("x", 4, "08:00"))
+            query.run(headwater)
+            assert ranks(headwater) == {4: 1, 1: 2, 2: 3, 3: 1}
+            assert headwater.epoch("visit_rank") == 1
+            shutil.rmtree(query.checkpoint)
+            with pytest.raises(Exception, match="old checkpoint"):
+                query.run(headwater)
+            assert ranks(headwater) == {4: 1, 1: 2, 2: 3, 3: 1}
+
+    def test_a_repeated_batch_is_passed_over_and_a_wrong_one_refused(self, spark: SparkSession, config: Path) -> None:
+        rows = spark.range(1, 3).selectExpr("'x' page", "id visit", "timestamp '2024-03-01 09:00:00' at")
+        with Headwater.from_config(config) as headwater:
+            epoch = headwater.foreach_batch("visit_rank")
+            epoch(rows, 0)
+            epoch(rows, 0)
+            assert headwater.epoch("visit_rank") == 0
+            assert ranks(headwater) == {1: 1, 2: 1}
+            with pytest.raises(BadInput, match="column 'page' is missing"):
+                epoch(rows.drop("page"), 1)
+
+
+def test_memory_has_no_frames_of_spark(config: Path) -> None:
+    config.write_text(CONFIG.replace('"delta"', '"memory"'))
+    with Headwater.from_config(config) as headwater, pytest.raises(NotSupported, match="use backend delta"):
+        headwater.foreach_batch("visit_rank")
+
+
+def test_a_source_that_is_read_by_headwater(config: Path) -> None:
+    files = CONFIG.replace('kind = "stream"', 'kind = "files"\npath = "in"').replace('"delta"', '"memory"')
+    config.write_text(files)
+    with Headwater.from_config(config) as headwater, pytest.raises(ConfigError, match='kind = "stream"'):
+        headwater.foreach_batch("visit_rank")
