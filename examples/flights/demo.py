@@ -21,7 +21,7 @@ from headwater.app.progress import progress
 from .prepare import write
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1] / "var" / "flights"
+ROOT = _HERE.parents[1] / "var" / "flights"
 PIPELINE = "flight_rank"
 
 
@@ -32,8 +32,8 @@ def main() -> int:
     backend = parser.parse_args().backend
     os.environ |= {"HEADWATER_BACKEND__NAME": backend}
     print("Fetching and sorting the flights of 2013 …", flush=True)
-    write(_ROOT / "landings")
-    shutil.rmtree(_ROOT / "lake", ignore_errors=True)
+    write(ROOT / "landings")
+    shutil.rmtree(ROOT / "lake", ignore_errors=True)
     began = perf_counter()
     with Headwater.from_config(
         _HERE / "flights.toml", report=lambda epoch: print(progress(epoch), flush=True)
@@ -42,7 +42,7 @@ def main() -> int:
         print(f"\n{headwater.epoch(PIPELINE) + 1} epochs in {perf_counter() - began:.0f} s on {backend}")
         _show_sample(headwater)
         _show_corrections(headwater)
-        return _compare(headwater)
+        return compare(_polars(headwater.view(f"{PIPELINE}.ranks")))
 
 
 def _polars(frame: object) -> pl.DataFrame:
@@ -66,12 +66,12 @@ def _show_corrections(headwater: Headwater) -> None:
     print(moved.select("tailnum", "flight_id", "scheduled", "old_rank", "new_rank").sort("tailnum", "new_rank").head(8))
 
 
-def _compare(headwater: Headwater) -> int:
-    """Compare with the window function over all input at once."""
-    everything = pl.concat([pl.read_ndjson(file) for file in sorted((_ROOT / "landings").glob("*.json"))])
+def compare(ranks: pl.DataFrame) -> int:
+    """Hold ranks against the window function over all input at once; 0 if every one is right."""
+    everything = pl.concat([pl.read_ndjson(file) for file in sorted((ROOT / "landings").glob("*.json"))])
     known = everything.filter(pl.col("tailnum").is_not_null())
     window = known.select("flight_id", pl.col("scheduled").rank("dense").over("tailnum").cast(pl.Int64).alias("batch"))
-    ours = _polars(headwater.view(f"{PIPELINE}.ranks")).select("flight_id", "rank")
+    ours = ranks.select("flight_id", "rank")
     both = window.join(ours, on="flight_id", how="full", coalesce=True)
     wrong = both.filter(~pl.col("batch").eq_missing(pl.col("rank"))).height
     dead = everything.height - known.height

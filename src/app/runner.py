@@ -109,7 +109,7 @@ class Runner:
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
-    _rows: int = field(init=False, default=0)
+    _rows: int | None = field(init=False, default=None)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -170,8 +170,9 @@ class Runner:
         phase, ledger = _Phases(), self.ledger
         with phase("read"):
             offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
-        if offsets is None:
-            return False
+            if offsets is None:
+                return False
+            lag = self.source.lag(offsets.until)
         try:
             step, written = self._step_and_publish(offsets, phase)
         finally:
@@ -181,8 +182,6 @@ class Runner:
             with phase("compact"):
                 for spec in self.tables:
                     self.keeper.compact(spec.name)
-        with phase("read"):
-            lag = self.source.lag(offsets.until)
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
@@ -191,7 +190,8 @@ class Runner:
     def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
         """Do what the epoch asks for; the step, and the rows written."""
         epoch = self.ledger.begin(offsets)
-        self.engine.expect(self._rows)
+        if self._rows is not None:  # the next epoch is likely to be as large as the one before
+            self.engine.expect(self._rows)
         with phase("read"):
             rows = self.source.read(offsets)
         with phase("step"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .errors import ConfigError
+
 if TYPE_CHECKING:
     import narwhals as nw
 
@@ -14,11 +16,11 @@ def collect_small(frame: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
     """The rows of a tiny aggregate, by column name.
 
     Raises:
-        MemoryError: it was no tiny aggregate; collecting it would not scale.
+        ConfigError: it was no tiny aggregate; collecting it would not scale.
     """
     rows = frame.head(_LIMIT + 1).collect(backend="pyarrow").rows(named=True)
     if len(rows) > _LIMIT:
-        raise MemoryError(
+        raise ConfigError(
             f"more than {_LIMIT} rows where a summary was expected; make segments longer or epochs smaller"
         )
     return rows

@@ -103,7 +103,7 @@ class Ledger:
         self._orphans = {table: commit for table, commit in newest.items() if self._is_unpublished(table, commit)}
         if self.latest and self.latest.fingerprint != self.fingerprint:
             raise ConfigError(
-                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment, schema"
+                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment"
                 " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder"
                 " to build it anew"
             )

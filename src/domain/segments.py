@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SEGMENT = "_segment"
 _WALL = "_wall"
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
+_FARTHEST = 2.0**61  # what lies beyond, NaN too, shares the last segment: it only has to have a number
 
 
 @frozen
@@ -68,14 +69,16 @@ class Segments:
     def assign(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         """Add bigint `_segment` to rows with the order column."""
         if self.zone is None:
-            value = nw.col(self.column).cast(nw.Float64)
-            return rows.with_columns(self._number_of(value).alias(SEGMENT))
+            return rows.with_columns(self._number_of(nw.col(self.column).cast(nw.Float64)).alias(SEGMENT))
         timed = engine.wall_micros(rows, self.column, into=_WALL, zone=self.zone)
         return timed.with_columns(self._number_of(nw.col(_WALL)).alias(SEGMENT)).drop(_WALL)
 
     def _number_of(self, value: nw.Expr) -> nw.Expr:
-        number = ((value - self.offset) / self.interval).floor().cast(nw.Int64)
-        return nw.when(nw.col(self.column).is_null()).then(nw.lit(self.null_segment)).otherwise(number)
+        exact = (value - self.offset) / self.interval
+        low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
+        within = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
+        number = within.floor().cast(nw.Int64)
+        return nw.when(number.is_null()).then(nw.lit(self.null_segment)).otherwise(number)
 
     def start(self, rows: nw.LazyFrame[Any], engine: FrameEngine, number: str, into: str) -> nw.LazyFrame[Any]:
         """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers)."""

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from headwater.domain.epoch import Mark
-
 from tests.spark_fixtures import TUNED
 
 from .contracts import PIPELINE, SCHEMA

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
+
 from headwater import Headwater
 
 from .contracts import drop, ranks, records

@@ -13,7 +13,7 @@ from ...domain.errors import NotInstalled
 from ..records import Record, RecordDecoder, batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.session import KAFKA_PACKAGE
-from . import planning
+from . import broker, planning
 from .settings import java_options
 from .source import KafkaSource
 
@@ -43,7 +43,10 @@ class SparkKafkaSource(KafkaSource):
 
         Raises:
             NotInstalled: the session has no Kafka package.
+            SourceUnavailable: the cluster does not answer.
         """
+        # A range that is read again has not been planned now, and Spark's own client takes a minute to find out.
+        broker.held(self.settings)
         slices = planning.slices(offsets)
         decoder = _Decoder(self.spec, {(each.topic, each.partition): each for each in slices})
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")

@@ -12,7 +12,7 @@ from ..changelog.net import net_changes
 from ..changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..epoch import ROW_KIND
 from ..errors import ConfigError
-from ..schema import Schema, column
+from ..schema import TIMES, Schema, column
 from ..segments import SEGMENT
 from ..service import ViewSpec
 from .cells import count_cells, rank_cells
@@ -35,7 +35,7 @@ def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
     """The views of a ranking, the default one first."""
     schema, group = settings.schema, settings.group
     ranks, sort = schema.plus(column(RANK, "bigint")), (*group, RANK, *settings.id)
-    edge = schema[settings.order_by].ddl if schema[settings.order_by].name == "timestamp" else "double"
+    edge = "timestamp" if schema[settings.order_by].name in TIMES else "double"
     zipper = schema.select(group).plus(column("start", edge), column("end", edge), column("base_rank", "bigint"))
     moved = Schema(
         (column("row_kind", "string"), *schema.columns, column("old_rank", "bigint"), column("new_rank", "bigint"))

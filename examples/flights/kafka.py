@@ -1,0 +1,87 @@
+"""Rank a year of flights from a real Kafka broker, kill the run in the middle if asked to, and check every rank.
+
+    python -m examples.flights.kafka [--backend delta|memory] [--kill]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from headwater.testing.kafka_broker import kafka_broker
+
+from .demo import PIPELINE, ROOT, compare
+from .prepare import write
+
+if TYPE_CHECKING:
+    from headwater.testing.kafka_broker import KafkaBroker
+
+_CONFIG = Path(__file__).with_name("flights_kafka.toml")
+_FOLDER = ROOT / "kafka"
+_TOPIC = "landings"
+_EPOCHS_BEFORE_THE_KILL = 10
+_INTO_THE_NEXT_EPOCH = 0.7
+
+
+def main() -> int:
+    """Run the demo; 0 if every rank is right."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--backend", default="delta", help="memory or delta (default)")
+    parser.add_argument("--kill", action="store_true", help="kill -9 in the middle, and start again")
+    options = parser.parse_args()
+    print("Fetching and sorting the flights of 2013 …", flush=True)
+    write(ROOT / "landings")
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir()
+    with kafka_broker() as broker:
+        _produce(broker)
+        os.environ |= {"HEADWATER_BACKEND__NAME": options.backend, "FLIGHTS_SERVERS": broker.servers}
+        if options.kill:
+            _run_and_kill()
+        began = perf_counter()
+        ranks = _run_until_idle()
+        print(f"\nThe last run took {perf_counter() - began:.0f} s on {options.backend}, its start included.")
+    return compare(ranks)
+
+
+def _produce(broker: KafkaBroker) -> None:
+    """Write the records to one partition, in the order in which they came in."""
+    broker.create_topic(_TOPIC)
+    for file in sorted((ROOT / "landings").glob("*.json")):
+        broker.produce(_TOPIC, file.read_text().splitlines(), partition=0)
+
+
+def _run_and_kill() -> None:
+    """Start a run, and kill Python and the JVM in the middle of an epoch."""
+    command = [sys.executable, "-m", "headwater", "run", str(_CONFIG)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        assert run.stderr
+        epochs = 0
+        while epochs < _EPOCHS_BEFORE_THE_KILL and (line := run.stderr.readline()):
+            print(line, end="", flush=True)
+            epochs += line.startswith(f"{PIPELINE} epoch ")
+        sleep(_INTO_THE_NEXT_EPOCH)
+        os.killpg(run.pid, signal.SIGKILL)
+    print("Killed. Once more:", flush=True)
+
+
+def _run_until_idle() -> pl.DataFrame:
+    """Run to the end of the topic in a process of its own; the ranks that it prints."""
+    command = [sys.executable, "-m", "headwater", "run", str(_CONFIG), "--until-idle"]
+    output = _FOLDER / "ranks.jsonl"
+    with output.open("wb") as out:
+        subprocess.run([*command, "--show", PIPELINE, "--format", "jsonl"], stdout=out, check=True)
+    return pl.read_ndjson(output, infer_schema_length=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Bad input, bad configuration and a world that is not there, as somebody at the command line meets them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from attrs import field, frozen
+
+from headwater.app.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = '{"project": 1, "contract": 11, "signed": "2024-03-01T09:00:00Z"}'
+TABLES = """\
+[backend]
+name = "memory"
+[run]
+retries = 1
+retry_wait = "10ms"
+[sources.contracts]
+kind = "files"
+path = "in"
+format = "json"
+schema = "project bigint, contract bigint, signed timestamp"
+[pipelines.ranked]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+"""
+
+
+@frozen
+class Outcome:
+    """What a command left behind: its exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str = field(repr=False)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Standard output, which holds JSON lines and nothing else."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@frozen
+class Deployment:
+    """A folder with a configuration and a landing place for files."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "deploy.toml"
+
+    def configure(self, old: str, new: str) -> None:
+        """Change the configuration in one place."""
+        assert self.config.read_text().count(old) == 1
+        self.config.write_text(self.config.read_text().replace(old, new))
+
+    def file(self, name: str) -> Path:
+        """Where a file of the source lands."""
+        return self.folder / "in" / name
+
+    def run(self, *show: str) -> Outcome:
+        """Run until idle, and show views as JSON lines."""
+        self.capsys.readouterr()
+        shown = ["--show", *show] if show else []
+        code = main(["run", str(self.config), "--until-idle", *shown, "--format", "jsonl"])
+        outcome = Outcome(code, *self.capsys.readouterr())
+        assert "Traceback" not in outcome.err
+        return outcome
+
+    def refuses(self, code: int, *phrases: str) -> None:
+        """A run ends with a code and one message that says these things, and answers nothing."""
+        outcome = self.run("ranked")
+        assert (outcome.code, outcome.out) == (code, "")
+        message = outcome.err.splitlines()[-1]
+        assert message.startswith("headwater: ")
+        for phrase in phrases:
+            assert phrase in message
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Deployment:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "deploy.toml").write_text(TABLES)
+    return Deployment(tmp_path, capsys)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class TestDeadLetters:
+    """Rows that cannot be used are kept, with the reason; all others are ranked."""
+
+    @pytest.mark.parametrize(
+        ("bad", "reason"),
+        [
+            ('{"project": 1, "contract": 12, "signed"', "no JSON: "),
+            ("[1, 12]", "a JSON object wanted, not [1, 12]"),
+            (
+                '{"project": "one", "contract": 12, "signed": "2024-03-01T09:00:00Z"}',
+                "column 'project': bigint wanted, not 'one'",
+            ),
+            (
+                '{"project": 1, "contract": 12, "signed": "2024-02-30T09:00:00Z"}',
+                "column 'signed': timestamp wanted, not '2024-02-30T09:00:00Z' (no such time)",
+            ),
+            ('{"project": null, "contract": 12, "signed": "2024-03-01T09:00:00Z"}', "group column project is null"),
+            ('{"project": 1, "signed": "2024-03-01T09:00:00Z"}', "id column contract is null"),
+        ],
+    )
+    def test_a_record_of_json(self, deployment: Deployment, bad: str, reason: str) -> None:
+        deployment.file("a.json").write_text(f"{GOOD}\n{bad}\n")
+        done = deployment.run("ranked.dead_letters", "ranked.ranks")
+        letter, ranked = done.rows
+        assert done.code == 0
+        assert letter["reason"].startswith(reason)
+        assert (letter["epoch"], letter["origin"], letter["raw"]) == (0, "a.json", bad)
+        assert ranked == json.loads(GOOD) | {"rank": 1}
+        assert "2 rows in (1 to the dead letters)" in done.err
+
+    def test_a_record_of_csv(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"csv"')
+        rows = ["project,contract,signed", "1,11,2024-03-01T09:00:00Z", "1,12", "1,x,2024-03-01T09:00:00Z"]
+        deployment.file("a.csv").write_text("\n".join(rows) + "\n")
+        done = deployment.run("ranked.dead_letters")
+        assert done.code == 0
+        assert sorted(letter["reason"] for letter in done.rows) == [
+            "3 fields wanted, as in the header, not 2",
+            "column 'contract': bigint wanted, not 'x'",
+        ]
+
+
+class TestFilesWithoutUse:
+    def test_a_column_missing_from_the_header(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"csv"')
+        deployment.file("a.csv").write_text("project,signed\n1,2024-03-01T09:00:00Z\n")
+        deployment.refuses(1, "file a.csv: column 'contract' is missing from the header, which has: project, signed")
+
+    def test_a_column_missing_from_parquet(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"parquet"')
+        pl.DataFrame({"project": [1], "contract": [11]}).write_parquet(deployment.file("a.parquet"))
+        deployment.refuses(1, "file a.parquet: no one column 'signed'; it has: project, contract")
+
+    def test_a_type_that_does_not_fit_in_parquet(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"parquet"')
+        pl.DataFrame({"project": [1.5], "contract": [11], "signed": [None]}).write_parquet(deployment.file("a.parquet"))
+        deployment.refuses(1, "column 'project' is double, which bigint cannot hold without loss; allowed: int8")
+
+    def test_no_parquet_at_all(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"parquet"')
+        deployment.file("a.parquet").write_text(GOOD)
+        deployment.refuses(1, "file a.parquet is no Parquet: ", "; replace it")
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("old", "new", "place", "message"),
+        [
+            ("order_by", "oder_by", ":16: pipelines.ranked.oder_by: unknown key", "; did you mean 'order_by'?"),
+            ('"memory"', '"memroy"', ":2: backend.name", "did you mean 'memory'?"),
+            ('"memory"', '"delta"', ":1: backend.path", "is missing; backend delta needs a folder for its tables"),
+            ('["project"]', '["projekt"]', ":14: pipelines.ranked.group", "no such column: 'projekt'"),
+            (
+                "signed timestamp",
+                "signed tiemstamp",
+                ":10: sources.contracts.schema",
+                "unknown column type 'tiemstamp'",
+            ),
+            (
+                "[run]",
+                "[runs]",
+                ":3: runs",
+                "unknown table; allowed: backend, pipelines, run, sources; did you mean 'run'?",
+            ),
+        ],
+    )
+    def test_a_mistake_is_told_with_its_line(
+        self, deployment: Deployment, old: str, new: str, place: str, message: str
+    ) -> None:
+        deployment.configure(old, new)
+        deployment.refuses(2, f"{deployment.config}{place}", message)
+
+    def test_a_source_folder_that_is_not_there(self, deployment: Deployment) -> None:
+        deployment.configure('"in"', '"inn"')
+        deployment.refuses(2, f"{deployment.folder / 'inn'} is no directory; create it, or correct the source's path")
+
+
+class TestTheWorldOutside:
+    @pytest.mark.delta
+    def test_a_path_that_cannot_be_written(self, deployment: Deployment, spark: object) -> None:
+        deployment.file("a.json").write_text(GOOD + "\n")
+        (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
+        deployment.configure('name = "memory"', 'name = "delta"\npath = "occupied/lake"')
+        deployment.refuses(1, f"{deployment.folder / 'occupied' / 'lake'}", "cannot be reached or written: ")
+
+    def test_a_broker_that_is_down(self, deployment: Deployment, free_port: int) -> None:
+        deployment.configure(
+            'kind = "files"\npath = "in"\n',
+            f'kind = "kafka"\nservers = "127.0.0.1:{free_port}"\ntopics = ["contracts"]\n',
+        )
+        deployment.refuses(1, f"Kafka at 127.0.0.1:{free_port} cannot be read just now", "is the broker up")

@@ -1,0 +1,88 @@
+"""What ranking refuses, and answers that the other suites do not reach."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from headwater.app.runner import Runner
+from headwater.domain.errors import ConfigError
+from headwater.domain.ranking import Ranking, RankingSettings
+from headwater.domain.schema import Schema
+from headwater.testing.backends import memory_backend
+from headwater.testing.clock import ManualClock
+from headwater.testing.rows_source import RowsSource
+
+SCHEMA = Schema.parse("team bigint, id bigint, day date, score double, name string")
+
+
+def settings(**changed: Any) -> RankingSettings:
+    plain = {"pipeline": "p", "schema": SCHEMA, "group": ["team"], "id": ["id"], "order_by": "day"}
+    return RankingSettings(**(plain | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"method": "ntile"}, "method = 'ntile' is not one of dense_rank, rank, row_number"),
+        ({"method": "row_number"}, "needs tie_break"),
+        ({"tie_break": ["id"]}, "tie_break is for row_number"),
+        ({"nulls": "middle"}, "not one of first, last"),
+        ({"top": 0}, "at least 1"),
+        ({"group": []}, "at least one column"),
+        ({"order_by": "dya"}, "no column 'dya'"),
+        ({"event_time": "score"}, "must be a timestamp or date"),
+        ({"schema": SCHEMA.plus(*Schema.parse("rank int").columns)}, "column 'rank' is in the way"),
+    ],
+)
+def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings(**changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"order_by": "name"}, "cannot be cut into segments"),
+        ({"segment": "0s"}, "longer than nothing"),
+        ({"order_by": "score", "segment": "1d"}, "must be a number"),
+        ({"order_by": "score", "segment": "-5"}, "more than nothing"),
+    ],
+)
+def test_segments_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Ranking(settings(**changed), memory_backend().engine)
+
+
+def ran(ranking: RankingSettings, rows: list[dict[str, Any]]) -> Runner:
+    """A runner that has read all rows in one epoch."""
+    backend = memory_backend()
+    store = backend.open()
+    service, source = Ranking(ranking, backend.engine), RowsSource(SCHEMA, backend.frame, given=rows)
+    runner = Runner("p", service, source, store, store, backend.engine, ManualClock(), "run")
+    runner.run(until_idle=True)
+    return runner
+
+
+def answers(runner: Runner, view: str) -> list[tuple[Any, ...]]:
+    return sorted(runner.service.view(view, runner.ledger.snapshot()).collect(backend="polars").rows())
+
+
+def test_the_base_of_days_is_told_in_instants() -> None:
+    rows = [{"team": 1, "id": at, "day": date(2024, 3, at)} for at in (1, 2)]
+    (_, first_start, first_end, before_first), (_, second_start, second_end, before_second) = answers(
+        ran(settings(), rows), "base"
+    )
+    assert (first_start.isoformat(), before_first) == ("2024-03-01T00:00:00+00:00", 0)
+    assert (first_end, second_end, before_second) == (second_start, None, 1)
+
+
+def test_numbers_rank_by_segments_of_their_own_unit_and_odd_ones_are_set_aside() -> None:
+    scores = [3.5, -2.0, 10.0, 3.5, float("nan"), float("inf"), None]
+    rows = [{"team": 1, "id": at, "score": score} for at, score in enumerate(scores)]
+    runner = ran(settings(order_by="score", segment="2.5", offset="1"), rows)
+    assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {1: 1, 0: 2, 3: 2, 2: 3, 6: 4}
+    letters = runner.ledger.snapshot().read("p.dead_letters").collect(backend="polars")
+    assert letters["reason"].to_list() == ["order column score is no finite number"] * 2
