@@ -2,8 +2,8 @@
 
     python -m benchmarks.published_pattern --data DIR [--backends delta memory] [--days 8]
 
-DIR holds `orders_day/*.parquet`, a file a day of arrival in order of event time, and `oracle_rank.parquet`, the true row
-number (`rn`) of each `order_id` within its group, ties by `order_id`.
+DIR holds `orders_day/*.parquet`, a file a day of arrival in order of event time, and `oracle_rank.parquet`, the true
+row number (`rn`) of each `order_id` within its group, ties by `order_id`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Result:
         missing: those of them that have no rank.
         wrong: ranks that differ from the window over all rows.
         wrong_by_peer: ranks that differ from `oracle_rank.parquet`.
-        seconds: of the run, its start left out.
+        seconds: of the run, the start of the engine left out.
     """
 
     backend: str

@@ -11,6 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -45,9 +46,10 @@ def main() -> int:
         return compare(_polars(headwater.view(f"{PIPELINE}.ranks")))
 
 
-def _polars(frame: object) -> pl.DataFrame:
+def _polars(frame: Any) -> pl.DataFrame:
     """A view's rows, small enough here to look at in one piece."""
-    return nw.from_native(frame).lazy().collect(backend="polars").to_native()
+    rows: pl.DataFrame = nw.from_native(frame).lazy().collect(backend="polars").to_native()
+    return rows
 
 
 def _show_sample(headwater: Headwater) -> None:

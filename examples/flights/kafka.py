@@ -1,6 +1,6 @@
 """Rank a year of flights from a real Kafka broker, kill the run in the middle if asked to, and check every rank.
 
-    python -m examples.flights.kafka [--backend delta|memory] [--kill]
+python -m examples.flights.kafka [--backend delta|memory] [--kill]
 """
 
 from __future__ import annotations

@@ -151,6 +151,10 @@ def _graceful_stop(headwater: Headwater) -> Iterator[None]:
 def _show(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
         answer = headwater.answer(options.view, at=options.at, as_of=options.as_of, since=options.since)
+        if headwater.epoch(options.view.partition(".")[0]) < 0:
+            kept = headwater.deployment.backend.name != "memory"
+            why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"
+            print(f"headwater: nothing is published yet: {why}", file=sys.stderr)
         _print(answer, options.format, limit=options.limit)
 
 

@@ -23,7 +23,9 @@ _LAYOUTS = {
 def explain(headwater: Headwater) -> Iterator[str]:
     """The lines of ``headwater check``: for each pipeline its tables, their keys, what they keep, and its views."""
     deployment = headwater.deployment
-    yield f"The configuration is good: {len(deployment.pipelines)} pipelines on backend {deployment.backend.name}."
+    count = len(deployment.pipelines)
+    several = "" if count == 1 else "s"
+    yield f"The configuration is good: {count} pipeline{several} on backend {deployment.backend.name}."
     for name, service in headwater.services.items():
         yield ""
         yield f"{name}, from source {deployment.pipelines[name].source}"

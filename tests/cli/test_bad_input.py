@@ -202,7 +202,8 @@ class TestConfiguration:
 
 class TestTheWorldOutside:
     @pytest.mark.delta
-    def test_a_path_that_cannot_be_written(self, deployment: Deployment, spark: object) -> None:
+    @pytest.mark.usefixtures("spark")
+    def test_a_path_that_cannot_be_written(self, deployment: Deployment) -> None:
         deployment.file("a.json").write_text(GOOD + "\n")
         (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
         deployment.configure('name = "memory"', 'name = "delta"\npath = "occupied/lake"')

@@ -186,7 +186,7 @@ class TestOtherCommands:
         assert main(["check", config]) == 0
         out = capsys.readouterr().out
         assert out.startswith(
-            "The configuration is good: 1 pipelines on backend delta.\n\nranked, from source contracts\n"
+            "The configuration is good: 1 pipeline on backend delta.\n\nranked, from source contracts\n"
         )
         assert "key _segment, contract; partitioned by _segment" in out
         assert "project, contract, signed, rank; also kept as table ranked.ranks\n" in out

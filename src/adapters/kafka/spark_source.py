@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from ...domain.errors import NotInstalled
 from ..records import Record, RecordDecoder, batch_schema
 from ..spark.arrow_map import map_in_arrow
+from ..spark.scala import jvm
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
 from .settings import java_options
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ...domain.source import RecordSpec
     from .planning import Partition, Slice
 
+_CONSUMER_LOGGER = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer"
+
 
 @define(eq=False)
 class SparkKafkaSource(KafkaSource):
@@ -37,6 +40,10 @@ class SparkKafkaSource(KafkaSource):
     """
 
     spark: SparkSession
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        _silence_a_warning_per_record(self.spark)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`; they are fetched when the frame is used.
@@ -74,6 +81,12 @@ class SparkKafkaSource(KafkaSource):
             raise NotInstalled(
                 f"this Spark session cannot read Kafka: start it with spark.jars.packages={KAFKA_PACKAGE}"
             ) from error
+
+
+def _silence_a_warning_per_record(spark: SparkSession) -> None:
+    """Quieten Spark's Kafka consumer, which warns at every record that a Python function reads from it."""
+    log4j = jvm(spark).org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_CONSUMER_LOGGER, log4j.Level.ERROR)
 
 
 def _by_topic(slices: list[Slice], told: Callable[[list[Slice]], object]) -> str:

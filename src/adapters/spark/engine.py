@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
+from .scala import jvm
 from .schema import lazy, named
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 _SMALL_ROWS = 200_000
@@ -58,7 +60,13 @@ class SparkEngine(FrameEngine):
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         kept = frame.to_native().persist(StorageLevel.MEMORY_AND_DISK)
         self._persisted.append(kept)
-        return lazy(kept)
+        return lazy(self._from_cache(kept))
+
+    def _from_cache(self, kept: DataFrame) -> DataFrame:
+        """The same rows by a plan that starts at the cache: a longer one is analysed again at every step on it."""
+        session = self.session._jsparkSession
+        relation = session.sharedState().cacheManager().lookupCachedData(kept._jdf).get().cachedRepresentation()
+        return DataFrame(jvm(self.session).org.apache.spark.sql.Dataset.ofRows(session, relation), self.session)
 
     def release(self) -> None:
         while self._persisted:

@@ -133,10 +133,11 @@ class RankingStep:
         # A row that moves may keep its key, so the cell it moves to is ranked together with the one it leaves.
         moving = placed.join(earlier.select(*self.settings.id).unique(), on=list(self.settings.id), how="semi")
         parts = (placed.filter(nw.col(_LATE)), moving, earlier)
-        disturbed = self.engine.persist(nw.concat([part.select(*self.cell) for part in parts]).unique())
-        segments = tuple(sorted(line[SEGMENT] for line in collect_small(disturbed.select(SEGMENT).unique())))
+        cells = nw.concat([part.select(*self.cell) for part in parts])
+        segments = tuple(sorted(line[SEGMENT] for line in collect_small(cells.select(SEGMENT).unique())))
         if not segments:
             return self._in_order(placed)
+        disturbed = self.engine.persist(cells.unique())
         calm = self._in_order(placed.join(disturbed, on=list(self.cell), how="anti"))
         late_rows = placed.join(disturbed, on=list(self.cell), how="semi")
         stored = snapshot.read(self.tables.ranked.name, Matching(disturbed, within={SEGMENT: _listed(segments)}))
