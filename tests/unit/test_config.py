@@ -132,7 +132,7 @@ class TestReading:
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
         ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "
          "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
-        ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka; did you "
+        ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka, stream; did you "
          "mean 'files'?"),
         ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a text"),
         ("files_per_epoch = 1", 'files_per_epoch = "many"', "deploy.toml:11: sources.contracts.files_per_epoch: 'many' is "
