@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 KAFKA_VERSION = "4.1.1"
 _SCALA = "2.13"
+_PORTS = range(15_000, 32_000)  # below those that Linux gives to clients
 _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -55,9 +57,12 @@ log.initial.task.delay.ms=500
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on now, and that the system gives no client on its own accord meanwhile."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_LOOPBACK, port))
+            return port
+    raise SourceUnavailable(f"no port of {_PORTS.start} to {_PORTS.stop} is free for a broker")
 
 
 @define(eq=False)
