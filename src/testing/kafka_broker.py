@@ -167,7 +167,7 @@ class KafkaBroker:
             host=_LOOPBACK, port=self._port, controller_port=self._controller_port, logs=self.home / "logs"
         )
         self._properties.write_text(properties)
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")  # no option begins with a letter
         command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
         subprocess.run(command, check=True, capture_output=True, cwd=self.home)
 
