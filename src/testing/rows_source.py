@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ..adapters.records import batch_schema
 from ..domain.changelog.row_kind import INSERT
-from ..domain.epoch import ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from ..domain.epoch import ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
 from ..domain.ports import StreamSource
-from ..domain.schema import Schema, column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..domain.epoch import Offsets
-
-_EXTRA = (
-    column(ROW_KIND, "string"),
-    column(POSITION, "bigint"),
-    column(ORIGIN, "string"),
-    column(RAW, "string"),
-    column(ERROR, "string"),
-)
+    from ..domain.schema import Schema
 
 
 @define(eq=False)
@@ -56,7 +49,7 @@ class RowsSource(StreamSource):
         """The rows of a range."""
         start = offsets.after["rows"] if offsets.after else 0
         rows = self.given[start : offsets.until["rows"]]
-        return self.frame([self._values(at, row) for at, row in enumerate(rows)], self.schema.plus(*_EXTRA))
+        return self.frame([self._values(at, row) for at, row in enumerate(rows)], batch_schema(self.schema))
 
     def lag(self, after: Offsets | None) -> str:
         """The rows not read yet."""
@@ -64,4 +57,4 @@ class RowsSource(StreamSource):
 
     def _values(self, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
         own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row)), **row}
-        return tuple(own.get(name) for name in (*self.schema.names, *(each.name for each in _EXTRA)))
+        return tuple(own.get(name) for name in batch_schema(self.schema).names)
