@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..spark.scala import sequence
+from ..spark.jvm import sequence
 from ..spark.schema import named
 from ..spark.size import fits_one_task
 from .pruning import prune

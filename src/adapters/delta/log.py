@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define, field
 from pyspark.sql import DataFrame
 
 from ...domain.errors import VersionExpired, VersionNotFound
-from ..spark.scala import jvm, option, sequence
+from ..spark.jvm import java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .transaction import Transaction
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _KEPT_VERSIONS = 16
 _STEPS = 50
+_T = TypeVar("_T")
 
 
 @define(eq=False)
@@ -34,7 +35,8 @@ class TableLog:
     session: SparkSession
     path: str
     _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
-    _java: Any = field(init=False, default=None)
+    _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _opened: Any = field(init=False, default=None)
 
     @property
     def exists(self) -> bool:
@@ -62,11 +64,14 @@ class TableLog:
         Raises:
             VersionExpired: its file has been cleaned away.
         """
-        file = self._jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(self._log.logPath(), version)
+        if version in self._commits:
+            return self._commits[version]
+        file = self._java("util.FileNames").unsafeDeltaFile(self._log.logPath(), version)
         settings = self._log.newDeltaHadoopConf()
         if not file.getFileSystem(settings).exists(file):
             raise VersionExpired(_expired(self.path, version))
-        return CommitFile.parse(self._log.store().read(file, settings).mkString("\n"))
+        found = CommitFile.parse(self._log.store().read(file, settings).mkString("\n"))
+        return _keep(self._commits, version, found)
 
     def files(self, version: int) -> Mapping[str, DataFile]:
         """The data files of a version, by path.
@@ -75,9 +80,7 @@ class TableLog:
             VersionExpired: what tells about them has been cleaned away.
         """
         if version not in self._files:
-            self._files[version] = self._followed(version) or self._rebuilt(version)
-            if len(self._files) > _KEPT_VERSIONS:
-                self._files.popitem(last=False)
+            return _keep(self._files, version, self._followed(version) or self._rebuilt(version))
         self._files.move_to_end(version)
         return self._files[version]
 
@@ -87,18 +90,18 @@ class TableLog:
         Raises:
             VersionExpired: one of them has.
         """
-        current, path = self.files(self.newest()), self._jvm.org.apache.hadoop.fs.Path
+        current, path = self.files(self.newest()), java_class(self.session, "org.apache.hadoop.fs.Path")
         settings = self._log.newDeltaHadoopConf()
         for file in files:
             if file.path in current:
                 continue
-            place = path(self._log.dataPath(), path(self._jvm.java.net.URI(file.path)))
+            place = path(self._log.dataPath(), path(java_class(self.session, "java.net.URI")(file.path)))
             if not place.getFileSystem(settings).exists(place):
                 raise VersionExpired(_expired(self.path, version))
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
         """The rows of chosen files, with the columns of a version; the plan holds the files, whatever comes later."""
-        read = self._jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        read = self._java("actions.Action").fromJson
         added = sequence(self.session, (read(file.added(changes=False)) for file in files))
         return DataFrame(
             self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
@@ -114,16 +117,14 @@ class TableLog:
         nothing = option(self.session)
         return Transaction(self.session, self._log.startTransaction(nothing, nothing))
 
-    @property
-    def _jvm(self) -> Any:
-        return jvm(self.session)
+    def _java(self, name: str) -> Any:
+        return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
 
     @property
     def _log(self) -> Any:
-        if self._java is None:
-            delta = self._jvm.org.apache.spark.sql.delta
-            self._java = delta.DeltaLog.forTable(self.session._jsparkSession, self.path)
-        return self._java
+        if self._opened is None:
+            self._opened = self._java("DeltaLog").forTable(self.session._jsparkSession, self.path)
+        return self._opened
 
     def _updated(self) -> Any:
         nothing = option(self.session)
@@ -148,6 +149,13 @@ class TableLog:
         listed = self._snapshot(version).allFiles().toJSON().collectAsList()
         files = (DataFile.from_action(json.loads(line)) for line in listed)
         return {file.path: file for file in files}
+
+
+def _keep(kept: OrderedDict[int, _T], version: int, value: _T) -> _T:
+    kept[version] = value
+    if len(kept) > _KEPT_VERSIONS:
+        kept.popitem(last=False)
+    return value
 
 
 def _expired(path: str, version: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..spark.scala import jvm, option, sequence
+from ..spark.jvm import java_class, option, sequence
 from .actions import DataFile
 
 if TYPE_CHECKING:
@@ -64,25 +64,25 @@ class Transaction:
         getattr(self._java.readTxn(), "$plus$eq")(_WRITER)
         guard = {"appId": _WRITER, "version": sequence_number, "lastUpdated": time.time_ns() // 1_000_000}
         self._actions.append(json.dumps({"txn": guard}))
-        mode = jvm(self.session).org.apache.spark.sql.SaveMode.Append
-        write = getattr(self._delta, "DeltaOperations$Write")
+        mode = java_class(self.session, "org.apache.spark.sql.SaveMode").Append
+        write = self._delta("DeltaOperations$Write")
         return self._commit(write(mode, nothing, nothing, option(self.session, mark)))
 
     def commit_upkeep(self) -> int:
         """Commit rewritten files: the version made. Rows added in the meantime are no conflict."""
         nobody = sequence(self.session, ())
-        optimize = getattr(self._delta, "DeltaOperations$Optimize")
+        optimize = self._delta("DeltaOperations$Optimize")
         return self._commit(optimize(nobody, nobody, False, option(self.session), False))
 
-    @property
-    def _delta(self) -> Any:
-        return jvm(self.session).org.apache.spark.sql.delta
+    def _delta(self, name: str) -> Any:
+        return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
 
     def _commit(self, operation: Any) -> int:
-        actions = map(self._delta.actions.Action.fromJson, self._actions)
+        actions = map(self._delta("actions.Action").fromJson, self._actions)
         return int(self._java.commit(sequence(self.session, actions), operation))
 
     def _written(self, rows: DataFrame) -> list[DataFile]:
         written = self._java.writeFiles(rows._jdf)
-        actions = jvm(self.session).scala.collection.JavaConverters.seqAsJavaListConverter(written).asJava()
+        converters = java_class(self.session, "scala.collection.JavaConverters")
+        actions = converters.seqAsJavaListConverter(written).asJava()
         return [DataFile.from_action(json.loads(action.json())["add"]) for action in actions]

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from ...domain.errors import NotInstalled
 from ..records import Record, RecordDecoder, batch_schema
 from ..spark.arrow_map import map_in_arrow
-from ..spark.scala import jvm
+from ..spark.jvm import java_class
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
 from .settings import java_options
@@ -85,8 +85,9 @@ class SparkKafkaSource(KafkaSource):
 
 def _silence_a_warning_per_record(spark: SparkSession) -> None:
     """Quieten Spark's Kafka consumer, which warns at every record that a Python function reads from it."""
-    log4j = jvm(spark).org.apache.logging.log4j
-    log4j.core.config.Configurator.setLevel(_CONSUMER_LOGGER, log4j.Level.ERROR)
+    log4j = "org.apache.logging.log4j"
+    error = java_class(spark, f"{log4j}.Level").ERROR
+    java_class(spark, f"{log4j}.core.config.Configurator").setLevel(_CONSUMER_LOGGER, error)
 
 
 def _by_topic(slices: list[Slice], told: Callable[[list[Slice]], object]) -> str:

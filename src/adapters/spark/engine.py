@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
-from .scala import jvm
+from .jvm import java_class
 from .schema import lazy, named
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _SMALL_ROWS = 200_000
 _FOR_SMALL = MappingProxyType(
     {
-        # Compiling a plan takes longer than interpreting it for this many rows; so does a second look at it on the way.
+        # Whole stages have the epoch's literals in their code, and compiling one takes longer than these rows do; so
+        # does a second look at the plan on the way.
         "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
         # Sharing so few rows out costs more than working on them side by side saves.
         "spark.sql.shuffle.partitions": "1",
@@ -66,7 +66,9 @@ class SparkEngine(FrameEngine):
         """The same rows by a plan that starts at the cache: a longer one is analysed again at every step on it."""
         session = self.session._jsparkSession
         relation = session.sharedState().cacheManager().lookupCachedData(kept._jdf).get().cachedRepresentation()
-        return DataFrame(jvm(self.session).org.apache.spark.sql.Dataset.ofRows(session, relation), self.session)
+        return DataFrame(
+            java_class(self.session, "org.apache.spark.sql.Dataset").ofRows(session, relation), self.session
+        )
 
     def release(self) -> None:
         while self._persisted:

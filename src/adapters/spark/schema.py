@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from .scala import jvm
+from .jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,4 +73,4 @@ def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
     java_session = session._jsparkSession
     java_schema = java_session.parseDataType(spark_schema(schema).json())
-    return DataFrame(java_session.createDataFrame(jvm(session).java.util.ArrayList(), java_schema), session)
+    return DataFrame(java_session.createDataFrame(java_class(session, "java.util.ArrayList")(), java_schema), session)

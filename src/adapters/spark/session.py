@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ...domain.errors import ConfigError, NotInstalled
 from .java import java_home
+from .jvm import remember_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,12 +53,15 @@ def open_session(
         NotInstalled: there is no Java 17, or Spark does not start.
     """
     if running := SparkSession.getActiveSession():
+        remember_names(running)
         return _fitting(running, extensions)
     wanted = _defaults() | dict(defaults or {}) | dict(settings)
     wanted[_PACKAGES] = _joined(packages, settings.get(_PACKAGES))
     wanted[_EXTENSIONS] = _joined(extensions, settings.get(_EXTENSIONS))
     conf = SparkConf().setAppName(app_name).setAll([(name, value) for name, value in wanted.items() if value])
-    return SparkSession(SparkContext(conf=conf, gateway=_gateway(conf)))
+    session = SparkSession(SparkContext(conf=conf, gateway=_gateway(conf)))
+    remember_names(session)
+    return session
 
 
 def _defaults() -> dict[str, str]:
@@ -76,8 +80,13 @@ def _defaults() -> dict[str, str]:
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.python.daemon.module": f"{__package__}.worker_daemon",
         # Spark's 200 tasks cost a small epoch more than its work.
         "spark.sql.shuffle.partitions": cores,
+        # An epoch's frames are cached for a second or two: to squeeze them takes longer than to hold them.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        # Every epoch has the same plans, so compiled code is worth keeping; the default keeps less than one epoch's.
+        "spark.sql.codegen.cache.maxEntries": "2000",
     }
 
 

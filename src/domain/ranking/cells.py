@@ -25,17 +25,18 @@ def rank_cells(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequenc
     Rows without an order value share a cell of their own, so there they are all equal.
     """
     order = nw.col(settings.order_by)
-    rows = rows.with_columns(_whole(order.rank("dense").over(*cell), 1).alias(DENSE))
+    dense = _whole(order.rank("dense").over(*cell), 1)
     match settings.method:
         case "dense_rank":
-            return rows.with_columns(nw.col(DENSE).alias(IN_CELL))
+            rank = dense
         case "rank" if settings.descending:
             # Counted from the group's end, the first of equal rows is the last one here.
-            return rows.with_columns(_whole(order.rank("max").over(*cell), nw.len().over(*cell)).alias(IN_CELL))
+            rank = _whole(order.rank("max").over(*cell), nw.len().over(*cell))
         case "rank":
-            return rows.with_columns(_whole(order.rank("min").over(*cell), 1).alias(IN_CELL))
+            rank = _whole(order.rank("min").over(*cell), 1)
         case _:
-            return _number_rows(rows, settings, cell)
+            return _number_rows(rows.with_columns(dense.alias(DENSE)), settings, cell)
+    return rows.with_columns(dense.alias(DENSE), rank.alias(IN_CELL))
 
 
 def _whole(rank: nw.Expr, of_null: nw.Expr | int) -> nw.Expr:

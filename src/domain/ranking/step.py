@@ -129,12 +129,14 @@ class RankingStep:
     def _apply(
         self, latest: nw.LazyFrame[Any], earlier: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot
     ) -> dict[str, Change]:
-        placed = self.engine.persist(self._place(latest.filter(~removes(nw.col(ROW_KIND))), profile, snapshot))
+        coming = latest.filter(~removes(nw.col(ROW_KIND))).select(*self.settings.schema.names, SEGMENT)
+        placed = self.engine.persist(self._place(coming, profile, snapshot))
         # A row that moves may keep its key, so the cell it moves to is ranked together with the one it leaves.
-        moving = placed.join(earlier.select(*self.settings.id).unique(), on=list(self.settings.id), how="semi")
+        moving = placed.join(earlier.select(*self.settings.id), on=list(self.settings.id), how="semi")
         parts = (placed.filter(nw.col(_LATE)), moving, earlier)
         cells = nw.concat([part.select(*self.cell) for part in parts])
-        segments = tuple(sorted(line[SEGMENT] for line in collect_small(cells.select(SEGMENT).unique())))
+        counted = collect_small(cells.group_by(SEGMENT).agg(nw.len().alias("_rows")))
+        segments = tuple(sorted(line[SEGMENT] for line in counted))
         if not segments:
             return self._in_order(placed)
         disturbed = self.engine.persist(cells.unique())
@@ -145,7 +147,7 @@ class RankingStep:
 
     def _place(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Rows with the stored state of their cell, and whether they come late to it."""
-        cells = Matching(rows.select(*self.cell).unique(), within={SEGMENT: _listed(profile.segments)})
+        cells = Matching(rows.select(*self.cell), within={SEGMENT: _listed(profile.segments)})
         stored = snapshot.read(self.tables.cells.name, cells)
         newer = (nw.col(self.settings.order_by) > nw.col(NEWEST)).fill_null(value=False)
         late = (~nw.col(COUNT).is_null() & ~newer).alias(_LATE)
@@ -157,7 +159,7 @@ class RankingStep:
         ranked = rank_cells(placed, self.settings, self.cell).with_columns(
             (nw.col(IN_CELL) + lift).alias(IN_CELL), (nw.col(DENSE) + nw.col(DISTINCT).fill_null(0)).alias(DENSE)
         )
-        cells = count_cells(ranked, self.settings, self.cell, before=nw.col(COUNT).fill_null(0))
+        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell, before=nw.col(COUNT).fill_null(0)))
         kept = self.tables.cells.schema.names
         return {
             self.tables.ranked.name: Change(append=ranked.select(*self.tables.ranked.schema.names)),
