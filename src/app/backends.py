@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from injector import Module
 
 from ..domain.errors import ConfigError
-from ..domain.ports import TableKeeper, TableStore
 
 if TYPE_CHECKING:
     from ..domain.ports import StreamSource
     from .config.values import SourceSettings
 
 GROUP = "headwater.backends"
-
-
-class KeptStore(TableStore, TableKeeper, Protocol):
-    """A table store that does its own upkeep."""
 
 
 class Sources(Protocol):

@@ -10,9 +10,9 @@ from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
-from ..domain.ports import FrameEngine
+from ..domain.ports import FrameEngine, KeptStore
 from ..domain.ranking import Ranking
-from .backends import Backend, KeptStore, Sources, load_backend
+from .backends import Backend, Sources, load_backend
 from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
 from .runner import EpochReport, Runner, RunOptions
 

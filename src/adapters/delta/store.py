@@ -12,8 +12,8 @@ from attrs import define, field
 
 from ...domain.change import Matching
 from ...domain.epoch import Mark
-from ...domain.errors import ConfigError, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
-from ...domain.ports import Commit, TableKeeper, TableStore, Version
+from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
+from ...domain.ports import Commit, KeptStore, Version
 from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
@@ -63,7 +63,7 @@ def _absolute(root: str) -> str:
 
 
 @define(eq=False)
-class DeltaStore(TableStore, TableKeeper):
+class DeltaStore(KeptStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     A keyed table in `Layout.LOG` takes each epoch as one append of what changes, and is folded when it is read, which
@@ -152,7 +152,7 @@ class DeltaStore(TableStore, TableKeeper):
         for _ in range(_TRIES):
             with suppress(Overtaken), translated(table, used.log.path):
                 transaction = used.log.begin()
-                _fence(used, transaction.read_version, mark)
+                mark.check_follows(used.sequence_at(transaction.read_version), table)
                 prepare(used.at(transaction.read_version), transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
@@ -178,12 +178,4 @@ def _check_names(spec: TableSpec) -> None:
     if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
         raise ConfigError(
             f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
-        )
-
-
-def _fence(table: _Table, version: int, mark: Mark) -> None:
-    if mark.sequence != (newest := table.sequence_at(version)) + 1:
-        raise EpochConflict(
-            f"table {table.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run"
-            " has been here, and nothing was changed. Let one run at a time write a pipeline"
         )

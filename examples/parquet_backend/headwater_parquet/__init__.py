@@ -1,0 +1,1 @@
+"""A backend for Headwater: versioned tables in Parquet folders, frames of Polars."""
