@@ -42,10 +42,10 @@ def changed(stored: nw.LazyFrame[Any], change: Change, spec: TableSpec) -> nw.La
         return typed(change.overwrite, spec.schema)
     parts = [stored]
     if (keys := touched(change, spec)) is not None:
-        parts = [stored.join(keys, on=spec.key, how="anti")]
+        parts = [stored.join(keys, on=list(spec.key), how="anti")]
     if change.merge is not None:
         merged_keys = typed(change.merge, spec.schema.select(spec.key))
-        parts.append(met(stored.join(merged_keys, on=spec.key, how="semi"), change.merge, spec))
+        parts.append(met(stored.join(merged_keys, on=list(spec.key), how="semi"), change.merge, spec))
     if change.append is not None:
         parts.append(typed(change.append, spec.schema))
     return nw.concat(parts)

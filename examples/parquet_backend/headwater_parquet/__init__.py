@@ -1,1 +1,32 @@
 """A backend for Headwater: versioned tables in Parquet folders, frames of Polars."""
+
+from headwater.app.backends import Backend, Sources
+from headwater.app.config import Deployment
+from headwater.app.sources import PolarsSources
+from headwater.domain.ports import FrameEngine, KeptStore
+from injector import provider, singleton
+
+
+class ParquetBackend(Backend):
+    """Tables in Parquet folders, frames of Polars."""
+
+    gaps = PolarsSources.gaps
+
+    @singleton
+    @provider
+    def store(self, deployment: Deployment) -> KeptStore:
+        from .store import ParquetStore
+
+        return ParquetStore(deployment.backend.path)
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        from headwater.adapters.memory.engine import PolarsEngine
+
+        return PolarsEngine()
+
+    @singleton
+    @provider
+    def sources(self) -> Sources:
+        return PolarsSources("parquet")

@@ -1,4 +1,4 @@
-"""The versions of one table, as numbered manifest files: what columns it has, which files hold its rows, and the mark."""
+"""The versions of one table, as numbered manifest files: its columns, the files that hold its rows, and the mark."""
 
 from __future__ import annotations
 
