@@ -1,10 +1,11 @@
 """A backend for Headwater: versioned tables in Parquet folders, frames of Polars."""
 
+from injector import provider, singleton
+
 from headwater.app.backends import Backend, Sources
 from headwater.app.config import Deployment
 from headwater.app.sources import PolarsSources
 from headwater.domain.ports import FrameEngine, KeptStore
-from injector import provider, singleton
 
 
 class ParquetBackend(Backend):
@@ -17,7 +18,7 @@ class ParquetBackend(Backend):
     def store(self, deployment: Deployment) -> KeptStore:
         from .store import ParquetStore
 
-        return ParquetStore(deployment.backend.path)
+        return ParquetStore(deployment.backend.path or ".")
 
     @singleton
     @provider

@@ -17,49 +17,37 @@ from headwater.domain.schema import Schema
 from headwater.domain.table import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
 @frozen
-class DataFile:
-    """One Parquet file: its name, the partition its rows are of, and how many they are."""
-
-    name: str
-    place: str
-    rows: int
-
-
-@frozen
 class Manifest:
-    """One version. `sequence` is that of the newest marked commit so far; `mark` is None for upkeep."""
+    """One version: its files and how many rows each has; `sequence` is that of the newest mark so far."""
 
     columns: str
-    key: tuple[str, ...]
-    partition_by: tuple[str, ...]
-    number: int = -1
-    committed_at: str = ""
+    key: tuple[str, ...] = field(converter=tuple[str, ...])
+    partition_by: tuple[str, ...] = field(converter=tuple[str, ...])
+    files: Mapping[str, int] = field(factory=dict)
     sequence: int = 0
     mark: str | None = None
     written: int = 0
-    files: tuple[DataFile, ...] = ()
+    number: int = -1
+    committed_at: str = ""
 
     @classmethod
     def of(cls, spec: TableSpec) -> Manifest:
-        """A table before its first version."""
+        """A table before its first version. Merge rules are not kept: stored rows do not depend on them."""
         return cls(spec.schema.ddl, spec.key, spec.partition_by)
 
     def spec(self, name: str) -> TableSpec:
-        """What the table was declared to be; merge rules are not kept, as rows do not depend on them."""
+        """What the table was declared to be."""
         return TableSpec(name, Schema.parse(self.columns), self.key, partition_by=self.partition_by)
 
-    def marked(self, mark: Mark, files: tuple[DataFile, ...], written: int) -> Manifest:
-        """The next version, of an epoch."""
-        return evolve(self, mark=mark.to_json(), sequence=mark.sequence, files=files, written=written)
-
-    def upkept(self, **changed: object) -> Manifest:
-        """The next version, of upkeep."""
-        return evolve(self, mark=None, written=0, **changed)
+    def next(self, mark: Mark | None, files: Mapping[str, int], written: int = 0) -> Manifest:
+        """The version after this one."""
+        text, sequence = (mark.to_json(), mark.sequence) if mark else (None, self.sequence)
+        return evolve(self, number=self.number + 1, files=files, mark=text, sequence=sequence, written=written)
 
     @property
     def commit(self) -> Commit:
@@ -73,46 +61,38 @@ class Manifests:
     """The folder of a table: manifests, and the Parquet files they name."""
 
     folder: Path
-    table: str = field(kw_only=True)
-
-    def newest(self) -> Manifest | None:
-        """The newest version; None if there is no such table."""
-        return next(self.all(), None)
 
     def all(self) -> Iterator[Manifest]:
-        """Every version, newest first."""
-        names = sorted(self.folder.glob("*.json"), reverse=True) if self.folder.exists() else []
-        return (self._read(path) for path in names)
+        """Every version, newest first; none if there is no such table."""
+        return map(_read, sorted(self.folder.glob("*.json"), reverse=True))
 
     def at(self, version: Version) -> Manifest:
         """One version."""
-        path = self._path(int(version)) if version.isdecimal() else None
-        if path is None or not path.exists():
-            raise VersionNotFound(f"table {self.table} has no version {version}; list its versions for those it has")
-        return self._read(path)
+        path = self._path(int(version) if version.isdecimal() else -1)
+        if not path.exists():
+            raise VersionNotFound(f"{self.folder} has no version {version}; list its versions to see those it has")
+        return _read(path)
 
-    def add(self, manifest: Manifest, after: int) -> Version | None:
-        """Make the version after another one; None if somebody else has made it first."""
-        made = evolve(manifest, number=after + 1, committed_at=datetime.now(UTC).isoformat())
+    def add(self, manifest: Manifest) -> Version | None:
+        """Make a version; None if somebody else has made it first."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{uuid4().hex}"
+        draft = self.folder / f"{uuid4().hex}.draft"
         with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(made), file)
+            json.dump(asdict(evolve(manifest, committed_at=datetime.now(UTC).isoformat())), file)
             file.flush()
             os.fsync(file.fileno())
         try:
-            # A link appears whole or not at all and fails where the name is taken, so of two writers one is told.
-            os.link(draft, self._path(made.number))
+            # A link appears whole or not at all, and fails where the name is taken: of two writers, one is told.
+            os.link(draft, self._path(manifest.number))
         except FileExistsError:
             return None
         finally:
             draft.unlink()
-        return Version(str(made.number))
+        return Version(str(manifest.number))
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.json"
 
-    def _read(self, path: Path) -> Manifest:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        lists = {name: tuple(raw[name]) for name in ("key", "partition_by")}
-        return Manifest(**raw | lists | {"files": tuple(DataFile(**each) for each in raw["files"])})
+
+def _read(path: Path) -> Manifest:
+    return Manifest(**json.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Versioned tables in Parquet folders: a commit writes the files that change anew, and a manifest of all of them."""
+"""Versioned tables in Parquet folders: a commit writes anew the files that change, and a manifest that names all."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from zlib import crc32
 
 import narwhals as nw
 import polars as pl
-from attrs import define, field
+from attrs import define, evolve, field
 
-from headwater.adapters.memory.schema import polars_schema
+from headwater.adapters.memory.schema import collected, lazy, polars_schema
 from headwater.domain.change import Between, Matching
 from headwater.domain.changelog.net import net_changes
 from headwater.domain.errors import ConfigError, StoreUnavailable
 from headwater.domain.ports import KeptStore
 from headwater.domain.reference import changed, matched, touched
+from headwater.domain.table import Ensured, TableSpec
 
-from .manifests import DataFile, Manifest, Manifests
+from .manifests import Manifest, Manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from headwater.domain.change import Change
     from headwater.domain.epoch import Mark
     from headwater.domain.ports import Commit, Version
-    from headwater.domain.table import TableSpec
 
-_SMALL, _MANY = 100_000, 8
+_SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
 _FILE = "_file"
 
 
@@ -37,44 +38,39 @@ class ParquetStore(KeptStore):
     """Tables in folders, ``pipeline.table`` at ``<root>/<pipeline>/<table>``."""
 
     root: Path = field(converter=Path)
-    _specs: dict[str, TableSpec] = field(init=False, factory=dict)
+    _specs: Ensured[TableSpec] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
-        manifests = self._manifests(spec.name)
-        newest, wanted = manifests.newest(), Manifest.of(spec)
+        manifests, wanted = self._manifests(spec.name), Manifest.of(spec)
+        newest = next(manifests.all(), None)
         if newest is None:
-            manifests.add(wanted, after=-1)
+            manifests.add(wanted.next(None, {}))
         elif newest.spec(spec.name).widened_by(spec).columns:
-            manifests.add(newest.upkept(columns=wanted.columns), after=newest.number)
+            manifests.add(evolve(newest.next(None, newest.files), columns=wanted.columns))
         self._specs[spec.name] = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        spec, files = self._spec(table), () if at is None else self._manifests(table).at(at).files
-        return matched(self._rows(spec, files), matching or Matching(), spec.schema)
+        spec = self._specs[table]
+        return matched(self._rows(spec, self._files(table, at)), matching or Matching(), spec.schema)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        spec = self._spec(table)
-
         def applied(newest: Manifest) -> Manifest:
-            old = () if change.overwrite is not None else newest.files
+            spec, old = self._specs[table], {} if change.overwrite is not None else newest.files
             hit = self._hit(change, spec, old)
-            new = self._written(spec, changed(self._rows(spec, hit), change, spec))
-            left = tuple(file for file in old if file not in hit)
-            return newest.marked(mark, left + new, sum(file.rows for file in new))
+            new = self._write(spec, changed(self._rows(spec, hit), change, spec))
+            return newest.next(mark, _without(old, hit) | new, sum(new.values()))
 
         return self._marked(table, mark, applied)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        files = () if to is None else self._manifests(table).at(to).files
-        return self._marked(table, mark, lambda newest: newest.marked(mark, files, written=0))
+        files = self._files(table, to)
+        return self._marked(table, mark, lambda newest: newest.next(mark, files))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        spec, manifests = self._spec(table), self._manifests(table)
+        spec, old, new = self._specs[table], self._files(table, after), self._files(table, until)
         if not spec.key:
             raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
-        old, new = (() if at is None else manifests.at(at).files for at in (after, until))
-        came, went = (tuple(file for file in mine if file not in theirs) for mine, theirs in ((new, old), (old, new)))
-        return net_changes(self._rows(spec, went), self._rows(spec, came), spec.key)
+        return net_changes(self._rows(spec, _without(old, new)), self._rows(spec, _without(new, old)), spec.key)
 
     def versions(self, table: str) -> Iterator[Commit]:
         return (manifest.commit for manifest in self._manifests(table).all())
@@ -83,68 +79,66 @@ class ParquetStore(KeptStore):
         return self._manifests(table).at(version).commit
 
     def compact(self, table: str) -> Version | None:
-        spec, manifests = self._spec(table), self._manifests(table)
-        newest = manifests.newest()
-        small = [file for file in newest.files if file.rows < _SMALL] if newest else []
-        places = Counter(file.place for file in small)
-        chosen = tuple(file for file in small if places[file.place] >= _MANY)
-        if newest is None or not chosen:
+        spec, manifests = self._specs[table], self._manifests(table)
+        newest = next(manifests.all())
+        small = [file for file, rows in newest.files.items() if rows < _SMALL]
+        places = Counter(map(_place, small))
+        if not (chosen := [file for file in small if places[_place(file)] >= _MANY]):
             return None
-        left = tuple(file for file in newest.files if file not in chosen)
-        files = left + self._written(spec, self._rows(spec, chosen))
-        return manifests.add(newest.upkept(files=files), after=newest.number)
+        new = self._write(spec, self._rows(spec, chosen))
+        return manifests.add(newest.next(None, _without(newest.files, chosen) | new))
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Manifest], Manifest]) -> Version:
-        manifests = self._manifests(table)
-        while True:  # overtaken by upkeep, the same work is done again; overtaken by a writer, the mark does not follow
-            newest = manifests.newest() or Manifest.of(self._spec(table))
+        manifests, made = self._manifests(table), None
+        while made is None:  # overtaken by upkeep, the work is done again; by a writer, the mark no longer follows
+            newest = next(manifests.all(), Manifest.of(self._specs[table]))
             mark.check_follows(newest.sequence, table)
-            if made := manifests.add(prepare(newest), after=newest.number):
-                return made
+            made = manifests.add(prepare(newest))
+        return made
 
-    def _hit(self, change: Change, spec: TableSpec, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    def _hit(self, change: Change, spec: TableSpec, files: Collection[str]) -> set[str]:
         """The files that hold keys which a change merges or deletes."""
         if not files or (keys := touched(change, spec)) is None:
-            return ()
-        wanted: pl.DataFrame = keys.collect(backend="polars").to_native()
+            return set()
+        wanted = collected(keys)
         # Between the keys' bounds, the statistics of Parquet let most files be passed over.
         within = {name: Between(wanted[name].min(), wanted[name].max()) for name in spec.key}
         rows = nw.from_native(self._scan(spec, files, include_file_paths=_FILE))
-        found = matched(rows, Matching(nw.from_native(wanted.lazy()), within), spec.schema).select(_FILE).unique()
-        names = {Path(path).name for path in found.collect(backend="polars")[_FILE]}
-        return tuple(file for file in files if file.name in names)
+        found = collected(matched(rows, Matching(lazy(wanted), within), spec.schema).select(_FILE).unique())
+        return {Path(path).name for path in found[_FILE]}
 
-    def _rows(self, spec: TableSpec, files: Iterable[DataFile]) -> nw.LazyFrame[Any]:
-        files = tuple(files)
+    def _rows(self, spec: TableSpec, files: Collection[str]) -> nw.LazyFrame[Any]:
         rows = self._scan(spec, files) if files else pl.LazyFrame(schema=polars_schema(spec.schema))
         return nw.from_native(rows)
 
-    def _scan(self, spec: TableSpec, files: Iterable[DataFile], **options: Any) -> pl.LazyFrame:
-        paths = [self._folder(spec.name) / file.name for file in files]
+    def _scan(self, spec: TableSpec, files: Collection[str], **options: Any) -> pl.LazyFrame:
+        paths = [self._manifests(spec.name).folder / file for file in files]
         # Files from before a column was added do not have it.
         return pl.scan_parquet(paths, schema=polars_schema(spec.schema), missing_columns="insert", **options)
 
-    def _written(self, spec: TableSpec, rows: nw.LazyFrame[Any]) -> tuple[DataFile, ...]:
-        """Write rows, each partition to a file of its own."""
-        frame: pl.DataFrame = rows.collect(backend="polars").to_native()
-        parts = frame.partition_by(spec.partition_by, as_dict=True) if spec.partition_by else {(): frame}
-        return tuple(self._write(spec, str(place), part) for place, part in parts.items() if part.height)
-
-    def _write(self, spec: TableSpec, place: str, rows: pl.DataFrame) -> DataFile:
-        file = DataFile(f"{uuid4().hex}.parquet", place, rows.height)
+    def _write(self, spec: TableSpec, rows: nw.LazyFrame[Any]) -> dict[str, int]:
+        """Write rows, each partition to a file of its own; the files, and how many rows each has."""
+        frame, by = collected(rows), spec.partition_by
+        parts = frame.partition_by(by, as_dict=True) if by else {(): frame} if frame.height else {}
+        files = {f"{crc32(repr(place).encode()):08x}-{uuid4().hex}.parquet": part for place, part in parts.items()}
         try:
-            rows.write_parquet(self._folder(spec.name) / file.name)
+            for file, part in files.items():
+                part.write_parquet(self._manifests(spec.name).folder / file)
         except OSError as error:
             raise StoreUnavailable(f"table {spec.name}: cannot write to {self.root}: {error}; check it") from error
-        return file
+        return {file: part.height for file, part in files.items()}
 
-    def _spec(self, table: str) -> TableSpec:
-        if table not in self._specs:
-            raise ConfigError(f"there is no table {table} here yet; ensure it first")
-        return self._specs[table]
-
-    def _folder(self, table: str) -> Path:
-        return self.root.joinpath(*table.split("."))
+    def _files(self, table: str, at: Version | None) -> Mapping[str, int]:
+        return {} if at is None else self._manifests(table).at(at).files
 
     def _manifests(self, table: str) -> Manifests:
-        return Manifests(self._folder(table), table=table)
+        return Manifests(self.root.joinpath(*table.split(".")))
+
+
+def _without(files: Mapping[str, int], others: Collection[str]) -> dict[str, int]:
+    return {file: rows for file, rows in files.items() if file not in others}
+
+
+def _place(file: str) -> str:
+    """What tells the files of one partition from others'."""
+    return file.partition("-")[0]

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from ...domain.changelog.net import net_changes
 from ...domain.errors import ConfigError, VersionNotFound
 from ...domain.ports import Commit, KeptStore, Version
+from ...domain.table import Ensured, TableSpec
 from .committing import changed, computed
 from .content import Content
 from .reading import read
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
-    from ...domain.table import TableSpec
 
 
 @frozen(eq=False)
@@ -70,7 +70,7 @@ class MemoryStore(KeptStore):
     """All tables of a process, gone with it. Threads may share one."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, _Table] = {}
+        self._tables: Ensured[_Table] = Ensured()
         self._lock = RLock()
 
     def ensure(self, spec: TableSpec) -> None:
@@ -80,24 +80,24 @@ class MemoryStore(KeptStore):
             table.spec = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        stored = self._table(table)
+        stored = self._tables[table]
         return lazy(read(stored.content(at), stored.spec.schema, matching))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        stored = self._table(table)
+        stored = self._tables[table]
         parts = computed(change, stored.spec)
         with self._lock:
             stored.check_next(mark)
             return stored.add(changed(stored.content(stored.newest), parts, stored.spec), mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        stored = self._table(table)
+        stored = self._tables[table]
         with self._lock:
             stored.check_next(mark)
             return stored.add(stored.content(to), mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        stored = self._table(table)
+        stored = self._tables[table]
         if not stored.spec.key:
             raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
         old, new = stored.content(after), stored.content(until)
@@ -110,14 +110,8 @@ class MemoryStore(KeptStore):
             yield states[number].commit
 
     def version(self, table: str, version: Version) -> Commit:
-        return self._table(table).state(version).commit
+        return self._tables[table].state(version).commit
 
     def compact(self, table: str) -> Version | None:
         """None: commits merge small runs as they go."""
-        self._table(table)
         return None
-
-    def _table(self, name: str) -> _Table:
-        if name not in self._tables:
-            raise ConfigError(f"there is no table {name}; ensure it first. Known: {', '.join(self._tables) or 'none'}")
-        return self._tables[name]
