@@ -12,7 +12,7 @@ from .config import FilesInput, KafkaInput, SourceSettings, StreamInput
 if TYPE_CHECKING:
     from ..domain.ports import StreamSource
 
-_NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use backend delta")
+_NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
 
 
 @frozen

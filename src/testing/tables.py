@@ -82,4 +82,4 @@ def _listed(title: str, rows: Counter[tuple[Any, ...]]) -> Iterator[str]:
 
 
 def _shown(row: Iterable[Any]) -> list[str]:
-    return ["" if value is None else str(value) for value in row]
+    return ["" if value is None else str(value) or _EMPTY_TEXT for value in row]
