@@ -14,21 +14,10 @@ from headwater.domain.errors import ConfigError, NotSupported
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
 from headwater.testing.trial import Trial
+from tests.configurations import ranked_contracts
 
 ROOT = Path(__file__).parents[2]
 STREAM = SourceSettings("visits", StreamInput(), RecordSpec(Schema.parse("id bigint")))
-DEPLOYMENT = """\
-[sources.visits]
-kind = "files"
-path = "in"
-schema = "page string, visit bigint, at timestamp"
-[pipelines.visit_rank]
-service = "ranking"
-source = "visits"
-group = ["page"]
-id = ["visit"]
-order_by = "at"
-"""
 
 
 def test_the_table_in_the_docs_is_up_to_date():
@@ -46,13 +35,13 @@ def test_a_declared_gap_is_what_is_refused():
 
 def test_tables_in_memory_go_with_the_process(tmp_path):
     trial = Trial(tmp_path, "memory", ExitStack())
-    trial.deploy(DEPLOYMENT)
-    trial.feed("visits", ['{"page": "home", "visit": 1, "at": "2024-03-01T09:00:00Z"}'])
+    trial.deploy(ranked_contracts())
+    trial.feed("contracts", ['{"project": 1, "contract": 11, "signed": "2024-03-01T09:00:00Z"}'])
     trial.run()
-    assert trial.reader.epoch("visit_rank") == 0
+    assert trial.reader.epoch("ranked") == 0
     assert not load_backend("memory").offers(Part.DURABILITY)
     with Headwater(trial.deployment()) as another_process:
-        assert another_process.epoch("visit_rank") == -1
+        assert another_process.epoch("ranked") == -1
 
 
 def test_an_unknown_backend_is_told_with_those_there_are():
