@@ -97,24 +97,24 @@ class DeltaStore(KeptStore):
         self._tables[spec.name] = _Table(spec, log)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        used = self._tables[table]
+        used = self._table(table)
         if at is None:
             return lazy(empty_frame(self.session, used.spec.schema))
         with translated(table, used.log.path):
             return lazy(used.at(used.log.number(at)).content(matching or Matching()))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        used = self._tables[table]
+        used = self._table(table)
         if not used.spec.key and not (change.merge is change.delete is None):
             raise ConfigError(f"table {table} has no key, so it can only be appended to or overwritten")
         return self._marked(table, mark, partial(apply, change, mark.sequence))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        number = None if to is None else self._tables[table].log.number(to)
+        number = None if to is None else self._table(table).log.number(to)
         return self._marked(table, mark, partial(restore, number))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        used = self._tables[table]
+        used = self._table(table)
         if not used.spec.key:
             raise ConfigError(f"table {table} has no key, so its rows cannot be told apart in two versions")
         with translated(table, used.log.path):
@@ -132,12 +132,12 @@ class DeltaStore(KeptStore):
                 return
 
     def version(self, table: str, version: Version) -> Commit:
-        log = self._tables[table].log
+        log = self._table(table).log
         with translated(table, log.path):
             return _commit(log, log.number(version))
 
     def compact(self, table: str) -> Version | None:
-        used = self._tables[table]
+        used = self._table(table)
         # Overtaken by work on the same files: they are as good a choice the next time.
         with suppress(Overtaken), translated(table, used.log.path):
             transaction = used.log.begin()
@@ -148,7 +148,7 @@ class DeltaStore(KeptStore):
         return None
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Reading, Transaction], None]) -> Version:
-        used = self._tables[table]
+        used = self._table(table)
         for _ in range(_TRIES):
             with suppress(Overtaken), translated(table, used.log.path):
                 transaction = used.log.begin()
@@ -156,6 +156,9 @@ class DeltaStore(KeptStore):
                 prepare(used.at(transaction.read_version), transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+
+    def _table(self, name: str) -> _Table:
+        return self._tables[name]
 
     def _path(self, table: str) -> str:
         if not _NAME.fullmatch(table):

@@ -80,24 +80,24 @@ class MemoryStore(KeptStore):
             table.spec = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        stored = self._tables[table]
+        stored = self._table(table)
         return lazy(read(stored.content(at), stored.spec.schema, matching))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        stored = self._tables[table]
+        stored = self._table(table)
         parts = computed(change, stored.spec)
         with self._lock:
             stored.check_next(mark)
             return stored.add(changed(stored.content(stored.newest), parts, stored.spec), mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        stored = self._tables[table]
+        stored = self._table(table)
         with self._lock:
             stored.check_next(mark)
             return stored.add(stored.content(to), mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        stored = self._tables[table]
+        stored = self._table(table)
         if not stored.spec.key:
             raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
         old, new = stored.content(after), stored.content(until)
@@ -110,9 +110,12 @@ class MemoryStore(KeptStore):
             yield states[number].commit
 
     def version(self, table: str, version: Version) -> Commit:
-        return self._tables[table].state(version).commit
+        return self._table(table).state(version).commit
 
     def compact(self, table: str) -> Version | None:
         """None: commits merge small runs as they go."""
-        _ = self._tables[table]
+        self._table(table)
         return None
+
+    def _table(self, name: str) -> _Table:
+        return self._tables[name]
