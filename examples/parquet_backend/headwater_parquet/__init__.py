@@ -2,10 +2,13 @@
 
 from injector import provider, singleton
 
+from headwater.adapters.memory.engine import PolarsEngine
 from headwater.app.backends import Backend, Sources
 from headwater.app.config import Deployment
 from headwater.app.sources import PolarsSources
 from headwater.domain.ports import FrameEngine, KeptStore
+
+from .store import ParquetStore
 
 
 class ParquetBackend(Backend):
@@ -16,15 +19,11 @@ class ParquetBackend(Backend):
     @singleton
     @provider
     def store(self, deployment: Deployment) -> KeptStore:
-        from .store import ParquetStore
-
         return ParquetStore(deployment.backend.path or ".")
 
     @singleton
     @provider
     def engine(self) -> FrameEngine:
-        from headwater.adapters.memory.engine import PolarsEngine
-
         return PolarsEngine()
 
     @singleton

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from attrs import asdict, evolve, field, frozen
 
+from headwater.adapters.local_files import create
 from headwater.domain.epoch import Mark
 from headwater.domain.errors import VersionNotFound
 from headwater.domain.ports import Commit, Version
@@ -75,20 +74,9 @@ class Manifests:
 
     def add(self, manifest: Manifest) -> Version | None:
         """Make a version; None if somebody else has made it first."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f"{uuid4().hex}.draft"
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(evolve(manifest, committed_at=datetime.now(UTC).isoformat())), file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            # A link appears whole or not at all, and fails where the name is taken: of two writers, one is told.
-            os.link(draft, self._path(manifest.number))
-        except FileExistsError:
-            return None
-        finally:
-            draft.unlink()
-        return Version(str(manifest.number))
+        stamped = evolve(manifest, committed_at=datetime.now(UTC).isoformat())
+        made = create(self._path(manifest.number), json.dumps(asdict(stamped)))
+        return Version(str(manifest.number)) if made else None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.json"
