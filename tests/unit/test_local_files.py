@@ -25,7 +25,7 @@ def test_of_many_at_once_one_is_told_that_it_was_first(tmp_path):
 
 def test_what_fails_leaves_nothing(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreUnavailable, match="below: .*; check the disk"):
+    with pytest.raises(StoreUnavailable, match=r"below: .*; check the disk"):
         create(tmp_path / "file" / "below", "text")
     with pytest.raises(UnicodeEncodeError):
         create(tmp_path / "a", "\ud800")
