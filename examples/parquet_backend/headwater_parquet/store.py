@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headwater.domain.ports import Commit, Version
 
 _SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
-_FILE = "_file"
+_FILE, _PLACE = "_file", 8  # a file's name begins with so many letters for its partition
 
 
 @define(eq=False)
@@ -82,8 +82,8 @@ class ParquetStore(KeptStore):
         spec, manifests = self._specs[table], self._manifests(table)
         newest = next(manifests.all())
         small = [file for file, rows in newest.files.items() if rows < _SMALL]
-        places = Counter(map(_place, small))
-        if not (chosen := [file for file in small if places[_place(file)] >= _MANY]):
+        places = Counter(file[:_PLACE] for file in small)
+        if not (chosen := [file for file in small if places[file[:_PLACE]] >= _MANY]):
             return None
         new = self._write(spec, self._rows(spec, chosen))
         return manifests.add(newest.next(None, _without(newest.files, chosen) | new))
@@ -103,18 +103,17 @@ class ParquetStore(KeptStore):
         wanted = collected(keys)
         # Between the keys' bounds, the statistics of Parquet let most files be passed over.
         within = {name: Between(wanted[name].min(), wanted[name].max()) for name in spec.key}
-        rows = nw.from_native(self._scan(spec, files, include_file_paths=_FILE))
+        rows = self._rows(spec, files, include_file_paths=_FILE)
         found = collected(matched(rows, Matching(lazy(wanted), within), spec.schema).select(_FILE).unique())
         return {Path(path).name for path in found[_FILE]}
 
-    def _rows(self, spec: TableSpec, files: Collection[str]) -> nw.LazyFrame[Any]:
-        rows = self._scan(spec, files) if files else pl.LazyFrame(schema=polars_schema(spec.schema))
-        return nw.from_native(rows)
-
-    def _scan(self, spec: TableSpec, files: Collection[str], **options: Any) -> pl.LazyFrame:
-        paths = [self._manifests(spec.name).folder / file for file in files]
+    def _rows(self, spec: TableSpec, files: Collection[str], **options: Any) -> nw.LazyFrame[Any]:
+        schema, folder = polars_schema(spec.schema), self._manifests(spec.name).folder
+        if not files:
+            return nw.from_native(pl.LazyFrame(schema=schema))
+        paths = [folder / file for file in files]
         # Files from before a column was added do not have it.
-        return pl.scan_parquet(paths, schema=polars_schema(spec.schema), missing_columns="insert", **options)
+        return nw.from_native(pl.scan_parquet(paths, schema=schema, missing_columns="insert", **options))
 
     def _write(self, spec: TableSpec, rows: nw.LazyFrame[Any]) -> dict[str, int]:
         """Write rows, each partition to a file of its own; the files, and how many rows each has."""
@@ -137,8 +136,3 @@ class ParquetStore(KeptStore):
 
 def _without(files: Mapping[str, int], others: Collection[str]) -> dict[str, int]:
     return {file: rows for file, rows in files.items() if file not in others}
-
-
-def _place(file: str) -> str:
-    """What tells the files of one partition from others'."""
-    return file.partition("-")[0]
