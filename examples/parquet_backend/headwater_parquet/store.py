@@ -111,8 +111,7 @@ class ParquetStore(KeptStore):
         schema, folder = polars_schema(spec.schema), self._manifests(spec.name).folder
         if not files:
             return nw.from_native(pl.LazyFrame(schema=schema))
-        paths = [folder / file for file in files]
-        # Files from before a column was added do not have it.
+        paths = [folder / file for file in files]  # those from before a column was added do not have it
         return nw.from_native(pl.scan_parquet(paths, schema=schema, missing_columns="insert", **options))
 
     def _write(self, spec: TableSpec, rows: nw.LazyFrame[Any]) -> dict[str, int]:
