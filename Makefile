@@ -41,7 +41,8 @@ check: $(FULL)  ## lint, format, types, and who may import whom
 bench: $(JARS)  ## measure epochs over growing pasts, next to the floor and the full recompute
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-docs: $(BASE)  ## check that every link between the pages leads somewhere
+docs: $(BASE)  ## write the table of what backends offer, and check that every link leads somewhere
+	$(BIN)/python .ci/backends_table.py
 	$(BIN)/python .ci/check_links.py
 
 clean:  ## remove what the tasks have made, the environment too
@@ -58,7 +59,7 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,kafka,dev$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,kafka,testing,dev$(JDK)]'
 	@touch $(BASE) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.

@@ -5,4 +5,9 @@ import pytest
 # Asserts in the contract suite are the package's, and should explain themselves all the same.
 pytest.register_assert_rewrite("headwater.testing")
 
-pytest_plugins = ["tests.kafka_fixtures", "tests.spark_fixtures"]
+pytest_plugins = [
+    "headwater.testing.steps",
+    "tests.example_fixtures",
+    "tests.kafka_fixtures",
+    "tests.spark_fixtures",
+]

@@ -1,189 +1,35 @@
-"""The steps of the feature files, and the backends they run over."""
+"""The backends that the feature files run over; their steps are those that ship in `headwater.testing.steps`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pytest_bdd import given, parsers, then, when
-
-from headwater.domain.errors import HeadwaterError
-from headwater.testing.backends import Backend, delta_backend, memory_backend
-
-from .contracts import Contracts, Crash, table_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from headwater.app.runner import Runner
+    from headwater.testing.trial import Trial
 
-Table = list[list[str]]
 
-
-@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.delta)], autouse=True)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """The backend a scenario runs over."""
-    if request.param == "memory":
-        return memory_backend()
-    return delta_backend(request.getfixturevalue("spark"), str(tmp_path))
+@pytest.fixture(params=["memory", "parquet", pytest.param("delta", marks=pytest.mark.delta)], autouse=True)
+def headwater_backend(request: pytest.FixtureRequest) -> str:
+    """Every backend in turn."""
+    if request.param == "parquet":
+        request.getfixturevalue("parquet_backend")
+    return request.param
 
 
 @pytest.fixture
-def contracts(backend: Backend) -> Contracts:
-    """The pipeline that a scenario is about."""
-    return Contracts(backend)
+def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, headwater_trial: Trial) -> Trial:
+    """The deployment that a scenario is about, on the session of all tests where it needs one."""
+    if headwater_backend == "delta":
+        request.getfixturevalue("spark")
+        headwater_trial.prepare = _compact_few_files
+    return headwater_trial
 
 
-@given("contracts with a project, a contract, a sign_time and an amount")
-def _(contracts: Contracts) -> None:
-    assert contracts.schema.names == ("project", "contract", "sign_time", "amount")
+def _compact_few_files(runner: Runner) -> None:
+    """Let a compaction take up the few files of a scenario."""
+    from headwater.adapters.delta.compaction import CompactionPolicy
 
-
-@given(parsers.parse("they are ranked by sign_time within each project, in segments of {segment}"))
-def _(contracts: Contracts, segment: str) -> None:
-    contracts.configure(segment=segment)
-
-
-@given(parsers.re(r"the method is (?P<method>\w+), (?P<direction>ascending|descending)(, with nulls (?P<nulls>\w+))?"))
-def _(contracts: Contracts, method: str, direction: str, nulls: str | None) -> None:
-    ties = ("contract",) if method == "row_number" else ()
-    contracts.configure(method=method, descending=direction == "descending", tie_break=ties, nulls=nulls or "last")
-
-
-@given(parsers.parse("segments are days of {zone}"))
-def _(contracts: Contracts, zone: str) -> None:
-    contracts.configure(segment="1d", time_zone=zone)
-
-
-@given("the rows are a changelog")
-def _(contracts: Contracts) -> None:
-    contracts.changelog = True
-
-
-@given(parsers.parse("the view top shows {top:d} ranks"))
-def _(contracts: Contracts, top: int) -> None:
-    contracts.configure(top=top)
-
-
-@given("the view ranks is materialized")
-def _(contracts: Contracts) -> None:
-    contracts.materialize = ("ranks",)
-
-
-@given("an epoch has brought")
-@when("an epoch brings")
-def _(contracts: Contracts, datatable: Table) -> None:
-    contracts.give(datatable)
-    contracts.run()
-
-
-@when(parsers.parse("the run dies {moment} while an epoch brings"))
-def _(contracts: Contracts, moment: str, datatable: Table) -> None:
-    contracts.give(datatable)
-    with pytest.raises(Crash):
-        contracts.run_dying(moment)
-
-
-@when("the store cannot be reached once while an epoch brings")
-def _(contracts: Contracts, datatable: Table) -> None:
-    contracts.give(datatable)
-    contracts.run_with_a_fault()
-
-
-@when("the source receives")
-def _(contracts: Contracts, datatable: Table) -> None:
-    contracts.give(datatable)
-
-
-@when("a new run goes on")
-def _(contracts: Contracts) -> None:
-    contracts.run()
-
-
-@given("a second run has opened the pipeline", target_fixture="second")
-def _(contracts: Contracts) -> Any:
-    return contracts.second_run()
-
-
-@when("the second run tries an epoch of its own", target_fixture="failure")
-def _(second: Any) -> HeadwaterError:
-    with pytest.raises(HeadwaterError) as caught:
-        second.advance()
-    return caught.value
-
-
-@then(parsers.parse("the second run fails with {name}"))
-def _(failure: HeadwaterError, name: str) -> None:
-    assert type(failure).__name__ == name
-
-
-@given("a reader holds the ranks", target_fixture="held")
-def _(contracts: Contracts) -> Any:
-    return contracts.view("ranks")
-
-
-@when("the tables are compacted")
-def _(contracts: Contracts) -> None:
-    contracts.compact()
-
-
-@then("the reader still sees")
-def _(held: Any, datatable: Table) -> None:
-    assert table_rows(held, datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then("the ranks are")
-def _(contracts: Contracts, datatable: Table) -> None:
-    assert table_rows(contracts.view("ranks"), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then("there are no ranks")
-def _(contracts: Contracts) -> None:
-    assert table_rows(contracts.view("ranks"), ["contract"]) == []
-
-
-@then(parsers.re(r"contracts (?P<named>[\d, and]+) have the ranks (?P<ranks>[\d, ]+)"))
-def _(contracts: Contracts, named: str, ranks: str) -> None:
-    expected = dict(zip(named.replace(" and", ",").split(","), ranks.split(","), strict=True))
-    got = table_rows(contracts.view("ranks"), ["contract", "rank"])
-    assert got == sorted((contract.strip(), rank.strip()) for contract, rank in expected.items())
-
-
-@then("the top ranks are")
-def _(contracts: Contracts, datatable: Table) -> None:
-    assert table_rows(contracts.view("top"), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then("the bases are")
-def _(contracts: Contracts, datatable: Table) -> None:
-    assert table_rows(contracts.view("base"), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then("the last epoch moved")
-def _(contracts: Contracts, datatable: Table) -> None:
-    assert table_rows(contracts.changes(), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then("the dead letters are")
-def _(contracts: Contracts, datatable: Table) -> None:
-    assert table_rows(contracts.stored("dead_letters"), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then(parsers.parse("the table {name} holds"))
-def _(contracts: Contracts, name: str, datatable: Table) -> None:
-    assert table_rows(contracts.stored(name), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then(parsers.parse("the ranks as of {moment} are"))
-def _(contracts: Contracts, moment: str, datatable: Table) -> None:
-    view = contracts.view("ranks", as_of=datetime.fromisoformat(moment).replace(tzinfo=UTC))
-    assert table_rows(view, datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then(parsers.parse("the ranks as known at epoch {epoch:d} are"))
-def _(contracts: Contracts, epoch: int, datatable: Table) -> None:
-    assert table_rows(contracts.view("ranks", epoch=epoch), datatable[0]) == sorted(map(tuple, datatable[1:]))
-
-
-@then(parsers.parse("{count:d} epochs are published"))
-def _(contracts: Contracts, count: int) -> None:
-    assert contracts.published() == count
+    runner.keeper.compaction = CompactionPolicy(min_files=2, min_share=0)

@@ -3,21 +3,20 @@ Feature: Ranking with a historical snapshot
   The rank is exact after every epoch, whatever came late, changed or went.
 
   Background:
-    Given contracts with a project, a contract, a sign_time and an amount
-    And they are ranked by sign_time within each project, in segments of 1d
+    Given the deployment contracts.toml
 
   @core
   Scenario: Ranks go on where the days before ended
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-01 10:00 |
       | 2       | 21       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-02 08:00 |
       | 2       | 22       | 2024-03-09 08:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 12       | 2    |
@@ -27,23 +26,23 @@ Feature: Ranking with a historical snapshot
 
   @core
   Scenario: A late row moves its own day and all days after it
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
       | 1       | 13       | 2024-03-03 09:00 |
       | 2       | 21       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 14       | 2024-03-01 08:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 14       | 1    |
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
       | 1       | 13       | 4    |
       | 2       | 21       | 1    |
-    And the last epoch moved
+    And contract_rank.changes shows exactly
       | row_kind | contract | old_rank | new_rank |
       | +I       | 14       |          | 1        |
       | +U       | 11       | 1        | 2        |
@@ -51,15 +50,15 @@ Feature: Ranking with a historical snapshot
       | +U       | 13       | 3        | 4        |
 
   Scenario: Equal order values share a rank, also when they come in different epochs
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 10:00 |
       | 1       | 14       | 2024-03-01 11:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 12       | 2    |
@@ -67,119 +66,129 @@ Feature: Ranking with a historical snapshot
       | 1       | 14       | 3    |
 
   Scenario Outline: The three methods, both ways round
-    Given the method is <method>, <direction>
-    When an epoch brings
+    Given the setting pipelines.contract_rank.method = "<method>"
+    And the setting pipelines.contract_rank.order_by = "<order_by>"
+    And the setting pipelines.contract_rank.tie_break = <ties>
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-01 09:00 |
       | 1       | 13       | 2024-03-02 09:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 14       | 2024-03-01 09:00 |
       | 1       | 15       | 2024-03-02 10:00 |
-    Then contracts 11, 12, 14, 13 and 15 have the ranks <ranks>
+    Then contract_rank.ranks shows exactly
+      | contract | rank  |
+      | 11       | <r11> |
+      | 12       | <r12> |
+      | 13       | <r13> |
+      | 14       | <r14> |
+      | 15       | <r15> |
 
     Examples:
-      | method     | direction  | ranks         |
-      | dense_rank | ascending  | 1, 1, 1, 2, 3 |
-      | rank       | ascending  | 1, 1, 1, 4, 5 |
-      | row_number | ascending  | 1, 2, 3, 4, 5 |
-      | dense_rank | descending | 3, 3, 3, 2, 1 |
-      | rank       | descending | 3, 3, 3, 2, 1 |
-      | row_number | descending | 3, 4, 5, 2, 1 |
+      | method     | order_by   | ties         | r11 | r12 | r14 | r13 | r15 |
+      | dense_rank | sign_time  | []           | 1   | 1   | 1   | 2   | 3   |
+      | rank       | sign_time  | []           | 1   | 1   | 1   | 4   | 5   |
+      | row_number | sign_time  | ["contract"] | 1   | 2   | 3   | 4   | 5   |
+      | dense_rank | -sign_time | []           | 3   | 3   | 3   | 2   | 1   |
+      | rank       | -sign_time | []           | 3   | 3   | 3   | 2   | 1   |
+      | row_number | -sign_time | ["contract"] | 3   | 4   | 5   | 2   | 1   |
 
   Scenario: Three rows at the very instant where a day begins belong to that day together
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time           |
       | 1       | 11       | 2024-03-01 23:59:59 |
       | 1       | 12       | 2024-03-02 00:00:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time           |
       | 1       | 13       | 2024-03-02 00:00:00 |
       | 1       | 14       | 2024-03-02 00:00:00 |
       | 1       | 15       | 2024-03-02 00:00:01 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 12       | 2    |
       | 1       | 13       | 2    |
       | 1       | 14       | 2    |
       | 1       | 15       | 3    |
-    And the bases are
+    And contract_rank.base shows exactly
       | project | start                | end                  | base_rank |
       | 1       | 2024-03-01T00:00:00Z | 2024-03-02T00:00:00Z | 0         |
       | 1       | 2024-03-02T00:00:00Z |                      | 1         |
 
   Scenario: Days of another time zone
-    Given segments are days of Asia/Shanghai
-    When an epoch brings
+    Given the setting pipelines.contract_rank.time_zone = "Asia/Shanghai"
+    When an epoch of contracts brings
       | project | contract | sign_time           |
       | 1       | 11       | 2024-03-01 15:59:59 |
       | 1       | 12       | 2024-03-01 16:00:00 |
-    Then the bases are
+    Then contract_rank.base shows exactly
       | project | start                | end                  | base_rank |
       | 1       | 2024-02-29T16:00:00Z | 2024-03-01T16:00:00Z | 0         |
       | 1       | 2024-03-01T16:00:00Z |                      | 1         |
 
   @core
   Scenario: A changelog: the only holder of a value goes, one of two goes, and one changes its project
-    Given the rows are a changelog
-    When an epoch brings
+    Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
+    And the setting sources.contracts.row_kind = "kind"
+    When an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | +I   | 1       | 11       | 2024-03-01 09:00 |
       | +I   | 1       | 12       | 2024-03-01 10:00 |
       | +I   | 1       | 13       | 2024-03-01 10:00 |
       | +I   | 1       | 14       | 2024-03-02 10:00 |
       | +I   | 2       | 21       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | -D   | 1       | 12       | 2024-03-01 10:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 13       | 2    |
       | 1       | 14       | 3    |
       | 2       | 21       | 1    |
-    When an epoch brings
+    When an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | -D   | 1       | 11       | 2024-03-01 09:00 |
       | -U   | 1       | 14       | 2024-03-02 10:00 |
       | +U   | 2       | 14       | 2024-03-01 08:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 13       | 1    |
       | 2       | 14       | 1    |
       | 2       | 21       | 2    |
 
   Scenario: An update that moves a row without naming where it was
-    Given the rows are a changelog
-    When an epoch brings
+    Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
+    And the setting sources.contracts.row_kind = "kind"
+    When an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | c    | 1       | 11       | 2024-03-01 09:00 |
       | c    | 1       | 12       | 2024-03-05 09:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | u    | 1       | 11       | 2024-03-09 09:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | kind | project | contract | sign_time |
       | d    |         | 12       |           |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
 
   @core
   Scenario: The same event twice counts once
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 12       | 2024-03-01 10:00 |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 13       | 2024-03-02 10:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 12       | 2    |
@@ -187,46 +196,52 @@ Feature: Ranking with a historical snapshot
 
   @core
   Scenario: A row without a group goes to the dead letters with the reason
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       |         | 12       | 2024-03-01 10:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
-    And the dead letters are
+    And the dead letters of contract_rank are exactly
       | epoch | reason                       |
       | 0     | group column project is null |
 
   Scenario Outline: Rows without an order value have a stated place, and are equal to each other
-    Given the method is dense_rank, <direction>, with nulls <place>
-    When an epoch brings
+    Given the setting pipelines.contract_rank.order_by = "<order_by>"
+    And the setting pipelines.contract_rank.nulls = "<place>"
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       |                  |
       | 1       | 12       | 2024-03-01 10:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       |                  |
       | 1       | 14       | 2024-03-02 10:00 |
-    Then contracts 11, 12, 13 and 14 have the ranks <ranks>
+    Then contract_rank.ranks shows exactly
+      | contract | rank  |
+      | 11       | <r11> |
+      | 12       | <r12> |
+      | 13       | <r13> |
+      | 14       | <r14> |
 
     Examples:
-      | direction  | place | ranks      |
-      | ascending  | last  | 3, 1, 3, 2 |
-      | ascending  | first | 1, 2, 1, 3 |
-      | descending | last  | 3, 2, 3, 1 |
-      | descending | first | 1, 3, 1, 2 |
+      | order_by   | place | r11 | r12 | r13 | r14 |
+      | sign_time  | last  | 3   | 1   | 3   | 2   |
+      | sign_time  | first | 1   | 2   | 1   | 3   |
+      | -sign_time | last  | 3   | 2   | 3   | 1   |
+      | -sign_time | first | 1   | 3   | 1   | 2   |
 
   Scenario: The first rows of each project
-    Given the view top shows 2 ranks
-    When an epoch brings
+    Given the setting pipelines.contract_rank.top = 2
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
       | 1       | 13       | 2024-03-02 09:00 |
       | 1       | 14       | 2024-03-03 09:00 |
       | 2       | 21       | 2024-03-05 09:00 |
-    Then the top ranks are
+    Then contract_rank.top shows exactly
       | project | contract | rank |
       | 1       | 11       | 1    |
       | 1       | 12       | 2    |
@@ -235,45 +250,45 @@ Feature: Ranking with a historical snapshot
 
   @core
   Scenario: What was the rank as of a time, and what was it thought to be
-    Given the method is dense_rank, descending
-    When an epoch brings
+    Given the setting pipelines.contract_rank.order_by = "-sign_time"
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-05 09:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-02 09:00 |
-    Then the ranks are
+    Then contract_rank.ranks shows exactly
       | project | contract | rank |
       | 1       | 12       | 1    |
       | 1       | 13       | 2    |
       | 1       | 11       | 3    |
-    And the ranks as of 2024-03-03 00:00 are
+    And contract_rank.ranks as of 2024-03-03 00:00 shows exactly
       | project | contract | rank |
       | 1       | 13       | 1    |
       | 1       | 11       | 2    |
-    And the ranks as known at epoch 0 are
+    And contract_rank.ranks as known at epoch 0 shows exactly
       | project | contract | rank |
       | 1       | 12       | 1    |
       | 1       | 11       | 2    |
 
   @core
   Scenario: A view kept as a plain table follows every epoch
-    Given the view ranks is materialized
-    When an epoch brings
+    Given the setting pipelines.contract_rank.materialize = ["ranks"]
+    When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
-    And an epoch brings
+    And an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 08:00 |
-    Then the table ranks holds
+    Then the table contract_rank.ranks holds exactly
       | project | contract | rank |
       | 1       | 13       | 1    |
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
 
   Scenario: Nothing at all is a valid answer
-    When an epoch brings
+    When an epoch of contracts brings
       | project | contract | sign_time |
-    Then there are no ranks
+    Then contract_rank.ranks shows nothing

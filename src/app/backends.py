@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from enum import Enum
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from attrs import frozen
 from injector import Module
 
-from ..domain.errors import ConfigError
-from ..domain.ports import TableKeeper, TableStore
+from ..domain.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
     from ..domain.ports import StreamSource
@@ -18,8 +19,23 @@ if TYPE_CHECKING:
 GROUP = "headwater.backends"
 
 
-class KeptStore(TableStore, TableKeeper, Protocol):
-    """A table store that does its own upkeep."""
+class Part(Enum):
+    """What a backend may lack; everything else every backend has."""
+
+    DURABILITY = "tables that outlive the process"
+    STREAMS = "sources of kind stream"
+
+
+@frozen
+class Gap:
+    """A declared gap of a backend: the part it does not offer, and what to do about it."""
+
+    part: Part
+    remedy: str
+
+    def error(self, backend: str) -> NotSupported:
+        """What to raise where the part is asked for."""
+        return NotSupported(self.part.value, backend, self.remedy)
 
 
 class Sources(Protocol):
@@ -41,6 +57,14 @@ class Backend(Module):
 
     needs_path: ClassVar[bool] = True
     """Whether ``backend.path`` must be given."""
+
+    gaps: ClassVar[tuple[Gap, ...]] = ()
+    """What it does not offer; the table in docs/backends.md is made of these."""
+
+    @classmethod
+    def offers(cls, part: Part) -> bool:
+        """Whether the backend has declared no gap there."""
+        return part not in {gap.part for gap in cls.gaps}
 
 
 def available() -> tuple[str, ...]:

@@ -9,17 +9,18 @@ from uuid import uuid4
 from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
-from ..domain.errors import ConfigError, NotInstalled, NotSupported
-from ..domain.ports import FrameEngine
+from ..domain.errors import ConfigError, NotInstalled
+from ..domain.ports import FrameEngine, KeptStore
 from ..domain.ranking import Ranking
-from .backends import Backend, KeptStore, Sources, load_backend
-from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
+from .backends import Backend, Gap, Part, Sources, load_backend
+from .config import Deployment, KafkaInput, SourceSettings
 from .runner import EpochReport, Runner, RunOptions
+from .sources import PolarsSources, SparkSources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..domain.ports import Clock, StreamSource
+    from ..domain.ports import Clock
     from ..domain.service import Service
     from .config import PipelineSettings
 
@@ -127,6 +128,10 @@ class MemoryBackend(Backend):
     """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
 
     needs_path = False
+    gaps = (
+        *PolarsSources.gaps,
+        Gap(Part.DURABILITY, "each run starts from the beginning of its sources; what is to last belongs elsewhere"),
+    )
 
     @singleton
     @provider
@@ -148,24 +153,7 @@ class MemoryBackend(Backend):
     @provider
     def sources(self) -> Sources:
         """Sources as Polars frames."""
-        return _PolarsSources()
-
-
-class _PolarsSources(Sources):
-    def open(self, settings: SourceSettings) -> StreamSource:
-        match settings.input:
-            case FilesInput(path, files_per_epoch):
-                from ..adapters.files.listing import FilesSettings
-                from ..adapters.files.polars_source import PolarsFileSource
-
-                return PolarsFileSource(FilesSettings(path, files_per_epoch), settings.records)
-            case KafkaInput(servers, topics, max_rows, options):
-                from ..adapters.kafka.polars_source import PolarsKafkaSource
-                from ..adapters.kafka.settings import KafkaSettings
-
-                return PolarsKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records)
-            case StreamInput():
-                raise NotSupported("sources of kind stream", "memory", "they hand over Spark frames; use backend delta")
+        return PolarsSources("memory")
 
 
 @frozen
@@ -222,27 +210,4 @@ class DeltaBackend(Backend):
     @provider
     def sources(self, spark: _Spark) -> Sources:
         """Sources as Spark frames."""
-        return _SparkSources(spark.session)
-
-
-@frozen(eq=False)
-class _SparkSources(Sources):
-    session: Any
-
-    def open(self, settings: SourceSettings) -> StreamSource:
-        match settings.input:
-            case FilesInput(path, files_per_epoch):
-                from ..adapters.files.listing import FilesSettings
-                from ..adapters.files.spark_source import SparkFileSource
-
-                return SparkFileSource(FilesSettings(path, files_per_epoch), settings.records, self.session)
-            case KafkaInput(servers, topics, max_rows, options):
-                from ..adapters.kafka.settings import KafkaSettings
-                from ..adapters.kafka.spark_source import SparkKafkaSource
-
-                kafka = KafkaSettings(servers, topics, max_rows, options)
-                return SparkKafkaSource(kafka, settings.records, self.session)
-            case StreamInput():
-                from ..adapters.spark.handed_source import HandedSource
-
-                return HandedSource(settings.records)
+        return SparkSources(spark.session)

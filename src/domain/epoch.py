@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import asdict, frozen
 
+from .errors import EpochConflict
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -111,6 +113,23 @@ class Mark:
         """Whether a commit with this mark holds that epoch of that range, computed under the same settings."""
         mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back)
         return mine == (epoch, offsets, fingerprint, False)
+
+    def check_follows(self, newest: int, table: str) -> None:
+        """Fence a table off: only the commit after its newest one may be made.
+
+        Args:
+            newest: the sequence of the table's newest marked commit; 0 if it has none.
+            table: its name.
+
+        Raises:
+            EpochConflict: this mark is another's than the next.
+        """
+        if self.sequence != newest + 1:
+            raise EpochConflict(
+                f"table {table}: commit {self.sequence} was to be made, but the newest is {newest}: another writer"
+                f" is at work on pipeline {self.epoch.pipeline!r}; nothing was changed. Let one run at a time write a"
+                " pipeline"
+            )
 
     def to_json(self) -> str:
         """The mark as one line of JSON, for a commit's metadata."""

@@ -115,6 +115,10 @@ class TableKeeper(Protocol):
         """
 
 
+class KeptStore(TableStore, TableKeeper, Protocol):
+    """A table store that does its own upkeep."""
+
+
 class StreamSource(Protocol):
     """A topic group as batches, from given offsets."""
 

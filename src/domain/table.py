@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .schema import Schema
+
+
+_T = TypeVar("_T")
 
 
 class Layout(Enum):
@@ -77,3 +80,15 @@ class TableSpec:
                 " can be added: give the pipeline another name, or remove the old table"
             )
         return other.schema.without(self.schema.names)
+
+
+class Ensured(dict[str, _T]):
+    """What a store keeps of the tables that were ensured, by name."""
+
+    def __missing__(self, table: str) -> _T:
+        """No such table.
+
+        Raises:
+            ConfigError: always; the message lists those there are.
+        """
+        raise ConfigError(f"there is no table {table}; ensure it first. Known: {', '.join(self) or 'none'}")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from attrs import field, frozen
+
+from .frames import polars_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from ..domain.ports import FrameEngine, TableKeeper, TableStore
+    from ..domain.ports import FrameEngine, KeptStore
     from ..domain.schema import Schema
-
-    class Store(TableStore, TableKeeper, Protocol):
-        """A store with its upkeep."""
 
 
 @frozen(eq=False)
@@ -33,16 +32,7 @@ class Backend:
     name: str
     engine: FrameEngine
     frame: Callable[[Sequence[tuple[Any, ...]], Schema], nw.LazyFrame[Any]] = field(repr=False)
-    open: Callable[[], Store] = field(repr=False)
-
-
-def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-    """A Polars frame from rows of values."""
-    import polars as pl
-
-    from ..adapters.memory.schema import polars_schema
-
-    return nw.from_native(pl.DataFrame(rows, schema=polars_schema(schema), orient="row").lazy())
+    open: Callable[[], KeptStore] = field(repr=False)
 
 
 def memory_backend() -> Backend:
@@ -59,9 +49,10 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
     from ..adapters.delta.compaction import CompactionPolicy
     from ..adapters.delta.store import DeltaStore
     from ..adapters.spark.engine import SparkEngine
+    from ..adapters.spark.schema import frame_of
 
-    def spark_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        return nw.from_native(session.createDataFrame(list(rows), schema.ddl))
+    def frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
+        return frame_of(session, schema, rows)
 
     eager = CompactionPolicy(min_files=2, min_share=0)  # the few files of a test are to be compacted
-    return Backend("delta", SparkEngine(session), spark_frame, lambda: DeltaStore(session, root, eager))
+    return Backend("delta", SparkEngine(session), frame, lambda: DeltaStore(session, root, eager))

@@ -26,10 +26,16 @@ class Crash(BaseException):
 
 @frozen
 class Fault:
-    """When to fail: before or after the given commit (1 is the first); once and passing, or for good."""
+    """When to fail, once: before or after a commit, by its number from 1, or (None) the one that publishes.
+
+    Args:
+        before: the commit is not made; else it is made, and nobody hears of it.
+        commit: which.
+        passing: the store was away for a moment; else the process is gone.
+    """
 
     before: bool
-    commit: int
+    commit: int | None = None
     passing: bool = False
 
 
@@ -40,6 +46,7 @@ class FailingStore(TableStore):
     store: TableStore
     fault: Fault
     _commits: int = 0
+    _failed: bool = False
 
     def ensure(self, spec: TableSpec) -> None:
         """As the store does."""
@@ -52,10 +59,11 @@ class FailingStore(TableStore):
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """As the store does, unless it is time to fail."""
         self._commits += 1
-        if self._commits == self.fault.commit and self.fault.before:
+        due = not self._failed and self._is_due(mark)
+        if due and self.fault.before:
             self._fail()
         version = self.store.commit(table, change, mark)
-        if self._commits == self.fault.commit:
+        if due:
             self._fail()
         return version
 
@@ -75,7 +83,11 @@ class FailingStore(TableStore):
         """As the store does."""
         return self.store.version(table, version)
 
+    def _is_due(self, mark: Mark) -> bool:
+        return mark.publication is not None if self.fault.commit is None else self._commits == self.fault.commit
+
     def _fail(self) -> None:
+        self._failed = True
         if self.fault.passing:
             raise StoreUnavailable("the store is told to be away for a moment")
         raise Crash

@@ -12,8 +12,8 @@ from ..domain.schema import Schema
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
+    from ..domain.ports import KeptStore
     from ..domain.table import Layout
-    from .backends import Store
 
 NAMES = spec_of("id bigint, name string", ["id"])
 TOTALS = spec_of("day int, id bigint, total bigint", ["day", "id"], rules={"total": Sum()}, partition_by=["day"])
@@ -22,13 +22,13 @@ EVENTS = spec_of("id bigint, name string")
 
 class CommittingContract(StoreHarness):
     @both_layouts
-    def test_a_change_appends_merges_and_deletes_at_once(self, store: Store, layout: Layout) -> None:
+    def test_a_change_appends_merges_and_deletes_at_once(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(TOTALS, layout=layout))
         table.commit(append=[(1, 1, 10), (1, 2, 20), (2, 1, 30), (2, 2, 40)])
         table.commit(append=[(1, 3, 1), (3, 1, 1)], merge=[(1, 1, 5), (4, 1, 5)], delete=[(2, 1), (1, 2)])
         assert table.rows() == bag((1, 1, 15), (2, 2, 40), (1, 3, 1), (3, 1, 1), (4, 1, 5))
 
-    def test_columns_go_by_name(self, store: Store) -> None:
+    def test_columns_go_by_name(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         turned = Schema.parse("name string, id bigint")
         table.commit_change(Change(append=self.frame([("a", 1)], turned), merge=self.frame([("b", 2)], turned)))
@@ -36,7 +36,7 @@ class CommittingContract(StoreHarness):
         assert table.rows() == bag((2, "b"))
 
     @both_layouts
-    def test_a_change_may_be_computed_from_the_table(self, store: Store, layout: Layout) -> None:
+    def test_a_change_may_be_computed_from_the_table(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(TOTALS, layout=layout))
         table.commit(append=[(1, 1, 10), (2, 1, 30)])
         table.commit_change(Change(merge=table.frame()))
@@ -45,7 +45,7 @@ class CommittingContract(StoreHarness):
         assert table.rows() == bag((1, 1, 20), (2, 1, 60))
 
     @both_layouts
-    def test_overwriting_leaves_nothing_of_before(self, store: Store, layout: Layout) -> None:
+    def test_overwriting_leaves_nothing_of_before(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(TOTALS, layout=layout))
         first = table.commit(append=[(1, 1, 10), (2, 1, 30)])
         table.commit(overwrite=[(2, 1, 1), (3, 1, 2)])
@@ -56,7 +56,7 @@ class CommittingContract(StoreHarness):
         assert table.rows() == bag()
         assert table.rows_at(first) == bag((1, 1, 10), (2, 1, 30))
 
-    def test_a_table_without_key_keeps_repeats(self, store: Store) -> None:
+    def test_a_table_without_key_keeps_repeats(self, store: KeptStore) -> None:
         table = self.table(store, EVENTS)
         table.commit(append=[(1, "a"), (1, "a")])
         table.commit(append=[(1, "a"), (None, None)])
@@ -65,7 +65,7 @@ class CommittingContract(StoreHarness):
         assert table.rows() == bag((2, "b"), (2, "b"))
 
     @both_layouts
-    def test_a_change_of_nothing_makes_a_version(self, store: Store, layout: Layout) -> None:
+    def test_a_change_of_nothing_makes_a_version(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         made = [table.commit(append=[(1, "a")]), table.commit(), table.commit(append=[], merge=[], delete=[])]
         assert len(set(made)) == len(made)
@@ -74,7 +74,7 @@ class CommittingContract(StoreHarness):
         assert found == [3, 2, 1]
 
     @both_layouts
-    def test_deleting_is_final_until_a_row_comes_again(self, store: Store, layout: Layout) -> None:
+    def test_deleting_is_final_until_a_row_comes_again(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(TOTALS, layout=layout))
         table.commit(append=[(1, 1, 10), (1, 2, 20), (1, 3, 30)])
         table.commit(delete=[(1, 1), (1, 2), (9, 9)])
@@ -85,7 +85,7 @@ class CommittingContract(StoreHarness):
         assert table.rows() == bag((1, 1, 2), (1, 3, 30))
 
     @both_layouts
-    def test_rows_of_one_key_are_taken_by_their_position(self, store: Store, layout: Layout) -> None:
+    def test_rows_of_one_key_are_taken_by_their_position(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         table.commit(append=[(1, "stored")])
         table.commit(merge=[(1, "last", 9), (2, "first", 1), (1, "middle", 4), (2, "second", 3), (1, "early", 2)])

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ..domain.ports import Version
-    from .backends import Store
+    from ..domain.ports import KeptStore, Version
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"
@@ -32,7 +31,7 @@ class StoreHarness(ABC):
     """A backend under test: subclass it with the contract, and say how frames are made and stores opened."""
 
     @abstractmethod
-    def reopen(self) -> Store:
+    def reopen(self) -> KeptStore:
         """A store over this test's tables, none at first; a new object at each call, where that makes sense."""
 
     @abstractmethod
@@ -44,10 +43,10 @@ class StoreHarness(ABC):
         return frame.collect(backend="polars").rows()
 
     @pytest.fixture
-    def store(self) -> Store:
+    def store(self) -> KeptStore:
         return self.reopen()
 
-    def table(self, store: Store, spec: TableSpec) -> TableDriver:
+    def table(self, store: KeptStore, spec: TableSpec) -> TableDriver:
         """Ensure a table, and speak to it."""
         store.ensure(spec)
         return TableDriver(self, store, spec)
@@ -76,7 +75,7 @@ class TableDriver:
     """One table; its commits are numbered as they come, and reads are of the newest version known here."""
 
     harness: StoreHarness
-    store: Store
+    store: KeptStore
     spec: TableSpec
     sequence: int = 0
     newest: Version | None = None

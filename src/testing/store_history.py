@@ -15,15 +15,15 @@ from ..domain.ports import Version
 from .store_harness import StoreHarness, bag, both_layouts, mark_of, spec_of
 
 if TYPE_CHECKING:
+    from ..domain.ports import KeptStore
     from ..domain.table import Layout
-    from .backends import Store
 
 NAMES = spec_of("id bigint, name string", ["id"])
 PARTED = spec_of("id bigint, name string, n int", ["id"], partition_by=["id"])
 
 
 class MarksContract(StoreHarness):
-    def test_a_mark_comes_back_as_it_went(self, store: Store) -> None:
+    def test_a_mark_comes_back_as_it_went(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         moment = datetime(2024, 3, 10, 7, 59, 59, 999999, UTC)
         epoch, until = Epoch("pipe 'line' \"ü\" \\ 数", 41), {"f": ["ä/b c.json", "q'\"\\"], "p": {"0": 7}, "x": None}
@@ -39,7 +39,7 @@ class MarksContract(StoreHarness):
         assert found.version(NAMES.name, version).mark == full
         assert found.version(NAMES.name, rolled).mark == evolve(later, rolls_back=True)
 
-    def test_versions_are_told_newest_first(self, store: Store) -> None:
+    def test_versions_are_told_newest_first(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         made = [table.commit(append=[(1, "a")]), table.commit(merge=[(1, "b")])]
         table.compact()
@@ -51,7 +51,7 @@ class MarksContract(StoreHarness):
         assert commits == sorted(commits, key=lambda commit: commit.committed_at, reverse=True)
         assert all(commit.committed_at.utcoffset() is not None for commit in commits)
 
-    def test_one_version_is_told(self, store: Store) -> None:
+    def test_one_version_is_told(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         version = table.commit(append=[(1, "a")])
         assert store.version(NAMES.name, version).version == version
@@ -60,12 +60,12 @@ class MarksContract(StoreHarness):
             with pytest.raises(VersionNotFound):
                 store.version(NAMES.name, Version(unknown))
 
-    def test_a_table_that_is_not_there_has_no_versions(self, store: Store) -> None:
+    def test_a_table_that_is_not_there_has_no_versions(self, store: KeptStore) -> None:
         assert list(store.versions("pipeline.unknown")) == []
 
 
 class FencingContract(StoreHarness):
-    def test_only_the_next_commit_is_taken(self, store: Store) -> None:
+    def test_only_the_next_commit_is_taken(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         change = Change(append=self.frame([(9, "z")], NAMES.schema))
         with pytest.raises(EpochConflict):
@@ -80,7 +80,7 @@ class FencingContract(StoreHarness):
         assert (newest.version, newest.mark) == (first, mark_of(1))
         assert table.rows() == bag((1, "a"))
 
-    def test_of_two_stores_one_comes_first(self, store: Store) -> None:
+    def test_of_two_stores_one_comes_first(self, store: KeptStore) -> None:
         mine, theirs = self.table(store, NAMES), self.table(self.reopen(), NAMES)
         theirs.newest = mine.commit(append=[(1, "a")])
         assert theirs.rows() == bag((1, "a"))
@@ -96,7 +96,7 @@ class FencingContract(StoreHarness):
 
 class RollbackContract(StoreHarness):
     @both_layouts
-    def test_work_is_taken_back_and_the_next_builds_on_what_was(self, store: Store, layout: Layout) -> None:
+    def test_work_is_taken_back_and_the_next_builds_on_what_was(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         first = table.commit(append=[(1, "a"), (2, "b")])
         wrong = table.commit(append=[(3, "c")], merge=[(1, "wrong")], delete=[(2,)])
@@ -106,7 +106,7 @@ class RollbackContract(StoreHarness):
         table.commit(append=[(3, "d")], merge=[(2, "e")])
         assert table.rows() == bag((1, "a"), (2, "e"), (3, "d"))
 
-    def test_a_table_may_go_back_to_nothing(self, store: Store) -> None:
+    def test_a_table_may_go_back_to_nothing(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         table.commit(append=[(1, "a")])
         table.rollback(None)
@@ -114,7 +114,7 @@ class RollbackContract(StoreHarness):
         table.commit(append=[(1, "b")])
         assert table.rows() == bag((1, "b"))
 
-    def test_work_from_before_a_compaction_is_taken_back(self, store: Store) -> None:
+    def test_work_from_before_a_compaction_is_taken_back(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         first = table.commit(append=[(1, "a"), (2, "b")])
         table.commit(merge=[(1, "c")], delete=[(2,)])
@@ -127,7 +127,7 @@ class RollbackContract(StoreHarness):
 
 class UpkeepContract(StoreHarness):
     @both_layouts
-    def test_compaction_changes_no_row(self, store: Store, layout: Layout) -> None:
+    def test_compaction_changes_no_row(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(PARTED, layout=layout))
         first = table.commit(append=[(1, "a", 1), (2, "b", 2), (3, "c", None)])
         second = table.commit(merge=[(1, "d", 3)], delete=[(2,)])
@@ -139,7 +139,7 @@ class UpkeepContract(StoreHarness):
         assert table.rows_at(second) == bag((1, "d", 3), (3, "c", None))
 
     @both_layouts
-    def test_a_frame_stays_as_it_was_read(self, store: Store, layout: Layout) -> None:
+    def test_a_frame_stays_as_it_was_read(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         table.commit(append=[(1, "a"), (2, "b")])
         table.commit(merge=[(1, "c")])
@@ -150,7 +150,7 @@ class UpkeepContract(StoreHarness):
         assert bag(*self.rows(whole)) == bag((1, "c"), (2, "b"))
         assert self.rows(part) == [(1, "c")]
 
-    def test_an_empty_table_may_be_compacted(self, store: Store) -> None:
+    def test_an_empty_table_may_be_compacted(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         table.compact()
         table.commit(append=[(1, "a")])
@@ -159,7 +159,7 @@ class UpkeepContract(StoreHarness):
 
 class ChangesContract(StoreHarness):
     @both_layouts
-    def test_changes_are_net(self, store: Store, layout: Layout) -> None:
+    def test_changes_are_net(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(PARTED, layout=layout))
         rows = [(1, "same", None), (2, "gone", 1), (3, None, 1), (4, "value", 1), (5, "rewritten", 1)]
         first = table.commit(append=rows)
@@ -179,7 +179,7 @@ class ChangesContract(StoreHarness):
         assert table.changes(last, last) == bag()
 
     @both_layouts
-    def test_changes_see_through_compaction_overwriting_and_rollback(self, store: Store, layout: Layout) -> None:
+    def test_changes_see_through_compaction_overwriting_and_rollback(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         first = table.commit(append=[(1, "a"), (2, "b")])
         table.compact()

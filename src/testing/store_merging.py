@@ -12,8 +12,8 @@ from ..domain.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
+    from ..domain.ports import KeptStore
     from ..domain.table import Layout
-    from .backends import Store
     from .store_harness import Row
 
 RULED = spec_of(
@@ -36,7 +36,7 @@ NOTHING: Row = (1, *[None] * 7)
 
 class MergingContract(StoreHarness):
     @both_layouts
-    def test_each_rule_across_commits(self, store: Store, layout: Layout) -> None:
+    def test_each_rule_across_commits(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(RULED, layout=layout))
         table.commit(append=[FIRST, (2, *FIRST[1:])])
         table.commit(merge=[SECOND])
@@ -44,13 +44,13 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag(ALL_THREE, (2, *FIRST[1:]))
 
     @both_layouts
-    def test_each_rule_within_a_commit(self, store: Store, layout: Layout) -> None:
+    def test_each_rule_within_a_commit(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(RULED, layout=layout))
         table.commit(merge=[(*THIRD, 7), (*FIRST, 5), (*SECOND, 6), (2, *SECOND[1:], 1)])
         assert table.rows() == bag(ALL_THREE, (2, *SECOND[1:]))
 
     @both_layouts
-    def test_each_rule_with_nulls(self, store: Store, layout: Layout) -> None:
+    def test_each_rule_with_nulls(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(RULED, layout=layout))
         table.commit(append=[NOTHING, (2, *FIRST[1:]), (3, *NOTHING[1:])])
         table.commit(merge=[FIRST, (2, *NOTHING[1:]), (3, *NOTHING[1:])])
@@ -58,7 +58,7 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag(met, (2, None, *FIRST[2:]), (3, *NOTHING[1:]))
 
     @both_layouts
-    def test_a_group_takes_the_highest_sequence(self, store: Store, layout: Layout) -> None:
+    def test_a_group_takes_the_highest_sequence(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(GROUPED, layout=layout))
         old = (5, 5, "old", "old", 5, 0, 1)
         table.commit(append=[(key, *old) for key in range(1, 8)])
@@ -75,7 +75,7 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag(*((key, *expected) for key, (_, expected) in cases.items()))
 
     @both_layouts
-    def test_a_group_that_never_had_a_sequence_stays_null(self, store: Store, layout: Layout) -> None:
+    def test_a_group_that_never_had_a_sequence_stays_null(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(GROUPED, layout=layout))
         unnumbered = (None, None, "x", "y", None, 1, None)
         table.commit(merge=[(1, *unnumbered, 0), (1, *unnumbered, 1), (2, None, 1, "x", "y", None, 1, 1, 0)])
@@ -84,7 +84,7 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag((1, *nothing), (2, None, 1, "new", None, None, None, 2))
 
     @both_layouts
-    def test_a_stored_row_may_be_newer_than_one_of_two_that_come(self, store: Store, layout: Layout) -> None:
+    def test_a_stored_row_may_be_newer_than_one_of_two_that_come(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(GROUPED, layout=layout))
         table.commit(merge=[(1, 5, 0, "five", "five", 5, 5, 1)])
         table.commit(merge=[(1, 6, 0, "six", None, 1, 1, 1, 0), (1, 4, 0, "four", "four", 9, 9, 1, 1)])
@@ -92,7 +92,7 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag((1, 6, 0, "six", None, 9, 9, 4))
 
     @both_layouts
-    def test_other_types_are_folded_too(self, store: Store, layout: Layout) -> None:
+    def test_other_types_are_folded_too(self, store: KeptStore, layout: Layout) -> None:
         rules = {"first": Min(), "last": Max(), "on": Max(), "word": Min(), "flag": LastNonNull(), "raw": KeepFirst()}
         ddl = "id bigint, first timestamp, last timestamp, on date, word string, flag boolean, raw binary"
         table = self.table(store, spec_of(ddl, ["id"], rules=rules, layout=layout))

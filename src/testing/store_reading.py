@@ -17,7 +17,7 @@ from ..domain.table import Layout, TableSpec
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
-    from .backends import Store
+    from ..domain.ports import KeptStore
 
 NAMES = spec_of("id bigint, name string", ["id"])
 # Neither dot nor backtick: narwhals hands names to Spark unquoted, so no service could use such a column there.
@@ -26,13 +26,13 @@ ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`t
 
 
 class EnsureContract(StoreHarness):
-    def test_a_new_table_is_empty(self, store: Store) -> None:
+    def test_a_new_table_is_empty(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         assert table.rows() == bag()
         assert table.frame().collect_schema().names() == ["id", "name"]
         assert [commit for commit in store.versions(NAMES.name) if commit.mark] == []
 
-    def test_ensuring_again_keeps_the_rows(self, store: Store) -> None:
+    def test_ensuring_again_keeps_the_rows(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         table.commit(append=[(1, "a")])
         again = self.reopen()
@@ -40,7 +40,7 @@ class EnsureContract(StoreHarness):
         assert self.rows(again.read(NAMES.name, table.newest)) == [(1, "a")]
 
     @both_layouts
-    def test_new_columns_are_null_in_rows_from_before(self, store: Store, layout: Layout) -> None:
+    def test_new_columns_are_null_in_rows_from_before(self, store: KeptStore, layout: Layout) -> None:
         narrow = evolve(NAMES, layout=layout)
         first = self.table(store, narrow).commit(append=[(1, "a"), (2, "b")])
         wide = evolve(narrow, schema=narrow.schema.plus(column("n", "int")))
@@ -51,7 +51,7 @@ class EnsureContract(StoreHarness):
         assert table.rows() == bag((1, "a", None), (2, "c", 7), (3, "d", 8))
         assert table.rows_at(first) == bag((1, "a", None), (2, "b", None))
 
-    def test_any_other_difference_is_a_conflict(self, store: Store) -> None:
+    def test_any_other_difference_is_a_conflict(self, store: KeptStore) -> None:
         self.table(store, NAMES)
         different = (
             spec_of("id bigint, name int", ["id"]),
@@ -66,7 +66,7 @@ class EnsureContract(StoreHarness):
 
 class ReadingContract(StoreHarness):
     @both_layouts
-    def test_every_version_keeps_its_rows(self, store: Store, layout: Layout) -> None:
+    def test_every_version_keeps_its_rows(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
         first = table.commit(append=[(1, "a"), (2, "b")])
         second = table.commit(merge=[(2, "c")], delete=[(1,)])
@@ -74,7 +74,7 @@ class ReadingContract(StoreHarness):
         assert table.rows_at(first) == bag((1, "a"), (2, "b"))
         assert table.rows_at(second) == bag((2, "c"))
 
-    def test_a_version_that_never_was_is_not_found(self, store: Store) -> None:
+    def test_a_version_that_never_was_is_not_found(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         table.commit(append=[(1, "a")])
         with pytest.raises(VersionNotFound):
@@ -85,7 +85,9 @@ class ReadingContract(StoreHarness):
         [(Layout.LOG, ()), (Layout.LOG, ("day",)), (Layout.MERGED, ("day",))],
         ids=["log", "log-partitioned", "merged-partitioned"],
     )
-    def test_only_matching_rows_are_returned(self, store: Store, layout: Layout, partition_by: tuple[str, ...]) -> None:
+    def test_only_matching_rows_are_returned(
+        self, store: KeptStore, layout: Layout, partition_by: tuple[str, ...]
+    ) -> None:
         spec = spec_of("day int, id bigint, n int", ["day", "id"], partition_by=partition_by, layout=layout)
         table = self.table(store, spec)
         table.commit(append=[(1, 1, 10), (1, 2, 20), (2, 1, 30), (3, 1, 40)])
@@ -109,7 +111,7 @@ class ReadingContract(StoreHarness):
             name: expected for name, (_, expected) in cases.items()
         }
 
-    def test_null_matches_nothing_where_there_is_no_key(self, store: Store) -> None:
+    def test_null_matches_nothing_where_there_is_no_key(self, store: KeptStore) -> None:
         table = self.table(store, spec_of("day int, n int", partition_by=["day"]))
         table.commit(append=[(1, 1), (1, 1), (None, 2), (2, None)])
         assert table.rows() == bag((1, 1), (1, 1), (None, 2), (2, None))
@@ -117,7 +119,7 @@ class ReadingContract(StoreHarness):
         assert table.rows(table.matching(n=(1, 2))) == bag((1, 1), (1, 1), (None, 2))
         assert table.rows(table.matching(day=Between(0, 1))) == bag((1, 1), (1, 1))
 
-    def test_literals_are_of_any_ordered_type(self, store: Store) -> None:
+    def test_literals_are_of_any_ordered_type(self, store: KeptStore) -> None:
         table = self.table(store, spec_of("at timestamp, on date, amount decimal(38,18), word string"))
         noon, later = datetime(1969, 7, 20, 12, 0, 0, 1, UTC), datetime(2024, 3, 10, 12, tzinfo=UTC)
         early = (noon, date(1969, 7, 20), Decimal("0.000000000000000001"), "it's")
@@ -132,7 +134,7 @@ class ReadingContract(StoreHarness):
 
 class ValuesContract(StoreHarness):
     @both_layouts
-    def test_every_type_comes_back_as_it_went(self, store: Store, layout: Layout) -> None:
+    def test_every_type_comes_back_as_it_went(self, store: KeptStore, layout: Layout) -> None:
         ddl = (
             "id bigint, tiny tinyint, small smallint, n int, real float, precise double, amount decimal(38,18),"
             " price decimal(18,2), text string, flag boolean, raw binary, on date, at timestamp, wall timestamp_ntz"
@@ -153,7 +155,7 @@ class ValuesContract(StoreHarness):
         assert table.rows() == bag(full, rich, bare)
 
     @both_layouts
-    def test_names_may_be_odd(self, store: Store, layout: Layout) -> None:
+    def test_names_may_be_odd(self, store: KeptStore, layout: Layout) -> None:
         names = (("k y", "bigint"), (ODD, "string"), ("größe;(), =", "int"), ("SELECT", "int"))
         schema = Schema(Column(name, DataType.parse(ddl)) for name, ddl in names)
         table = self.table(store, TableSpec("pipe-line.odd_table", schema, ("k y",), layout=layout))
@@ -167,7 +169,7 @@ class ValuesContract(StoreHarness):
         )
 
     @both_layouts
-    def test_partition_values_may_be_odd(self, store: Store, layout: Layout) -> None:
+    def test_partition_values_may_be_odd(self, store: KeptStore, layout: Layout) -> None:
         spec = spec_of("part string, id bigint, n int", ["part", "id"], partition_by=["part"], layout=layout)
         table = self.table(store, spec)
         table.commit(append=[(value, 1, 1) for value in ODD_VALUES])
@@ -177,7 +179,7 @@ class ValuesContract(StoreHarness):
         assert table.rows(table.matching([(ODD_VALUES[2],)], ["part"])) == bag((ODD_VALUES[2], 1, 2))
 
     @both_layouts
-    def test_partitions_may_go_by_time(self, store: Store, layout: Layout) -> None:
+    def test_partitions_may_go_by_time(self, store: KeptStore, layout: Layout) -> None:
         ddl, by = "at timestamp, on date, id bigint, n int", ("at", "on")
         table = self.table(store, spec_of(ddl, [*by, "id"], partition_by=by, layout=layout))
         old = (datetime(1969, 12, 31, 23, 0, 0, 1, UTC), date(1969, 12, 31))

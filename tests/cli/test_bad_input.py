@@ -11,29 +11,13 @@ import pytest
 from attrs import field, frozen
 
 from headwater.app.cli import main
+from tests.configurations import FILES, ranked_contracts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD = '{"project": 1, "contract": 11, "signed": "2024-03-01T09:00:00Z"}'
-TABLES = """\
-[backend]
-name = "memory"
-[run]
-retries = 1
-retry_wait = "10ms"
-[sources.contracts]
-kind = "files"
-path = "in"
-format = "json"
-schema = "project bigint, contract bigint, signed timestamp"
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-"""
+TABLES = ranked_contracts(run='retries = 1\nretry_wait = "10ms"\n', source=f'{FILES}format = "json"\n')
 
 
 @frozen
@@ -171,10 +155,10 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("old", "new", "place", "message"),
         [
-            ("order_by", "oder_by", ":16: pipelines.ranked.oder_by: unknown key", "; did you mean 'order_by'?"),
+            ("order_by", "oder_by", ":17: pipelines.ranked.oder_by: unknown key", "; did you mean 'order_by'?"),
             ('"memory"', '"memroy"', ":2: backend.name", "did you mean 'memory'?"),
             ('"memory"', '"delta"', ":1: backend.path", "is missing; backend delta needs a folder for its tables"),
-            ('["project"]', '["projekt"]', ":14: pipelines.ranked.group", "no such column: 'projekt'"),
+            ('["project"]', '["projekt"]', ":15: pipelines.ranked.group", "no such column: 'projekt'"),
             (
                 "signed timestamp",
                 "signed tiemstamp",

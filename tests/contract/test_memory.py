@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
@@ -12,20 +12,15 @@ from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.change import Change
 from headwater.domain.errors import BadInput, ConfigError
-from headwater.testing.backends import polars_frame
 from headwater.testing.engine_contract import FrameEngineContract
+from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from headwater.domain.schema import Schema
 
 NAMES = spec_of("id bigint, name string", ["id"])
 
 
-class Memory(StoreHarness):
+class Memory(PolarsFrames, StoreHarness):
     @pytest.fixture(autouse=True)
     def _fresh(self) -> None:
         self.only = MemoryStore()
@@ -33,21 +28,15 @@ class Memory(StoreHarness):
     def reopen(self) -> MemoryStore:
         return self.only
 
-    def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        return polars_frame(rows, schema)
-
 
 class TestMemoryStore(Memory, StoreContract):
     pass
 
 
-class TestPolarsEngine(FrameEngineContract):
+class TestPolarsEngine(PolarsFrames, FrameEngineContract):
     @pytest.fixture
     def engine(self) -> PolarsEngine:
         return PolarsEngine()
-
-    def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        return polars_frame(rows, schema)
 
 
 class TestMemoryRefuses(Memory):

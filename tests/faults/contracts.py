@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-SCHEMA = "project bigint, contract bigint, signed timestamp"
-PIPELINE = """\
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-"""
 _START = datetime(2024, 3, 1, tzinfo=UTC)
 
 

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from headwater.domain.epoch import Mark
+from tests.configurations import ranked_contracts
 from tests.spark_fixtures import TUNED
-
-from .contracts import PIPELINE, SCHEMA
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,9 +25,11 @@ def write(config: Path, source: str, backend: str = "delta") -> None:
     """
     spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
     config.write_text(
-        f'[backend]\nname = "{backend}"\npath = "lake"\ncompact_every = 4\n[backend.spark]\n{spark}'
-        '[run]\npoll = "100ms"\nretries = 1\nretry_wait = "100ms"\n'
-        f'[sources.contracts]\n{source}schema = "{SCHEMA}"\nevent_time = "signed"\n{PIPELINE}'
+        ranked_contracts(
+            backend=f'name = "{backend}"\npath = "lake"\ncompact_every = 4\n[backend.spark]\n{spark}',
+            run='poll = "100ms"\nretries = 1\nretry_wait = "100ms"\n',
+            source=source,
+        )
     )
 
 

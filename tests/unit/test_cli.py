@@ -15,25 +15,9 @@ from headwater import Headwater
 from headwater.app.cli import main
 from headwater.app.config import load
 from headwater.domain.errors import ConfigError, HeadwaterError, VersionNotFound
+from tests.configurations import ranked_contracts
 
-CONFIG = """\
-[backend]
-name = "memory"
-[run]
-poll = "1h"
-[sources.contracts]
-kind = "files"
-path = "in"
-schema = "project bigint, contract bigint, signed timestamp"
-event_time = "signed"
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-materialize = ["ranks"]
-"""
+CONFIG = ranked_contracts(run='poll = "1h"\n', pipeline='materialize = ["ranks"]\n')
 FIRST = [(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T09:00:00.5Z")]
 LATE = [(1, 13, "2024-03-01T08:00:00Z")]
 

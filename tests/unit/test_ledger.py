@@ -17,8 +17,8 @@ from headwater.domain.ledger import Ledger
 from headwater.domain.merge import Sum
 from headwater.domain.schema import Schema
 from headwater.domain.table import TableSpec
-from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
+from headwater.testing.frames import polars_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,9 @@ from attrs import define, field
 
 from ...domain.change import Matching
 from ...domain.epoch import Mark
-from ...domain.errors import ConfigError, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
-from ...domain.ports import Commit, TableKeeper, TableStore, Version
+from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
+from ...domain.ports import Commit, KeptStore, Version
+from ...domain.table import Ensured, TableSpec
 from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...domain.change import Change
-    from ...domain.table import TableSpec
     from .transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -63,7 +63,7 @@ def _absolute(root: str) -> str:
 
 
 @define(eq=False)
-class DeltaStore(TableStore, TableKeeper):
+class DeltaStore(KeptStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     A keyed table in `Layout.LOG` takes each epoch as one append of what changes, and is folded when it is read, which
@@ -78,7 +78,7 @@ class DeltaStore(TableStore, TableKeeper):
     session: SparkSession
     root: str = field(converter=_absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
-    _tables: dict[str, _Table] = field(init=False, factory=dict)
+    _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
         log = TableLog(self.session, self._path(spec.name))
@@ -152,14 +152,12 @@ class DeltaStore(TableStore, TableKeeper):
         for _ in range(_TRIES):
             with suppress(Overtaken), translated(table, used.log.path):
                 transaction = used.log.begin()
-                _fence(used, transaction.read_version, mark)
+                mark.check_follows(used.sequence_at(transaction.read_version), table)
                 prepare(used.at(transaction.read_version), transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
 
     def _table(self, name: str) -> _Table:
-        if name not in self._tables:
-            raise ConfigError(f"table {name} is not open; call ensure() with its spec first")
         return self._tables[name]
 
     def _path(self, table: str) -> str:
@@ -178,12 +176,4 @@ def _check_names(spec: TableSpec) -> None:
     if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
         raise ConfigError(
             f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
-        )
-
-
-def _fence(table: _Table, version: int, mark: Mark) -> None:
-    if mark.sequence != (newest := table.sequence_at(version)) + 1:
-        raise EpochConflict(
-            f"table {table.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run"
-            " has been here, and nothing was changed. Let one run at a time write a pipeline"
         )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import narwhals as nw
 import polars as pl
 from attrs import frozen
 
 from ...domain.epoch import POSITION
 from ...domain.errors import BadInput
-from ...domain.merge import fold
+from ...domain.reference import met
 from .content import Content
-from .schema import collected, conformed, empty, stack
+from .schema import collected, conformed, empty, lazy, stack
 
 if TYPE_CHECKING:
     from ...domain.change import Change
     from ...domain.table import TableSpec
-
-_ARRIVAL = "_arrival"
 
 
 @frozen(eq=False)
@@ -80,8 +77,7 @@ def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
 def _folded(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
     if not incoming.height:
         return incoming
-    met = pl.concat([stored, incoming]).with_row_index(_ARRIVAL)
-    rows = fold(nw.from_native(met.lazy()), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
+    rows = met(lazy(stored), lazy(incoming.with_row_index(POSITION)), spec)
     return conformed(collected(rows), spec.schema, spec.name)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import polars as pl
 
 from ...domain.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import narwhals as nw
 
     from ...domain.schema import DataType, Schema
 
@@ -52,6 +51,12 @@ def empty(schema: Schema) -> pl.DataFrame:
 def stack(schema: Schema, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Frames below each other in a schema's columns; columns that a frame was made without are null there."""
     return pl.concat([empty(schema), *frames], how="diagonal")
+
+
+def lazy(rows: pl.DataFrame) -> nw.LazyFrame[Any]:
+    """Computed rows as a frame to go on from."""
+    frame: nw.LazyFrame[Any] = nw.from_native(rows.lazy())
+    return frame
 
 
 def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:

@@ -6,25 +6,24 @@ from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from attrs import define, field, frozen
 
 from ...domain.changelog.net import net_changes
-from ...domain.errors import ConfigError, EpochConflict, VersionNotFound
-from ...domain.ports import Commit, TableKeeper, TableStore, Version
+from ...domain.errors import ConfigError, VersionNotFound
+from ...domain.ports import Commit, KeptStore, Version
+from ...domain.table import Ensured, TableSpec
 from .committing import changed, computed
 from .content import Content
 from .reading import read
-from .schema import stack
+from .schema import lazy, stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
+    import narwhals as nw
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
-    from ...domain.table import TableSpec
 
 
 @frozen(eq=False)
@@ -59,12 +58,7 @@ class _Table:
 
     def check_next(self, mark: Mark) -> None:
         newest = self.states[-1].commit.mark if self.states else None
-        expected = newest.sequence + 1 if newest else 1
-        if mark.sequence != expected:
-            raise EpochConflict(
-                f"table {self.spec.name} awaits commit {expected} but {mark.sequence} came: another writer is at work"
-                f" on pipeline {mark.epoch.pipeline!r}; stop one of them"
-            )
+        mark.check_follows(newest.sequence if newest else 0, self.spec.name)
 
     def add(self, content: Content, mark: Mark, written: int) -> Version:
         version = Version(str(len(self.states)))
@@ -72,11 +66,11 @@ class _Table:
         return version
 
 
-class MemoryStore(TableStore, TableKeeper):
+class MemoryStore(KeptStore):
     """All tables of a process, gone with it. Threads may share one."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, _Table] = {}
+        self._tables: Ensured[_Table] = Ensured()
         self._lock = RLock()
 
     def ensure(self, spec: TableSpec) -> None:
@@ -87,7 +81,7 @@ class MemoryStore(TableStore, TableKeeper):
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         stored = self._table(table)
-        return _lazy(read(stored.content(at), stored.spec.schema, matching))
+        return lazy(read(stored.content(at), stored.spec.schema, matching))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         stored = self._table(table)
@@ -108,7 +102,7 @@ class MemoryStore(TableStore, TableKeeper):
             raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
         old, new = stored.content(after), stored.content(until)
         before, now = (stack(stored.spec.schema, rows) for rows in (old.beyond(new), new.beyond(old)))
-        return net_changes(_lazy(before), _lazy(now), stored.spec.key)
+        return net_changes(lazy(before), lazy(now), stored.spec.key)
 
     def versions(self, table: str) -> Iterator[Commit]:
         states = self._tables[table].states if table in self._tables else []
@@ -124,10 +118,4 @@ class MemoryStore(TableStore, TableKeeper):
         return None
 
     def _table(self, name: str) -> _Table:
-        if name not in self._tables:
-            raise ConfigError(f"there is no table {name}; ensure it first. Known: {', '.join(self._tables) or 'none'}")
         return self._tables[name]
-
-
-def _lazy(rows: pl.DataFrame) -> nw.LazyFrame[Any]:
-    return nw.from_native(rows.lazy())

@@ -1,0 +1,86 @@
+"""The versions of one table, as numbered manifest files: its columns, the files that hold its rows, and the mark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from attrs import asdict, evolve, field, frozen
+
+from headwater.adapters.local_files import create
+from headwater.domain.epoch import Mark
+from headwater.domain.errors import VersionNotFound
+from headwater.domain.ports import Commit, Version
+from headwater.domain.schema import Schema
+from headwater.domain.table import TableSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+@frozen
+class Manifest:
+    """One version: its files and how many rows each has; `sequence` is that of the newest mark so far."""
+
+    columns: str
+    key: tuple[str, ...] = field(converter=tuple[str, ...])
+    partition_by: tuple[str, ...] = field(converter=tuple[str, ...])
+    files: Mapping[str, int] = field(factory=dict)
+    sequence: int = 0
+    mark: str | None = None
+    written: int = 0
+    number: int = -1
+    committed_at: str = ""
+
+    @classmethod
+    def of(cls, spec: TableSpec) -> Manifest:
+        """A table before its first version. Merge rules are not kept: stored rows do not depend on them."""
+        return cls(spec.schema.ddl, spec.key, spec.partition_by)
+
+    def spec(self, name: str) -> TableSpec:
+        """What the table was declared to be."""
+        return TableSpec(name, Schema.parse(self.columns), self.key, partition_by=self.partition_by)
+
+    def next(self, mark: Mark | None, files: Mapping[str, int], written: int = 0) -> Manifest:
+        """The version after this one."""
+        text, sequence = (mark.to_json(), mark.sequence) if mark else (None, self.sequence)
+        return evolve(self, number=self.number + 1, files=files, mark=text, sequence=sequence, written=written)
+
+    @property
+    def commit(self) -> Commit:
+        """The version as the port tells it."""
+        mark = None if self.mark is None else Mark.from_json(self.mark)
+        return Commit(Version(str(self.number)), datetime.fromisoformat(self.committed_at), mark, self.written)
+
+
+@frozen
+class Manifests:
+    """The folder of a table: manifests, and the Parquet files they name."""
+
+    folder: Path
+
+    def all(self) -> Iterator[Manifest]:
+        """Every version, newest first; none if there is no such table."""
+        return map(_read, sorted(self.folder.glob("*.json"), reverse=True))
+
+    def at(self, version: Version) -> Manifest:
+        """One version."""
+        path = self._path(int(version) if version.isdecimal() else -1)
+        if not path.exists():
+            raise VersionNotFound(f"{self.folder} has no version {version}; list its versions to see those it has")
+        return _read(path)
+
+    def add(self, manifest: Manifest) -> Version | None:
+        """Make a version; None if somebody else has made it first."""
+        stamped = evolve(manifest, committed_at=datetime.now(UTC).isoformat())
+        made = create(self._path(manifest.number), json.dumps(asdict(stamped)))
+        return Version(str(manifest.number)) if made else None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:012d}.json"
+
+
+def _read(path: Path) -> Manifest:
+    return Manifest(**json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,137 @@
+"""Versioned tables in Parquet folders: a commit writes anew the files that change, and a manifest that names all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+from zlib import crc32
+
+import narwhals as nw
+import polars as pl
+from attrs import define, evolve, field
+
+from headwater.adapters.memory.schema import collected, lazy, polars_schema
+from headwater.domain.change import Between, Matching
+from headwater.domain.changelog.net import net_changes
+from headwater.domain.errors import ConfigError, StoreUnavailable
+from headwater.domain.ports import KeptStore
+from headwater.domain.reference import changed, matched, touched
+from headwater.domain.table import Ensured, TableSpec
+
+from .manifests import Manifest, Manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from headwater.domain.change import Change
+    from headwater.domain.epoch import Mark
+    from headwater.domain.ports import Commit, Version
+
+_SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
+_FILE, _PLACE = "_file", 8  # a file's name begins with so many letters for its partition
+
+
+@define(eq=False)
+class ParquetStore(KeptStore):
+    """Tables in folders, ``pipeline.table`` at ``<root>/<pipeline>/<table>``."""
+
+    root: Path = field(converter=Path)
+    _specs: Ensured[TableSpec] = field(init=False, factory=Ensured)
+
+    def ensure(self, spec: TableSpec) -> None:
+        manifests, wanted = self._manifests(spec.name), Manifest.of(spec)
+        newest = next(manifests.all(), None)
+        if newest is None:
+            manifests.add(wanted.next(None, {}))
+        elif newest.spec(spec.name).widened_by(spec).columns:
+            manifests.add(evolve(newest.next(None, newest.files), columns=wanted.columns))
+        self._specs[spec.name] = spec
+
+    def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        spec = self._specs[table]
+        return matched(self._rows(spec, self._files(table, at)), matching or Matching(), spec.schema)
+
+    def commit(self, table: str, change: Change, mark: Mark) -> Version:
+        def applied(newest: Manifest) -> Manifest:
+            spec, old = self._specs[table], {} if change.overwrite is not None else newest.files
+            hit = self._hit(change, spec, old)
+            new = self._write(spec, changed(self._rows(spec, hit), change, spec))
+            return newest.next(mark, _without(old, hit) | new, sum(new.values()))
+
+        return self._marked(table, mark, applied)
+
+    def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
+        files = self._files(table, to)
+        return self._marked(table, mark, lambda newest: newest.next(mark, files))
+
+    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        spec, old, new = self._specs[table], self._files(table, after), self._files(table, until)
+        if not spec.key:
+            raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
+        return net_changes(self._rows(spec, _without(old, new)), self._rows(spec, _without(new, old)), spec.key)
+
+    def versions(self, table: str) -> Iterator[Commit]:
+        return (manifest.commit for manifest in self._manifests(table).all())
+
+    def version(self, table: str, version: Version) -> Commit:
+        return self._manifests(table).at(version).commit
+
+    def compact(self, table: str) -> Version | None:
+        spec, manifests = self._specs[table], self._manifests(table)
+        newest = next(manifests.all())
+        small = [file for file, rows in newest.files.items() if rows < _SMALL]
+        places = Counter(file[:_PLACE] for file in small)
+        if not (chosen := [file for file in small if places[file[:_PLACE]] >= _MANY]):
+            return None
+        new = self._write(spec, self._rows(spec, chosen))
+        return manifests.add(newest.next(None, _without(newest.files, chosen) | new))
+
+    def _marked(self, table: str, mark: Mark, prepare: Callable[[Manifest], Manifest]) -> Version:
+        manifests, made = self._manifests(table), None
+        while made is None:  # overtaken by upkeep, the work is done again; by a writer, the mark no longer follows
+            newest = next(manifests.all(), Manifest.of(self._specs[table]))
+            mark.check_follows(newest.sequence, table)
+            made = manifests.add(prepare(newest))
+        return made
+
+    def _hit(self, change: Change, spec: TableSpec, files: Collection[str]) -> set[str]:
+        """The files that hold keys which a change merges or deletes."""
+        if not files or (keys := touched(change, spec)) is None:
+            return set()
+        wanted = collected(keys)
+        # Between the keys' bounds, the statistics of Parquet let most files be passed over.
+        within = {name: Between(wanted[name].min(), wanted[name].max()) for name in spec.key}
+        rows = self._rows(spec, files, include_file_paths=_FILE)
+        found = collected(matched(rows, Matching(lazy(wanted), within), spec.schema).select(_FILE).unique())
+        return {Path(path).name for path in found[_FILE]}
+
+    def _rows(self, spec: TableSpec, files: Collection[str], **options: Any) -> nw.LazyFrame[Any]:
+        schema, folder = polars_schema(spec.schema), self._manifests(spec.name).folder
+        if not files:
+            return nw.from_native(pl.LazyFrame(schema=schema))
+        paths = [folder / file for file in files]  # those from before a column was added do not have it
+        return nw.from_native(pl.scan_parquet(paths, schema=schema, missing_columns="insert", **options))
+
+    def _write(self, spec: TableSpec, rows: nw.LazyFrame[Any]) -> dict[str, int]:
+        """Write rows, each partition to a file of its own; the files, and how many rows each has."""
+        frame, by = collected(rows), spec.partition_by
+        parts = frame.partition_by(by, as_dict=True) if by else {(): frame} if frame.height else {}
+        files = {f"{crc32(repr(place).encode()):08x}-{uuid4().hex}.parquet": part for place, part in parts.items()}
+        try:
+            for file, part in files.items():
+                part.write_parquet(self._manifests(spec.name).folder / file)
+        except OSError as error:
+            raise StoreUnavailable(f"table {spec.name}: cannot write to {self.root}: {error}; check it") from error
+        return {file: part.height for file, part in files.items()}
+
+    def _files(self, table: str, at: Version | None) -> Mapping[str, int]:
+        return {} if at is None else self._manifests(table).at(at).files
+
+    def _manifests(self, table: str) -> Manifests:
+        return Manifests(self.root.joinpath(*table.split(".")))
+
+
+def _without(files: Mapping[str, int], others: Collection[str]) -> dict[str, int]:
+    return {file: rows for file, rows in files.items() if file not in others}

@@ -1,0 +1,69 @@
+"""Every kind of source, as the frames of either engine: a backend binds the one that its engine reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from .backends import Gap, Part, Sources
+from .config import FilesInput, KafkaInput, SourceSettings, StreamInput
+
+if TYPE_CHECKING:
+    from ..domain.ports import StreamSource
+
+_NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
+
+
+@frozen
+class PolarsSources(Sources):
+    """Sources as Polars frames.
+
+    Args:
+        backend: the name of the backend, for messages.
+    """
+
+    backend: str
+
+    gaps = (_NO_STREAMS,)
+    """What a backend over Polars does not offer."""
+
+    def open(self, settings: SourceSettings) -> StreamSource:
+        match settings.input:
+            case FilesInput(path, files_per_epoch):
+                from ..adapters.files.listing import FilesSettings
+                from ..adapters.files.polars_source import PolarsFileSource
+
+                return PolarsFileSource(FilesSettings(path, files_per_epoch), settings.records)
+            case KafkaInput(servers, topics, max_rows, options):
+                from ..adapters.kafka.polars_source import PolarsKafkaSource
+                from ..adapters.kafka.settings import KafkaSettings
+
+                return PolarsKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records)
+            case StreamInput():
+                raise _NO_STREAMS.error(self.backend)
+
+
+@frozen(eq=False)
+class SparkSources(Sources):
+    """Sources as frames of a Spark session."""
+
+    session: Any
+
+    def open(self, settings: SourceSettings) -> StreamSource:
+        match settings.input:
+            case FilesInput(path, files_per_epoch):
+                from ..adapters.files.listing import FilesSettings
+                from ..adapters.files.spark_source import SparkFileSource
+
+                return SparkFileSource(FilesSettings(path, files_per_epoch), settings.records, self.session)
+            case KafkaInput(servers, topics, max_rows, options):
+                from ..adapters.kafka.settings import KafkaSettings
+                from ..adapters.kafka.spark_source import SparkKafkaSource
+
+                kafka = KafkaSettings(servers, topics, max_rows, options)
+                return SparkKafkaSource(kafka, settings.records, self.session)
+            case StreamInput():
+                from ..adapters.spark.handed_source import HandedSource
+
+                return HandedSource(settings.records)

@@ -1,0 +1,236 @@
+"""A pytest plugin: fixtures and pytest-bdd steps by which a deployment of one's own is specified in plain words.
+
+``pytest_plugins = ["headwater.testing.steps"]`` in the conftest.py at the root brings them in. A scenario runs on the
+backend that ``--headwater-backend`` names, memory if none is; where a conftest.py has a fixture `headwater_backend` of
+its own, on the one that it returns, and with `params` and `autouse=True` on each in turn.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from attrs import frozen
+from pytest_bdd import given, parsers, then, when
+
+from ..domain.errors import HeadwaterError
+from .failing_store import Crash, Fault
+from .tables import assert_shows
+from .trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import narwhals as nw
+
+    from ..app.api import Answer, Headwater
+    from ..domain.schema import Schema
+    from .tables import Table
+
+_MOMENTS = {
+    "before the first commit": Fault(before=True, commit=1),
+    "after the first commit": Fault(before=False, commit=1),
+    "before the publication": Fault(before=True),
+    "after the publication": Fault(before=False),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the backend."""
+    parser.addoption(
+        "--headwater-backend", default="memory", metavar="NAME", help="the backend that Headwater's scenarios run on"
+    )
+
+
+@pytest.fixture
+def headwater_backend(request: pytest.FixtureRequest) -> str:
+    """The name of the backend that a scenario runs on."""
+    return str(request.config.getoption("--headwater-backend"))
+
+
+@pytest.fixture
+def headwater_folder(request: pytest.FixtureRequest) -> Path:
+    """The folder that scenarios name deployment files from: that of the test module."""
+    return request.path.parent
+
+
+@pytest.fixture(scope="session")
+def headwater_exits() -> Iterator[ExitStack]:
+    """Closes what was opened when all tests are done: engines that take long to start are shared till then."""
+    with ExitStack() as exits:
+        yield exits
+
+
+@pytest.fixture
+def headwater_trial(headwater_backend: str, headwater_exits: ExitStack, tmp_path: Path) -> Trial:
+    """The deployment that a scenario is about."""
+    return Trial(tmp_path, headwater_backend, headwater_exits)
+
+
+@frozen(eq=False)
+class _Held:
+    """Rows that a reader was given and has not looked at yet."""
+
+    frame: nw.LazyFrame[Any]
+    schema: Schema
+
+    @classmethod
+    def of(cls, answer: Answer) -> _Held:
+        return cls(answer.frame, answer.view.schema)
+
+
+# ---- the deployment
+
+
+@given(parsers.parse("the deployment {file:S}"))
+def deployment_file(headwater_trial: Trial, headwater_folder: Path, file: str) -> None:
+    headwater_trial.deploy((headwater_folder / file).read_text(encoding="utf-8"))
+
+
+@given("the deployment")
+def deployment_text(headwater_trial: Trial, docstring: str) -> None:
+    headwater_trial.deploy(docstring)
+
+
+@given(parsers.parse("the setting {key:S} = {value}"))
+def setting(headwater_trial: Trial, key: str, value: str) -> None:
+    headwater_trial.set(key, value)
+
+
+# ---- what arrives, and runs
+
+
+@given(parsers.parse("these rows arrive at {source:S}"))
+@when(parsers.parse("these rows arrive at {source:S}"))
+def rows_arrive(headwater_trial: Trial, source: str, datatable: Table) -> None:
+    headwater_trial.feed_table(source, datatable)
+
+
+@given(parsers.parse("these lines arrive at {source:S}"))
+@when(parsers.parse("these lines arrive at {source:S}"))
+def lines_arrive(headwater_trial: Trial, source: str, docstring: str) -> None:
+    headwater_trial.feed(source, docstring.splitlines())
+
+
+@given(parsers.parse("an epoch of {source:S} brings"))
+@when(parsers.parse("an epoch of {source:S} brings"))
+def epoch_brings(headwater_trial: Trial, source: str, datatable: Table) -> None:
+    headwater_trial.feed_table(source, datatable)
+    headwater_trial.run()
+
+
+@given("all pipelines run until idle")
+@when("all pipelines run until idle")
+def all_run(headwater_trial: Trial) -> None:
+    headwater_trial.run()
+
+
+@given(parsers.parse("{pipeline:S} runs until idle"))
+@when(parsers.parse("{pipeline:S} runs until idle"))
+def one_runs(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.run([pipeline])
+
+
+@when(parsers.parse("{pipeline:S} runs one epoch"))
+def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.advance(pipeline)
+
+
+@when(parsers.re(rf"(?P<pipeline>\S+) crashes (?P<moment>{'|'.join(_MOMENTS)})"))
+def crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
+    with pytest.raises(Crash):
+        headwater_trial.run([pipeline], fault=_MOMENTS[moment])
+
+
+@when(parsers.parse("{pipeline:S} runs until idle on a store that cannot be reached once"))
+def runs_through_a_fault(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.run([pipeline], fault=Fault(before=True, passing=True))
+
+
+@when(parsers.parse("the tables of {pipeline:S} are compacted"))
+def compacted(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.compact(pipeline)
+
+
+# ---- a second writer
+
+
+@given(parsers.parse("a second run has opened {pipeline:S}"), target_fixture="headwater_second")
+def second_opens(headwater_trial: Trial, pipeline: str) -> Headwater:
+    second = headwater_trial.open()
+    second.epoch(pipeline)
+    return second
+
+
+@then(parsers.parse("the second run fails with {name:S}"))
+def second_fails(headwater_second: Headwater, name: str) -> None:
+    with pytest.raises(HeadwaterError) as caught:
+        headwater_second.run(until_idle=True)
+    assert type(caught.value).__name__ == name
+
+
+# ---- what is seen
+
+
+@given(parsers.parse("a reader holds {view:S}"), target_fixture="headwater_held")
+def reader_holds(headwater_trial: Trial, view: str) -> _Held:
+    return _Held.of(headwater_trial.reader.answer(view))
+
+
+@then("the reader still sees exactly")
+def reader_still_sees(headwater_held: _Held, datatable: Table) -> None:
+    assert_shows(headwater_held.frame, headwater_held.schema, datatable)
+
+
+@then(parsers.parse("{view:S} shows exactly"))
+def shows(headwater_trial: Trial, view: str, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view), datatable)
+
+
+@then(parsers.parse("{view:S} shows nothing"))
+def shows_nothing(headwater_trial: Trial, view: str) -> None:
+    answer = headwater_trial.reader.answer(view)
+    _assert_answer(answer, [answer.view.schema.names])
+
+
+@then(parsers.parse("{view:S} as of {moment} shows exactly"))
+def shows_as_of(headwater_trial: Trial, view: str, moment: str, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view, as_of=_utc(moment)), datatable)
+
+
+@then(parsers.parse("{view:S} as known at epoch {epoch:d} shows exactly"))
+def shows_as_known(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view, at=epoch), datatable)
+
+
+@then(parsers.parse("{view:S} since epoch {epoch:d} shows exactly"))
+def shows_since(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view, since=epoch), datatable)
+
+
+@then(parsers.parse("the table {table:S} holds exactly"))
+def table_holds(headwater_trial: Trial, table: str, datatable: Table) -> None:
+    spec, frame = headwater_trial.stored(table)
+    assert_shows(frame, spec.schema, datatable)
+
+
+@then(parsers.parse("the dead letters of {pipeline:S} are exactly"))
+def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(f"{pipeline}.dead_letters"), datatable)
+
+
+@then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
+def has_published(headwater_trial: Trial, pipeline: str, count: int) -> None:
+    assert len(headwater_trial.publications(pipeline)) == count
+
+
+def _assert_answer(answer: Answer, table: Table) -> None:
+    assert_shows(answer.frame, answer.view.schema, table)
+
+
+def _utc(moment: str) -> datetime:
+    found = datetime.fromisoformat(moment)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

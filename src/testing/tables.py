@@ -1,0 +1,85 @@
+"""Tables of text, as specifications write them, against typed rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..adapters.records import to_json
+from ..domain.decode import Undecodable, converters
+from ..domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import narwhals as nw
+
+    from ..domain.decode import Convert
+    from ..domain.schema import Schema
+    from ..domain.source import RecordSpec
+
+Table: TypeAlias = "Sequence[Sequence[str]]"
+"""A row of column names, then rows of cells: values as CSV has them; a blank cell is null, ``""`` an empty text."""
+
+_EMPTY_TEXT = '""'
+
+
+def as_records(table: Table, spec: RecordSpec) -> Iterator[str]:
+    """A JSON text a row, as a source would bring it: blank cells are left out, cells of no fitting value stay text.
+
+    Raises:
+        BadInput: the source has no such column.
+    """
+    names, *rows = table
+    known = dict(converters(spec.schema, zone=spec.time_zone, to_json=to_json, from_text=True))
+    if unknown := [name for name in names if name not in known]:
+        raise BadInput(f"the source has no column {unknown[0]!r}; there are: {', '.join(known)}")
+    for row in rows:
+        cells = zip(names, row, strict=True)
+        yield to_json({name: _value_or_text(known[name], cell) for name, cell in cells if cell})
+
+
+def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None:
+    """Hold a view's rows to a table, in the table's columns: rows in any order, repeats counted.
+
+    Raises:
+        AssertionError: telling which rows are missing and which are too many.
+        ConfigError: the view has no such column.
+    """
+    names, *rows = table
+    wanted = schema.select(names)
+    converting = [convert for _, convert in converters(wanted, zone="UTC", to_json=to_json, from_text=True)]
+    expected = Counter(
+        tuple(_value(convert, cell) for convert, cell in zip(converting, row, strict=True)) for row in rows
+    )
+    found = Counter(frame.select(*names).collect(backend="polars").rows())
+    if expected != found:
+        raise AssertionError(
+            "\n".join(
+                [
+                    "the rows are not those of the table",
+                    *_listed("missing", expected - found),
+                    *_listed("too many", found - expected),
+                ]
+            )
+        )
+
+
+def _value(convert: Convert, cell: str) -> Any:
+    return ("" if cell == _EMPTY_TEXT else convert(cell)) if cell else None
+
+
+def _value_or_text(convert: Convert, cell: str) -> Any:
+    try:
+        return _value(convert, cell)
+    except Undecodable:
+        return cell
+
+
+def _listed(title: str, rows: Counter[tuple[Any, ...]]) -> Iterator[str]:
+    for row in sorted(rows.elements(), key=str):
+        yield f"  {title}: | {' | '.join(_shown(row))} |"
+
+
+def _shown(row: Iterable[Any]) -> list[str]:
+    return ["" if value is None else str(value) or _EMPTY_TEXT for value in row]

@@ -1,0 +1,26 @@
+"""The deployment that most tests run: contracts of projects, ranked by the time they were signed."""
+
+from __future__ import annotations
+
+FILES = 'kind = "files"\npath = "in"\n'
+SCHEMA = "project bigint, contract bigint, signed timestamp"
+
+
+def ranked_contracts(
+    *, backend: str = 'name = "memory"\n', run: str = "", source: str = FILES, pipeline: str = ""
+) -> str:
+    """A deployment as TOML.
+
+    Args:
+        backend: what stands under ``[backend]``.
+        run: what stands under ``[run]``; without, there is no such table.
+        source: where contracts come from.
+        pipeline: what else the pipeline is told.
+    """
+    return (
+        f"[backend]\n{backend}"
+        + (f"[run]\n{run}" if run else "")
+        + f'[sources.contracts]\n{source}schema = "{SCHEMA}"\nevent_time = "signed"\n'
+        + '[pipelines.ranked]\nservice = "ranking"\nsource = "contracts"\ngroup = ["project"]\nid = ["contract"]\n'
+        + f'order_by = "signed"\n{pipeline}'
+    )

@@ -1,0 +1,37 @@
+"""The worked examples of the docs, written out as projects of their own and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .projects import register, run_pytest, write_out
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_adding_a_backend(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "adding-a-backend.md", project)
+    assert {"headwater_shelf.py", "pyproject.toml", "tests/test_contract.py", "tests/shelf.feature"} <= set(files)
+    register(project, tmp_path / "site")
+    assert run_pytest(project, tmp_path / "site") >= 77
+
+
+def specs(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "writing-specs.md", project)
+    assert set(files) == {"shop.toml", "specs/orders.feature", "conftest.py", "specs/test_specs.py"}
+    return project
+
+
+def test_writing_specs(tmp_path: Path) -> None:
+    assert run_pytest(specs(tmp_path), tmp_path / "site", "specs") == 6
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+def test_specs_run_on_another_backend_by_an_option(tmp_path: Path) -> None:
+    only = ("specs", "--headwater-backend", "delta", "-k", "late or put_aside")
+    assert run_pytest(specs(tmp_path), tmp_path / "site", *only) == 2
