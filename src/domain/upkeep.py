@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import ExitStack, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -10,11 +11,11 @@ from attrs import field, frozen
 
 from .errors import LeaseNotFound, VersionExpired
 from .lease import Lease
-from .retention import History, Retention, Verdict, judge
+from .retention import History, Retention, Verdict, judge, superseded_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from types import TracebackType
     from typing import Self
 
@@ -57,6 +58,23 @@ class Pin:
         self.release()
 
 
+@frozen
+class PublishedVersion:
+    """A publication, and how it stands with those who may read it.
+
+    Args:
+        publication: which.
+        superseded_at: when the next one took its place; None for the newest.
+        readable: whether all its tables can still be read.
+        leases: the names of those that hold all its tables.
+    """
+
+    publication: Publication
+    superseded_at: datetime | None
+    readable: bool
+    leases: tuple[str, ...]
+
+
 @frozen(eq=False)
 class Upkeep:
     """What can be done for the tables of one pipeline.
@@ -87,6 +105,24 @@ class Upkeep:
             self.keeper.expire(table, _kept(table, verdicts), now=now, dry_run=dry_run) for table in self.ledger.tables
         ]
 
+    def versions(self) -> list[PublishedVersion]:
+        """How each publication stands, newest first, as far back as they can be told of."""
+        publications, now = self.publications(), self.ledger.clock.now()
+        expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
+        held: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for lease in self.leases():
+            if lease.live(now):
+                held[lease.id].add((lease.table, lease.version))
+        return [
+            PublishedVersion(
+                publication,
+                superseded,
+                expired.isdisjoint(pinned := self._pinned(publication)),
+                tuple(name for name, versions in held.items() if versions == pinned),
+            )
+            for publication, superseded in zip(publications, superseded_at(publications), strict=True)
+        ]
+
     def publications(self) -> list[Publication]:
         """The publications that can still be told of, newest first."""
         found: list[Publication] = []
@@ -102,17 +138,17 @@ class Upkeep:
             VersionExpired: one of them has gone, or is about to; nothing is held then.
         """
         name, until = f"{self.ledger.pipeline}-{token_hex(6)}", self.ledger.clock.now() + hold
-        leases = tuple(
-            Lease(name, table, publication.tables[table], holder, until)
-            for table in self.ledger.tables
-            if table in publication.tables
-        )
+        pinned = sorted(self._pinned(publication))
+        leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)
         with ExitStack() as undo:
             for lease in leases:
                 undo.callback(self.keeper.unpin, lease.table, lease.id)
                 self.keeper.pin(lease)
             undo.pop_all()
         return Pin(name, publication, leases, self.keeper.unpin)
+
+    def _pinned(self, publication: Publication) -> set[tuple[str, str]]:
+        return {(table, version) for table, version in publication.tables.items() if table in self.ledger.tables}
 
     def _history(self, table: str) -> History:
         commits = tuple(self.ledger.store.versions(table))
