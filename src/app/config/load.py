@@ -147,8 +147,8 @@ class _Loader:
 
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
-        retention = self._retention()
-        settings = BackendSettings(**{**self.document.section(path, BACKEND), "retain": retention})
+        given = self.document.section(path, BACKEND)
+        settings = BackendSettings(**{**given, "retain": self._retention()})
         if settings.expire_every and settings.retain.endless:
             raise self.document.error((*path, "expire_every"), f"needs to be told what to keep: add {_SOME_RETENTION}")
         if settings.name not in available():

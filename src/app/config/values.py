@@ -24,17 +24,17 @@ class BackendSettings:
         name: the entry point of a backend (``memory``, ``delta`` …).
         path: the folder or address of the tables; None for a backend that keeps none.
         compact_every: epochs between two looks at whether tables want compaction; 0 for never.
+        spark: settings of the Spark session, where the backend uses one.
         retain: how long the past is kept; everything, if not given.
         expire_every: epochs after which a run gives up what is not to be kept; 0 for never by itself.
-        spark: settings of the Spark session, where the backend uses one.
     """
 
     name: str = "memory"
     path: str | None = None
     compact_every: int = 16
+    spark: Mapping[str, str] = field(factory=dict)
     retain: Retention = field(factory=Retention)
     expire_every: int = 0
-    spark: Mapping[str, str] = field(factory=dict)
 
 
 @frozen
