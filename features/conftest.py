@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_bdd import given, parsers, then, when
 
-from headwater.domain.errors import HeadwaterError
+from headwater.domain.errors import HeadwaterError, VersionExpired
+from headwater.domain.retention import Retention
 from headwater.testing.backends import Backend, delta_backend, memory_backend
 
 from .contracts import Contracts, Crash, table_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headwater.domain.upkeep import Pin
 
 Table = list[list[str]]
 
@@ -124,6 +127,32 @@ def _(contracts: Contracts) -> Any:
 @when("the tables are compacted")
 def _(contracts: Contracts) -> None:
     contracts.compact()
+
+
+@given("a reader leases the newest publication", target_fixture="pin")
+def _(contracts: Contracts) -> Pin:
+    return contracts.pin()
+
+
+@when("the reader gives its lease back")
+def _(pin: Pin) -> None:
+    pin.release()
+
+
+@given(parsers.parse("the last {count:d} publications are retained"))
+def _(contracts: Contracts, count: int) -> None:
+    contracts.retention = Retention(count)
+
+
+@when("the past is given up")
+def _(contracts: Contracts) -> None:
+    contracts.upkeep().expire(dry_run=False)
+
+
+@then(parsers.parse("the ranks as known at epoch {epoch:d} have expired"))
+def _(contracts: Contracts, epoch: int) -> None:
+    with pytest.raises(VersionExpired):
+        contracts.view("ranks", epoch=epoch)
 
 
 @then("the reader still sees")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,7 +11,9 @@ from attrs import define, evolve, field
 from headwater.app.runner import Runner, RunOptions
 from headwater.domain.changelog.row_kind import row_kind
 from headwater.domain.ranking import Ranking, RankingSettings
+from headwater.domain.retention import Retention
 from headwater.domain.schema import Schema
+from headwater.domain.upkeep import Upkeep
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from headwater.domain.upkeep import Pin
     from headwater.testing.backends import Backend
 
 __all__ = ["Contracts", "Crash", "table_rows"]
@@ -43,6 +46,7 @@ class Contracts:
     settings: RankingSettings = field(factory=lambda: _PLAIN)
     materialize: tuple[str, ...] = ()
     changelog: bool = False
+    retention: Retention = field(factory=Retention)
     clock: ManualClock = field(factory=ManualClock)
     source: RowsSource = field(init=False)
     _reader: Runner | None = field(init=False, default=None)
@@ -74,7 +78,7 @@ class Contracts:
         store = self.backend.open()
         service = Ranking(self.settings, self.backend.engine)
         failing = FailingStore(store, fault) if fault else store
-        options = RunOptions(materialize=self.materialize, compact_every=0)
+        options = RunOptions(materialize=self.materialize, compact_every=0, retention=self.retention)
         return Runner(
             self.settings.pipeline,
             service,
@@ -103,9 +107,16 @@ class Contracts:
         return second
 
     def compact(self) -> None:
+        self.upkeep().compact()
+
+    def upkeep(self) -> Upkeep:
         runner = self.reader()
-        for spec in runner.tables:
-            runner.keeper.compact(spec.name)
+        return Upkeep(runner.ledger, runner.keeper, self.retention)
+
+    def pin(self) -> Pin:
+        upkeep = self.upkeep()
+        assert upkeep.ledger.latest is not None
+        return upkeep.pin(upkeep.ledger.latest, "a reader", timedelta(hours=1))
 
     def reader(self) -> Runner:
         """One that only reads, at the newest publication there is now."""

@@ -199,16 +199,21 @@ class Runner:
         return Upkeep(self.ledger, self.keeper, self.options.retention)
 
     def _keep_up(self, epoch: int, phase: _Phases) -> None:
-        """Do the upkeep that an epoch's number asks for; what fails is left for the next time."""
+        """Do the upkeep that an epoch's number asks for."""
+        if _due(epoch, self.options.compact_every):
+            with phase("compact"), self._left_for_next_time("compact"):
+                self.upkeep.compact()
+        if _due(epoch, self.options.expire_every):
+            with phase("expire"), self._left_for_next_time("expire"):
+                self.upkeep.expire(dry_run=False)
+
+    @contextmanager
+    def _left_for_next_time(self, what: str) -> Iterator[None]:
+        """Go on after a fault: no row depends on it that upkeep is done now."""
         try:
-            if _due(epoch, self.options.compact_every):
-                with phase("compact"):
-                    self.upkeep.compact()
-            if _due(epoch, self.options.expire_every):
-                with phase("expire"):
-                    self.upkeep.expire(dry_run=False)
+            yield
         except HeadwaterError as fault:
-            _log.warning("%s: upkeep failed, and will be tried again: %s", self.pipeline, fault)
+            _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
 
     def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
         """Do what the epoch asks for; the step, and the rows written."""
