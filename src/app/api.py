@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from os import getpid
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ..domain.errors import ConfigError, HeadwaterError
+from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.ledger import Ledger, Snapshot
 from ..domain.service import ViewSpec
+from ..domain.upkeep import Upkeep
 from .clock import SystemClock
 from .config import Deployment, load
 from .config.kinds import did_you_mean
@@ -19,7 +22,7 @@ from .runner import EpochReport, Runner, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from pathlib import Path
     from types import TracebackType
     from typing import Self, TypeAlias
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ..domain.epoch import Publication
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
+    from ..domain.upkeep import Pin
 
     Moment: TypeAlias = int | datetime
     """A publication: by the number of its epoch, or the newest one made by a time."""
@@ -206,6 +210,43 @@ class Headwater:
         if isinstance(at, int):
             return self._before_all(ledger) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
         return ledger.snapshot(ledger.as_of_time(at))
+
+    def upkeep(self, pipeline: str) -> Upkeep:
+        """What can be done for a pipeline's tables: compact, expire, pin, and tell why a version is kept."""
+        runner = self._runner(pipeline)
+        return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
+
+    def pin(self, pipeline: str, *, at: Moment | None = None, hold: timedelta, holder: str | None = None) -> Pin:
+        """Keep a publication readable: take this before a read that lasts longer than the retention lets it.
+
+        Args:
+            pipeline: its name.
+            at: an epoch or a time; the newest publication if not given.
+            hold: for how long at most; to renew it, pin again before.
+            holder: who asks, for people to read; this machine and process if not given.
+
+        Returns:
+            A pin to release, or to use as a context manager; ask for views with ``at=pin.epoch``.
+
+        Raises:
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: it has been cleaned away, or is about to.
+        """
+        publication = self.snapshot(pipeline, at).publication
+        if publication is None:
+            raise VersionNotFound(f"pipeline {pipeline!r} has published nothing that could be held; run it first")
+        return self.upkeep(pipeline).pin(publication, holder or f"{gethostname()}:{getpid()}", hold)
+
+    def unpin(self, lease: str) -> None:
+        """Take a lease back by its name.
+
+        Raises:
+            LeaseNotFound: there is none.
+        """
+        pipeline = lease.rpartition("-")[0]
+        if pipeline not in self.services:
+            raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists those there are")
+        self.upkeep(pipeline).unpin(lease)
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""

@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | show | status | check``.
+"""The command line: ``headwater run | show | status | check``, and the commands of `upkeep_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration.
@@ -12,21 +12,22 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..domain.errors import ConfigError, HeadwaterError
 from ..domain.schema import Schema
 from .api import Headwater
+from .arguments import add_command, add_format, count, epoch_or_time, utc_time
 from .explain import explain
-from .output import FORMATS, rows, write
-from .progress import moment, progress
+from .output import rows, write
+from .progress import moment, progress, tables_at
+from .upkeep_cli import add_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .api import Answer, Moment, PipelineStatus
+    from .api import Answer, PipelineStatus
     from .runner import EpochReport
 
 _OK, _FAILED, _USAGE = 0, 1, 2
@@ -61,59 +62,31 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_show(commands)
-    status = _command(commands, "status", "where each pipeline stands", _status)
-    _add_format(status)
-    _command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
+    status = add_command(commands, "status", "where each pipeline stands", _status)
+    add_format(status)
+    add_upkeep(commands)
+    add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
 
 
-def _command(commands: Any, name: str, about: str, function: Any) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    command.add_argument("config", metavar="CONFIG", help="the deployment's TOML file")
-    command.set_defaults(command=function)
-    return command
-
-
 def _add_run(commands: Any) -> None:
-    run = _command(commands, "run", "run pipelines, all of them if none is named", _run)
+    run = add_command(commands, "run", "run pipelines, all of them if none is named", _run)
     run.add_argument("pipelines", metavar="PIPELINE", nargs="*")
     run.add_argument("--until-idle", action="store_true", help="end when the sources are drained")
     run.add_argument(
         "--show", metavar="PIPELINE[.VIEW]", nargs="+", action="extend", default=[], help="views to print at the end"
     )
-    _add_format(run)
+    add_format(run)
 
 
 def _add_show(commands: Any) -> None:
-    show = _command(commands, "show", "print a view", _show)
+    show = add_command(commands, "show", "print a view", _show)
     show.add_argument("view", metavar="PIPELINE[.VIEW]")
-    show.add_argument("--at", metavar="EPOCH|TIME", type=_moment, help="as known at an epoch or a time")
-    show.add_argument("--as-of", metavar="TIME", type=_time, help="only what had happened up to this event time")
-    show.add_argument("--since", metavar="EPOCH|TIME", type=_moment, help="where a view of changes starts from")
-    show.add_argument("--limit", metavar="N", type=_count, help="at most so many rows")
-    _add_format(show)
-
-
-def _add_format(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--format", choices=list(FORMATS), default="table")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
-    return int(text)
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ISO-8601 time such as 2024-03-01T09:00:00Z") from error
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _moment(text: str) -> Moment:
-    return int(text) if text.isdecimal() else _time(text)
+    show.add_argument("--at", metavar="EPOCH|TIME", type=epoch_or_time, help="as known at an epoch or a time")
+    show.add_argument("--as-of", metavar="TIME", type=utc_time, help="only what had happened up to this event time")
+    show.add_argument("--since", metavar="EPOCH|TIME", type=epoch_or_time, help="where a view of changes starts from")
+    show.add_argument("--limit", metavar="N", type=count, help="at most so many rows")
+    add_format(show)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -172,9 +145,8 @@ def _status(options: argparse.Namespace) -> None:
 def _status_row(status: PipelineStatus) -> list[str | int | None]:
     if (latest := status.publication) is None:
         return [status.pipeline, None, None, None, status.lag, None]
-    tables = ", ".join(f"{name.split('.', 1)[1]}@{at}" for name, at in latest.tables.items())
     published, watermark = moment(latest.published_at), moment(latest.watermark)
-    return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables]
+    return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables_at(latest)]
 
 
 def _check(options: argparse.Namespace) -> None:

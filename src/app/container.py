@@ -108,6 +108,8 @@ def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceS
         materialize=pipeline.materialize,
         watermark_delay=source.watermark_delay,
         compact_every=deployment.backend.compact_every,
+        retention=deployment.backend.retain,
+        expire_every=deployment.backend.expire_every,
         poll=deployment.run.poll,
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,

@@ -1,4 +1,4 @@
-"""What a run says about itself, one line an epoch."""
+"""What is told of epochs and publications, each in one line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ..domain.epoch import Publication
     from .runner import EpochReport
 
 
@@ -24,3 +25,8 @@ def progress(report: EpochReport) -> str:
 def moment(time: datetime | None) -> str:
     """A time (UTC) to the second; a dash for none."""
     return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else "-"
+
+
+def tables_at(publication: Publication) -> str:
+    """The tables of a publication, without the pipeline's name, each with its version."""
+    return ", ".join(f"{name.split('.', 1)[1]}@{version}" for name, version in publication.tables.items())

@@ -13,10 +13,12 @@ from attrs import define, field, frozen
 
 from ..domain.change import Change
 from ..domain.epoch import Batch, Epoch, OffsetRange
-from ..domain.errors import Transient
+from ..domain.errors import HeadwaterError, Transient
 from ..domain.ledger import Ledger
 from ..domain.ports import Version
+from ..domain.retention import Retention
 from ..domain.table import Layout, TableSpec
+from ..domain.upkeep import Upkeep
 from ..domain.watermark import advance
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class RunOptions:
         materialize: views that are also kept as plain tables.
         watermark_delay: how far the newest event time runs ahead of completeness.
         compact_every: epochs between two looks at whether tables want compaction; 0 for never.
+        retention: how long the past is kept.
+        expire_every: epochs after which what is not to be kept is given up; 0 for never.
         poll: how long to wait when a source has nothing new.
         retries: how often an epoch is tried again after a passing fault.
         retry_wait: before the first retry; doubled each time.
@@ -44,6 +48,8 @@ class RunOptions:
     materialize: tuple[str, ...] = ()
     watermark_delay: timedelta = timedelta()
     compact_every: int = 16
+    retention: Retention = field(factory=Retention)
+    expire_every: int = 0
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
     retry_wait: timedelta = timedelta(seconds=1)
@@ -60,7 +66,8 @@ class EpochReport:
         written: rows written to the pipeline's tables.
         watermark: event time (UTC) up to which input is taken to be complete.
         lag: what waits in the source, in words.
-        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``compact``.
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``compact``,
+            ``expire``.
     """
 
     epoch: Epoch
@@ -178,14 +185,35 @@ class Runner:
         finally:
             self.engine.release()
         self._rows, epoch = step.rows, ledger.next_epoch.number - 1
-        if self.options.compact_every and (epoch + 1) % self.options.compact_every == 0:
-            with phase("compact"):
-                for spec in self.tables:
-                    self.keeper.compact(spec.name)
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
-        self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+        try:
+            self._keep_up(epoch, phase)
+        finally:  # the epoch is published, whatever becomes of the upkeep
+            self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
         return True
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """The upkeep of the pipeline's tables, as its ledger stands."""
+        return Upkeep(self.ledger, self.keeper, self.options.retention)
+
+    def _keep_up(self, epoch: int, phase: _Phases) -> None:
+        """Do the upkeep that an epoch's number asks for."""
+        if _due(epoch, self.options.compact_every):
+            with phase("compact"), self._left_for_next_time("compact"):
+                self.upkeep.compact()
+        if _due(epoch, self.options.expire_every):
+            with phase("expire"), self._left_for_next_time("expire"):
+                self.upkeep.expire(dry_run=False)
+
+    @contextmanager
+    def _left_for_next_time(self, what: str) -> Iterator[None]:
+        """Go on after a fault: no row depends on it that upkeep is done now."""
+        try:
+            yield
+        except HeadwaterError as fault:
+            _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
 
     def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
         """Do what the epoch asks for; the step, and the rows written."""
@@ -225,6 +253,10 @@ class Runner:
         if before.publication and before.version(spec.name) is None:  # kept from now on: begin with all there is
             return Change(overwrite=self.service.view(view, ahead))
         return self.service.view_changes(view, before, ahead)
+
+
+def _due(epoch: int, every: int) -> bool:
+    return every > 0 and (epoch + 1) % every == 0
 
 
 def _short(spec: TableSpec) -> str:

@@ -48,6 +48,10 @@ class VersionExpired(HeadwaterError, LookupError):
     """The version asked for existed and has been cleaned away."""
 
 
+class LeaseNotFound(HeadwaterError, LookupError):
+    """There is no lease of that name: it was never taken, was taken back, or ended and was cleaned away."""
+
+
 class StoreUnavailable(Transient, ConnectionError):
     """The table store cannot be reached or written just now."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field, frozen
 
 from .epoch import Epoch, Mark, Place, Publication
-from .errors import ConfigError, EpochConflict, VersionNotFound
+from .errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from .ports import Version
 
 if TYPE_CHECKING:
@@ -246,7 +246,10 @@ class Ledger:
         if not mark.rolls_back:
             return commit.version != pinned
         # A writer that lost may have rolled back to a publication that was no longer the newest.
-        restored = self._at(mark.previous) if mark.previous else None
+        try:
+            restored = self._at(mark.previous) if mark.previous else None
+        except VersionExpired:  # what was brought back cannot be told any more: to do so again is always right
+            return True
         return Snapshot(self.store, restored.publication if restored else None).version(table) != pinned
 
     def _newest_marked(self, table: str) -> Commit | None:

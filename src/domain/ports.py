@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime, timedelta
 
     import narwhals as nw
 
     from .change import Change, Matching
     from .epoch import Mark, OffsetRange, Offsets
+    from .lease import Lease
     from .schema import Schema
     from .table import TableSpec
 
@@ -42,6 +43,23 @@ class Commit:
     written: int | None = None
 
 
+@frozen
+class Expiry:
+    """What an expiry gave up of one table, or would give up.
+
+    Args:
+        table: its name.
+        versions: those that can no longer be read, oldest first.
+        files: how many data files no kept version needs.
+        size: of these files, in bytes.
+    """
+
+    table: str
+    versions: tuple[Version, ...] = ()
+    files: int = 0
+    size: int = 0
+
+
 class TableStore(Protocol):
     """Versioned tables."""
 
@@ -62,7 +80,7 @@ class TableStore(Protocol):
 
         Raises:
             VersionNotFound: there never was such a version.
-            VersionExpired: it has been cleaned away.
+            VersionExpired: it has been cleaned away; told before any row is read.
         """
 
     @abstractmethod
@@ -96,16 +114,16 @@ class TableStore(Protocol):
 
     @abstractmethod
     def version(self, table: str, version: Version) -> Commit:
-        """One commit of a table.
+        """One commit of a table; one whose rows alone are gone is still told.
 
         Raises:
             VersionNotFound: there never was such a version.
-            VersionExpired: it has been cleaned away.
+            VersionExpired: it has been cleaned away altogether.
         """
 
 
 class TableKeeper(Protocol):
-    """Upkeep."""
+    """Upkeep, and the readers' leases that it honours. Every table has been ensured by the same object's store."""
 
     @abstractmethod
     def compact(self, table: str) -> Version | None:
@@ -113,6 +131,43 @@ class TableKeeper(Protocol):
 
         Rows do not change, and a commit made meanwhile is not disturbed.
         """
+
+    @abstractmethod
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        """Give up the versions older than the newest of `keep` that are neither in it nor leased, and free their files.
+
+        First it is put on record which versions go; then the leases are read again, and what they hold is spared;
+        only then are files deleted. What is on record is final. A commit made meanwhile is not disturbed.
+
+        Args:
+            table: its name.
+            keep: versions that stay readable; where none is given, none goes.
+            now: the present moment (UTC): leases that have ended by then hold nothing.
+            dry_run: change nothing, and tell what would go.
+        """
+
+    @abstractmethod
+    def expired(self, table: str) -> Collection[Version]:
+        """The versions that are still told of and can no longer be read."""
+
+    @abstractmethod
+    def pin(self, lease: Lease) -> None:
+        """Keep a version readable until the lease ends or is taken back.
+
+        The lease is written first, then it is made sure that the version is not on record to go.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+            VersionExpired: it has gone, or is about to; no lease is left behind.
+        """
+
+    @abstractmethod
+    def unpin(self, table: str, lease_id: str) -> None:
+        """Take a lease back; nothing happens if there is none of that name."""
+
+    @abstractmethod
+    def leases(self, table: str) -> Sequence[Lease]:
+        """All leases on a table; ended ones may be among them until the next expiry."""
 
 
 class KeptStore(TableStore, TableKeeper, Protocol):

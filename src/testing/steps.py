@@ -8,14 +8,14 @@ its own, on the one that it returns, and with `params` and `autouse=True` on eac
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
-from ..domain.errors import HeadwaterError
+from ..domain.errors import HeadwaterError, VersionExpired
 from .failing_store import Crash, Fault
 from .tables import assert_shows
 from .trial import Trial
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..app.api import Answer, Headwater
     from ..domain.schema import Schema
+    from ..domain.upkeep import Pin
     from .tables import Table
 
 _MOMENTS = {
@@ -155,6 +156,21 @@ def compacted(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.compact(pipeline)
 
 
+@when(parsers.parse("{pipeline:S} gives up its past"))
+def expires(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.open().upkeep(pipeline).expire(dry_run=False)
+
+
+@given(parsers.parse("a reader leases {pipeline:S}"), target_fixture="headwater_pin")
+def reader_leases(headwater_trial: Trial, pipeline: str) -> Pin:
+    return headwater_trial.open().pin(pipeline, hold=timedelta(hours=1), holder="a reader")
+
+
+@when("the reader gives its lease back")
+def lease_ends(headwater_pin: Pin) -> None:
+    headwater_pin.release()
+
+
 # ---- a second writer
 
 
@@ -204,6 +220,12 @@ def shows_as_of(headwater_trial: Trial, view: str, moment: str, datatable: Table
 @then(parsers.parse("{view:S} as known at epoch {epoch:d} shows exactly"))
 def shows_as_known(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
     _assert_answer(headwater_trial.reader.answer(view, at=epoch), datatable)
+
+
+@then(parsers.parse("{view:S} as known at epoch {epoch:d} has expired"))
+def has_expired(headwater_trial: Trial, view: str, epoch: int) -> None:
+    with pytest.raises(VersionExpired):
+        headwater_trial.open().answer(view, at=epoch)
 
 
 @then(parsers.parse("{view:S} since epoch {epoch:d} shows exactly"))

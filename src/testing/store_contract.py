@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .store_committing import CommittingContract
 from .store_history import ChangesContract, FencingContract, MarksContract, RollbackContract, UpkeepContract
+from .store_keeping import ExpiringContract, LeasesContract
 from .store_merging import MergingContract
 from .store_reading import EnsureContract, ReadingContract, ValuesContract
 
@@ -21,6 +22,8 @@ class StoreContract(
     FencingContract,
     RollbackContract,
     UpkeepContract,
+    ExpiringContract,
+    LeasesContract,
     ChangesContract,
 ):
     """All of `TableStore` and `TableKeeper`."""

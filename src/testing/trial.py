@@ -119,10 +119,7 @@ class Trial:
 
     def compact(self, pipeline: str) -> None:
         """Compact all tables of a pipeline."""
-        (runner,) = self.open().start([pipeline])
-        for spec in runner.tables:
-            runner.store.ensure(spec)
-            runner.keeper.compact(spec.name)
+        self.open().upkeep(pipeline).compact()
 
     @property
     def reader(self) -> Headwater:

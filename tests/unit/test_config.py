@@ -8,6 +8,7 @@ import pytest
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, load
 from headwater.app.config.lines import key_lines
 from headwater.domain.errors import ConfigError
+from headwater.domain.retention import Retention
 
 GOOD = """\
 [backend]
@@ -89,6 +90,12 @@ class TestReading:
         assert (pipeline.service.event_time, pipeline.service.top) == ("sign_time", 10)
         assert pipeline.materialize == ("ranks",)
 
+    def test_everything_is_retained_unless_said_otherwise(self, deploy):
+        assert deploy(GOOD).backend.retain.endless
+        given = changed('path = "lake"', 'path = "lake"\nexpire_every = 8\nretain = { versions = 5, duration = "2d" }')
+        backend = deploy(given, HEADWATER_BACKEND__RETAIN__VERSIONS="6").backend
+        assert (backend.retain, backend.expire_every) == (Retention(6, timedelta(days=2)), 8)
+
     def test_a_kafka_source(self, deploy):
         source = deploy(GOOD + KAFKA, BROKER_PASSWORD="s3cret").sources["orders"]
         options = {"sasl.password": "s3cret", "security.protocol": "SASL_SSL"}
@@ -124,8 +131,17 @@ class TestReading:
     [
         ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: backend, pipelines, run, sources; "
          "did you mean 'backend'?"),
-        ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, name, path, "
-         "spark; did you mean 'name'?"),
+        ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, "
+         "expire_every, name, path, retain, spark; did you mean 'name'?"),
+        ('path = "lake"', 'path = "lake"\nretain = { version = 5 }', "deploy.toml:4: backend.retain.version: unknown key; "
+         "allowed: duration, versions; did you mean 'versions'?"),
+        ('path = "lake"', 'path = "lake"\nretain = { versions = 0 }', "deploy.toml:4: backend.retain.versions: 0 is no "
+         "whole number of at least 1"),
+        ('path = "lake"', 'path = "lake"\nretain = {}', "deploy.toml:4: backend.retain: says nothing; write retain = "
+         '{ versions = 5 }, { duration = "2d" } or both'),
+        ('path = "lake"', 'path = "lake"\nretain = 5', "deploy.toml:4: backend.retain: 5 is not a table of keys"),
+        ('path = "lake"', 'path = "lake"\nexpire_every = 8', "deploy.toml:4: backend.expire_every: needs to be told what to "
+         'keep: add retain = { versions = 5 }, { duration = "2d" } or both'),
         ('"delta"', '"hudi-mor"', "deploy.toml:2: backend.name: 'hudi-mor' is unknown; allowed: delta, memory"),
         ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, memory; did you mean "
          "'delta'?"),

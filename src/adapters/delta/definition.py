@@ -71,7 +71,8 @@ def _properties(spec: TableSpec) -> dict[str, str]:
     properties = {
         _KEY: json.dumps(spec.key),
         _LAYOUT: spec.layout.value,
-        # Older versions stay readable for as long as anyone may still hold a snapshot of them.
+        # How long versions are told of is up to retention and leases, of which Delta's own clock knows nothing.
+        "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 30 days",
         "delta.deletedFileRetentionDuration": "interval 30 days",
         # A checkpoint takes as long as several small epochs, and spares a reader no more than a few small files.

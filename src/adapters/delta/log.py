@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from ...domain.errors import VersionExpired, VersionNotFound
 from ..spark.jvm import java_class, option, sequence
 from .actions import CommitFile, DataFile
+from .folder import TableFolder
 from .transaction import Transaction
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class TableLog:
         """The newest version there is now."""
         return int(self._updated().version())
 
+    @property
+    def newest_known(self) -> int:
+        """The newest version that there was when the log was last looked at."""
+        return int(self._log.unsafeVolatileSnapshot().version())
+
     def number(self, version: str) -> int:
         """A version as Delta counts it.
 
@@ -66,12 +72,16 @@ class TableLog:
         """
         if version in self._commits:
             return self._commits[version]
-        file = self._java("util.FileNames").unsafeDeltaFile(self._log.logPath(), version)
-        settings = self._log.newDeltaHadoopConf()
-        if not file.getFileSystem(settings).exists(file):
-            raise VersionExpired(_expired(self.path, version))
-        found = CommitFile.parse(self._log.store().read(file, settings).mkString("\n"))
-        return _keep(self._commits, version, found)
+        text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
+        return _keep(self._commits, version, CommitFile.parse(text))
+
+    def check_told(self, version: int) -> None:
+        """Make sure that the log still tells of a version.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+        """
+        self._commit_file(version)
 
     def files(self, version: int) -> Mapping[str, DataFile]:
         """The data files of a version, by path.
@@ -116,6 +126,16 @@ class TableLog:
         """A transaction upon the newest version."""
         nothing = option(self.session)
         return Transaction(self.session, self._log.startTransaction(nothing, nothing))
+
+    def folder(self) -> TableFolder:
+        """The table's files as they lie there."""
+        return TableFolder(self.session, self._log)
+
+    def _commit_file(self, version: int) -> Any:
+        file = self._java("util.FileNames").unsafeDeltaFile(self._log.logPath(), version)
+        if not file.getFileSystem(self._log.newDeltaHadoopConf()).exists(file):
+            raise VersionExpired(_expired(self.path, version))
+        return file
 
     def _java(self, name: str) -> Any:
         return java_class(self.session, f"org.apache.spark.sql.delta.{name}")

@@ -13,24 +13,28 @@ from attrs import define, field
 from ...domain.change import Matching
 from ...domain.epoch import Mark
 from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
-from ...domain.ports import Commit, KeptStore, Version
+from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Ensured, TableSpec
+from ..spark.holds import Holds
 from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
 from .compaction import CompactionPolicy, compacted
 from .differing import differences
+from .expiring import Sweep, SweepPolicy
 from .faults import Overtaken, translated
 from .log import TableLog
 from .reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import datetime
 
     import narwhals as nw
     from pyspark.sql import SparkSession
 
     from ...domain.change import Change
+    from ...domain.lease import Lease
     from .transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -43,10 +47,19 @@ class _Table:
 
     spec: TableSpec
     log: TableLog
+    holds: Holds
     newest_mark: tuple[int, int] = (-1, 0)
 
     def at(self, version: int) -> Reading:
         return Reading(self.spec, self.log, version)
+
+    def asked_for(self, version: str) -> Reading:
+        """A version that a caller names, which may have expired."""
+        number, newest = self.log.number(version), self.log.newest_known
+        if number != newest:  # which never expires
+            self.log.check_told(number)
+            self.holds.check_readable(version)
+        return self.at(number)
 
     def sequence_at(self, version: int) -> int:
         """The sequence of the newest marked commit at or before a version."""
@@ -73,11 +86,13 @@ class DeltaStore(KeptStore):
         session: with Delta's extension (`package.EXTENSIONS`).
         root: a folder, or a URI that Hadoop knows how to reach.
         compaction: which partitions `compact` takes up.
+        sweep: what `expire` leaves alone for a while.
     """
 
     session: SparkSession
     root: str = field(converter=_absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
+    sweep: SweepPolicy = field(factory=SweepPolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
@@ -94,14 +109,14 @@ class DeltaStore(KeptStore):
                 )
             if (new := there.widened_by(spec)).columns:
                 definition.widen(self.session, log.path, new)
-        self._tables[spec.name] = _Table(spec, log)
+        self._tables[spec.name] = _Table(spec, log, Holds(self.session, log.path))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
         if at is None:
             return lazy(empty_frame(self.session, used.spec.schema))
         with translated(table, used.log.path):
-            return lazy(used.at(used.log.number(at)).content(matching or Matching()))
+            return lazy(used.asked_for(at).content(matching or Matching()))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
@@ -110,7 +125,9 @@ class DeltaStore(KeptStore):
         return self._marked(table, mark, partial(apply, change, mark.sequence))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        number = None if to is None else self._table(table).log.number(to)
+        used = self._table(table)
+        with translated(table, used.log.path):
+            number = None if to is None else used.asked_for(to).version
         return self._marked(table, mark, partial(restore, number))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
@@ -118,8 +135,8 @@ class DeltaStore(KeptStore):
         if not used.spec.key:
             raise ConfigError(f"table {table} has no key, so its rows cannot be told apart in two versions")
         with translated(table, used.log.path):
-            before = None if after is None else used.at(used.log.number(after))
-            return differences(before, used.at(used.log.number(until)))
+            before = None if after is None else used.asked_for(after)
+            return differences(before, used.asked_for(until))
 
     def versions(self, table: str) -> Iterator[Commit]:
         log = self._tables[table].log if table in self._tables else TableLog(self.session, self._path(table))
@@ -146,6 +163,37 @@ class DeltaStore(KeptStore):
                 transaction.rewrite(files, compacted(used.at(number), files, self.compaction))
                 return Version(str(transaction.commit_upkeep()))
         return None
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        used = self._table(table)
+        with translated(table, used.log.path):
+            return Sweep(table, used.log, used.holds, self.sweep, now).expire(keep, dry_run=dry_run)
+
+    def expired(self, table: str) -> Collection[Version]:
+        used = self._table(table)
+        with translated(table, used.log.path):
+            return set(map(Version, used.holds.expired()))
+
+    def pin(self, lease: Lease) -> None:
+        used = self._table(lease.table)
+        with translated(lease.table, used.log.path):
+            number = used.log.number(lease.version)
+            used.holds.pin(lease)
+            try:
+                used.log.check_told(number)
+            except VersionExpired:
+                used.holds.unpin(lease.id)
+                raise
+
+    def unpin(self, table: str, lease_id: str) -> None:
+        used = self._table(table)
+        with translated(table, used.log.path):
+            used.holds.unpin(lease_id)
+
+    def leases(self, table: str) -> Sequence[Lease]:
+        used = self._table(table)
+        with translated(table, used.log.path):
+            return used.holds.leases()
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Reading, Transaction], None]) -> Version:
         used = self._table(table)

@@ -97,6 +97,11 @@ class Content:
         for partition in self.partitions.values():
             yield from (run.rows for run in partition.runs)
 
+    def frames(self) -> dict[int, int]:
+        """The frames that its rows lie in, and what each takes in memory, in bytes."""
+        runs = (run for partition in self.partitions.values() for run in partition.runs)
+        return {id(run.frame): int(run.frame.estimated_size()) for run in runs}
+
     def only(self, places: Iterable[PartitionValues]) -> Content:
         """Just these partitions."""
         return evolve(self, partitions={place: self.partitions[place] for place in places})

@@ -1,4 +1,4 @@
-"""Versioned tables in memory, over Polars: every version is kept, and each shares what it did not change."""
+"""Versioned tables in memory, over Polars: versions stay until they expire, and each shares what it did not change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field, frozen
 
 from ...domain.changelog.net import net_changes
-from ...domain.errors import ConfigError, VersionNotFound
-from ...domain.ports import Commit, KeptStore, Version
+from ...domain.errors import ConfigError, VersionExpired, VersionNotFound
+from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Ensured, TableSpec
 from .committing import changed, computed
 from .content import Content
@@ -18,28 +18,35 @@ from .reading import read
 from .schema import lazy, stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import narwhals as nw
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
+    from ...domain.lease import Lease
 
 
 @frozen(eq=False)
 class _State:
-    """One version: its commit and its rows."""
+    """One version: its commit and its rows; None once they have been given up."""
 
     commit: Commit
-    content: Content
+    content: Content | None
+
+    @property
+    def frames(self) -> dict[int, int]:
+        """What its rows take in memory, by frame."""
+        return {} if self.content is None else self.content.frames()
 
 
 @define(eq=False)
 class _Table:
-    """A table and all its versions, oldest first."""
+    """A table, all its versions, oldest first, and the leases on them by name."""
 
     spec: TableSpec
     states: list[_State] = field(factory=list)
+    leases: dict[str, Lease] = field(factory=dict)
 
     def state(self, version: Version) -> _State:
         number = int(version) if version.isdecimal() else -1
@@ -50,7 +57,25 @@ class _Table:
         return self.states[number]
 
     def content(self, version: Version | None) -> Content:
-        return Content(self.spec.partition_by, {}) if version is None else self.state(version).content
+        if version is None:
+            return Content(self.spec.partition_by, {})
+        if (content := self.state(version).content) is None:
+            raise VersionExpired(
+                f"version {version} of table {self.spec.name} has expired; read a newer one, pin what you read, or keep"
+                " versions for longer"
+            )
+        return content
+
+    def going(self, keep: Collection[Version], now: datetime) -> list[_State]:
+        """The versions that an expiry gives up, oldest first."""
+        newest = max(map(int, keep), default=0)
+        held = {*keep, *(lease.version for lease in self.leases.values() if lease.live(now))}
+        there = (state for state in self.states[:newest] if state.content is not None)
+        return [state for state in there if state.commit.version not in held]
+
+    def give_up(self, states: Iterable[_State]) -> None:
+        for state in states:
+            self.states[int(state.commit.version)] = _State(state.commit, None)
 
     @property
     def newest(self) -> Version | None:
@@ -116,6 +141,34 @@ class MemoryStore(KeptStore):
         """None: commits merge small runs as they go."""
         self._table(table)
         return None
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        """Files are frames: the pieces that versions share."""
+        stored = self._table(table)
+        with self._lock:
+            going = stored.going(keep, now)
+            staying = {frame for state in set(stored.states).difference(going) for frame in state.frames}
+            freed = {frame: size for state in going for frame, size in state.frames.items() if frame not in staying}
+            if not dry_run:
+                stored.give_up(going)
+                stored.leases = {name: lease for name, lease in stored.leases.items() if lease.live(now)}
+        return Expiry(table, tuple(state.commit.version for state in going), len(freed), sum(freed.values()))
+
+    def expired(self, table: str) -> Collection[Version]:
+        return {state.commit.version for state in self._table(table).states if state.content is None}
+
+    def pin(self, lease: Lease) -> None:
+        stored = self._table(lease.table)
+        with self._lock:
+            stored.content(Version(lease.version))
+            stored.leases[lease.id] = lease
+
+    def unpin(self, table: str, lease_id: str) -> None:
+        with self._lock:
+            self._table(table).leases.pop(lease_id, None)
+
+    def leases(self, table: str) -> Sequence[Lease]:
+        return tuple(self._table(table).leases.values())
 
     def _table(self, name: str) -> _Table:
         return self._tables[name]

@@ -88,6 +88,12 @@ def _zone(value: Any) -> str:
     return str(value)
 
 
+def _table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{value!r} is not {TABLE.expects}")
+    return value
+
+
 def _settings(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ConfigError(f"{value!r} is not {SETTINGS.expects}")
@@ -150,4 +156,5 @@ NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)
 DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
 SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
+TABLE = Kind("a table of keys", _table, None)
 SETTINGS = Kind("a table of settings", _settings, None)

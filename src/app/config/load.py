@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ranking import METHODS, RankingSettings
+from ...domain.retention import Retention
 from ...domain.schema import TIMES
 from ...domain.source import PLAIN_FORMATS, RecordSpec
 from ..backends import available, load_backend
@@ -21,6 +22,7 @@ from .kinds import (
     SCHEMA,
     SETTINGS,
     SOME_TEXTS,
+    TABLE,
     TEXT,
     TEXTS,
     ZONE,
@@ -59,8 +61,11 @@ BACKEND = {
     "name": Key(TEXT, required=True),
     "path": Key(TEXT),
     "compact_every": Key(_FROM_ZERO, 16),
+    "retain": Key(TABLE, {}),
+    "expire_every": Key(_FROM_ZERO, 0),
     "spark": Key(SETTINGS, {}),
 }
+RETAIN = {"versions": Key(_FROM_ONE), "duration": Key(DURATION)}
 KIND = Key(choice("files", "kafka", "stream"), required=True)
 ANY_SOURCE = {
     "kind": KIND,
@@ -106,6 +111,7 @@ RANKING = {
     "repeats": Key(choice("anywhere", "same-segment"), "anywhere"),
 }
 SERVICES: Mapping[str, Mapping[str, Key]] = {"ranking": ANY_PIPELINE | RANKING}
+_SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
 
 
@@ -141,7 +147,10 @@ class _Loader:
 
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
-        settings = BackendSettings(**self.document.section(path, BACKEND))
+        given = self.document.section(path, BACKEND)
+        settings = BackendSettings(**{**given, "retain": self._retention()})
+        if settings.expire_every and settings.retain.endless:
+            raise self.document.error((*path, "expire_every"), f"needs to be told what to keep: add {_SOME_RETENTION}")
         if settings.name not in available():
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
@@ -151,7 +160,14 @@ class _Loader:
             raise self.document.error(
                 (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
             )
-        return BackendSettings(settings.name, self._resolved(settings.path), settings.compact_every, settings.spark)
+        return evolve(settings, path=self._resolved(settings.path))
+
+    def _retention(self) -> Retention:
+        path: KeyPath = ("backend", "retain")
+        retention = Retention(**self.document.section(path, RETAIN))
+        if retention.endless and path[-1] in self.document.table(path[:-1]):
+            raise self.document.error(path, f"says nothing; write {_SOME_RETENTION}")
+        return retention
 
     def _source(self, path: KeyPath) -> SourceSettings:
         kind = self.document.value((*path, "kind"), KIND)
@@ -230,7 +246,7 @@ class _Loader:
 
 def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Every key that the environment may override, nested as the file is."""
-    backend = {**BACKEND, "spark": _settings_shape(tree.get("backend"), "spark")}
+    backend = {**BACKEND, "retain": RETAIN, "spark": _settings_shape(tree.get("backend"), "spark")}
     every_source = {**SOURCES["files"], **SOURCES["kafka"]}
     every_pipeline = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     sources = {

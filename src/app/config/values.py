@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
+from ...domain.retention import Retention
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,12 +25,16 @@ class BackendSettings:
         path: the folder or address of the tables; None for a backend that keeps none.
         compact_every: epochs between two looks at whether tables want compaction; 0 for never.
         spark: settings of the Spark session, where the backend uses one.
+        retain: how long the past is kept; everything, if not given.
+        expire_every: epochs after which a run gives up what is not to be kept; 0 for never by itself.
     """
 
     name: str = "memory"
     path: str | None = None
     compact_every: int = 16
     spark: Mapping[str, str] = field(factory=dict)
+    retain: Retention = field(factory=Retention)
+    expire_every: int = 0
 
 
 @frozen

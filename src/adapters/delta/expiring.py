@@ -1,0 +1,116 @@
+"""Gives up versions of a table: which go, which files nothing needs any more, and how much of the log may go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import takewhile
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from attrs import frozen
+
+from ...domain.errors import StoreUnavailable
+from ...domain.ports import Expiry, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from ..spark.holds import Holds
+    from .folder import LyingFile
+    from .log import TableLog
+
+
+@frozen
+class SweepPolicy:
+    """How long files stay that no version names, or that only the log's own readers may be at.
+
+    Args:
+        orphan_age: of data files that no commit has named: a crashed writer's, or one's that has not committed yet.
+        log_age: of commits and checkpoints that no kept version needs: another process may have listed them a moment
+            ago, and be about to read them.
+    """
+
+    orphan_age: timedelta = timedelta(days=7)
+    log_age: timedelta = timedelta(hours=1)
+
+
+@frozen(eq=False)
+class Sweep:
+    """One look at a table, for what may go.
+
+    Args:
+        table: its name.
+        log, holds: of the table.
+        policy: what is left alone for a while.
+        now: the present moment (UTC).
+    """
+
+    table: str
+    log: TableLog
+    holds: Holds
+    policy: SweepPolicy
+    now: datetime
+
+    def expire(self, keep: Collection[Version], *, dry_run: bool) -> Expiry:
+        """What has gone, or, as a dry run, would go."""
+        told, before = self._told(), self.holds.expired()
+        wanted = self._unkept(told, keep)
+        gone = self.holds.give_up(wanted, map(str, told), self.now, dry_run=dry_run)
+        kept = [number for number in told if str(number) not in gone]
+        files = self._unneeded(told, kept)
+        if not dry_run:
+            self.log.folder().delete(files)
+            self._clean_log(kept[0])
+            self.holds.forget_ended(self.now)
+        versions = (Version(str(number)) for number in told if str(number) in gone - before)
+        return Expiry(self.table, tuple(versions), len(files), sum(file.size for file in files))
+
+    def _told(self) -> list[int]:
+        """The versions that the log has commits of, oldest first."""
+        return [file.version for file in self.log.folder().log_files() if file.commits and file.version is not None]
+
+    def _unkept(self, told: Iterable[int], keep: Collection[Version]) -> set[str]:
+        newest = max(map(int, keep), default=0)
+        return {str(number) for number in told if number < newest}.difference(keep, self.holds.held(self.now))
+
+    def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[LyingFile]:
+        """The data files that no kept version has: those that one had before, and old ones that none ever had."""
+        needed, lying = self._names_in(dict.fromkeys(kept)), self.log.folder().data_files()
+        self._check_there(told[-1], lying)
+        unneeded = [file for file in lying if file.name not in needed]
+        if not unneeded:
+            return []
+        removed = {unquote(path) for number in told for path in self.log.commit(number).removed}
+        old = self.now - self.policy.orphan_age
+        return [file for file in unneeded if file.name in removed or file.modified < old]
+
+    def _names_in(self, versions: Collection[int]) -> set[str]:
+        """The files of any of some versions; of one that follows another, only what it adds needs to be looked at."""
+        paths: set[str] = set()
+        for number in versions:
+            if number - 1 in versions:
+                paths.update(file.path for file in self.log.commit(number).added)
+            else:
+                paths.update(self.log.files(number))
+        return set(map(unquote, paths))
+
+    def _check_there(self, newest: int, lying: Iterable[LyingFile]) -> None:
+        """Delete nothing where the files that are surely needed do not lie where the log says."""
+        missing = set(map(unquote, self.log.files(newest))).difference(file.name for file in lying)
+        if missing:
+            raise StoreUnavailable(
+                f"table {self.table}: {len(missing)} files of its newest version {newest} are not found below"
+                f" {self.log.path}, {min(missing)!r} for one; nothing was deleted. If no other upkeep is at work, the"
+                " table is damaged"
+            )
+
+    def _clean_log(self, oldest: int) -> None:
+        """Remove what stands in the log before the checkpoint that the oldest kept version is told from."""
+        folder = self.log.folder()
+        if (checkpoint := folder.checkpoint_at_or_before(oldest)) is None:
+            return
+        old = self.now - self.policy.log_age
+        before = (file for file in folder.log_files() if file.version is not None and file.version < checkpoint)
+        # Oldest first: wherever this stops, what is left has no hole.
+        folder.delete(takewhile(lambda file: file.modified < old, before))

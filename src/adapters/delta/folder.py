@@ -1,0 +1,94 @@
+"""The files of a table as they lie in its folder, whatever the log says of them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, frozen
+
+from ..spark.jvm import java_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+_NUMBERED = re.compile(r"(\d{20})\..+")
+
+
+@frozen
+class LyingFile:
+    """A file that is there.
+
+    Args:
+        path: where, as Hadoop writes it.
+        name: relative to the folder, decoded.
+        size: in bytes.
+        modified: when it was written, by the file system's clock (UTC).
+    """
+
+    path: str
+    name: str
+    size: int
+    modified: datetime
+
+    @property
+    def version(self) -> int | None:
+        """The version that a file of the log is about; None if it is about none alone."""
+        found = _NUMBERED.fullmatch(self.name)
+        return int(found[1]) if found else None
+
+    @property
+    def commits(self) -> bool:
+        """Whether a file of the log is a commit."""
+        return self.version is not None and self.name.endswith(".json") and self.name.count(".") == 1
+
+
+@define(eq=False)
+class TableFolder:
+    """The folder of one table; `_log` is Delta's own `DeltaLog`. Errors of the JVM pass through."""
+
+    session: SparkSession
+    _log: Any
+
+    def data_files(self) -> list[LyingFile]:
+        """All files but hidden ones, however deep, listed by the cluster where there are many."""
+        root = str(self._log.dataPath().toString()) + "/"
+        files = self.session.read.format("binaryFile").options(recursiveFileLookup=True, ignoreMissingFiles=True)
+        rows = files.load(root).selectExpr("path", "length", "unix_millis(modificationTime) AS modified").collect()
+        # A path written otherwise than its root cannot be told apart from one that nothing refers to.
+        own = (row for row in rows if row["path"].startswith(root))
+        return [_lying(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
+
+    def log_files(self) -> list[LyingFile]:
+        """The files of the log itself, in the order of their names."""
+        statuses = self._files.listStatus(self._log.logPath())
+        lying = [
+            _lying(
+                str(each.getPath().toString()), str(each.getPath().getName()), each.getLen(), each.getModificationTime()
+            )
+            for each in statuses
+            if each.isFile()
+        ]
+        return sorted(lying, key=lambda file: file.name)
+
+    def checkpoint_at_or_before(self, version: int) -> int | None:
+        """The newest whole checkpoint that a version can be told from; None if it takes the log from its beginning."""
+        found = self._log.findLastCompleteCheckpointBefore(version + 1)
+        return int(found.get().version()) if found.isDefined() else None
+
+    def delete(self, files: Iterable[LyingFile]) -> None:
+        """Remove files, one after the other; those that are gone already are passed over."""
+        path, there = java_class(self.session, "org.apache.hadoop.fs.Path"), self._files
+        for file in files:
+            there.delete(path(file.path), False)
+
+    @property
+    def _files(self) -> Any:
+        return self._log.logPath().getFileSystem(self._log.newDeltaHadoopConf())
+
+
+def _lying(path: str, name: str, size: int, modified_millis: int) -> LyingFile:
+    return LyingFile(path, name, int(size), datetime.fromtimestamp(modified_millis / 1000, UTC))

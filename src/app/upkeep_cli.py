@@ -1,0 +1,120 @@
+"""The commands of upkeep: ``headwater compact | expire | pin | unpin | versions | explain-retention``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..domain.schema import Schema
+from .api import Headwater
+from .arguments import add_command, add_format, epoch_or_time, positive_duration
+from .output import write
+from .progress import moment, tables_at
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from ..domain.retention import Verdict
+    from ..domain.upkeep import PublishedVersion, Upkeep
+    from .output import Cell
+
+_COMPACTED = Schema.parse("table string, version string")
+_EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")
+_PINNED = Schema.parse("lease string, pipeline string, epoch bigint, until string, holder string")
+_VERSIONS = Schema.parse(
+    "epoch bigint, published string, superseded string, readable boolean, leases string, tables string"
+)
+_VERDICTS = Schema.parse("table string, version string, committed string, state string, why string")
+
+
+def add_upkeep(commands: Any) -> None:
+    """Declare the commands."""
+    _add(commands, "compact", "fold small files into large ones, where that pays", _compact, pipeline="?")
+    expire = _add(commands, "expire", "tell what would be given up by the retention", _expire, pipeline="?")
+    expire.add_argument("--apply", action="store_true", help="give it up")
+    _add_pin(commands)
+    unpin = add_command(commands, "unpin", "take a lease back", _unpin)
+    unpin.add_argument("lease", metavar="LEASE")
+    _add(commands, "versions", "list publications, and who holds them", _versions, pipeline=None)
+    _add(commands, "explain-retention", "tell why each version is still kept", _explain, pipeline="?")
+
+
+def _add(commands: Any, name: str, about: str, function: Any, *, pipeline: str | None) -> argparse.ArgumentParser:
+    command = add_command(commands, name, about, function)
+    command.add_argument("pipeline", metavar="PIPELINE", nargs=pipeline)
+    add_format(command)
+    return command
+
+
+def _add_pin(commands: Any) -> None:
+    pin = _add(commands, "pin", "keep a publication readable for a while", _pin, pipeline=None)
+    pin.add_argument("--at", metavar="EPOCH|TIME", type=epoch_or_time, help="the newest one if not given")
+    pin.add_argument("--for", metavar="DURATION", dest="hold", type=positive_duration, required=True)
+    pin.add_argument("--holder", metavar="NAME", help="who reads; this machine and process if not given")
+
+
+def _compact(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        made = (item for upkeep in _upkeeps(headwater, options) for item in upkeep.compact().items())
+        _print(options, _COMPACTED, map(list, made))
+
+
+def _expire(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        gone = [each for upkeep in _upkeeps(headwater, options) for each in upkeep.expire(dry_run=not options.apply)]
+        _print(options, _EXPIRED, ([each.table, len(each.versions), each.files, each.size] for each in gone))
+        if headwater.deployment.backend.retain.endless:
+            _say("no retention is set, so every version is kept: add retain = { versions = 5 } under [backend]")
+        if not options.apply:
+            _say("nothing was changed: with --apply, this goes")
+
+
+def _pin(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        pin = headwater.pin(options.pipeline, at=options.at, hold=options.hold, holder=options.holder)
+        taken = pin.leases[0]
+        _print(options, _PINNED, [[pin.lease, options.pipeline, pin.epoch, moment(taken.until), taken.holder]])
+
+
+def _unpin(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        headwater.unpin(options.lease)
+
+
+def _versions(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        _print(options, _VERSIONS, map(_version_row, headwater.upkeep(options.pipeline).versions()))
+
+
+def _version_row(version: PublishedVersion) -> list[Cell]:
+    publication = version.publication
+    superseded = None if version.superseded_at is None else moment(version.superseded_at)
+    times = [moment(publication.published_at), superseded]
+    return [publication.epoch.number, *times, version.readable, ", ".join(version.leases), tables_at(publication)]
+
+
+def _explain(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        verdicts = (each for upkeep in _upkeeps(headwater, options) for each in upkeep.verdicts())
+        _print(options, _VERDICTS, map(_verdict_row, verdicts))
+
+
+def _verdict_row(verdict: Verdict) -> list[Cell]:
+    state = "expired" if verdict.expired else "may go" if verdict.may_go else "kept"
+    committed = moment(verdict.commit.committed_at)
+    return [verdict.table, verdict.commit.version, committed, state, "; ".join(verdict.reasons)]
+
+
+def _upkeeps(headwater: Headwater, options: argparse.Namespace) -> Iterator[Upkeep]:
+    """The upkeep of the pipeline that is named, or of all."""
+    names = [options.pipeline] if options.pipeline else headwater.deployment.pipelines
+    return map(headwater.upkeep, names)
+
+
+def _print(options: argparse.Namespace, schema: Schema, rows: Iterable[list[Cell]]) -> None:
+    write(sys.stdout, options.format, schema, rows)
+
+
+def _say(text: str) -> None:
+    print(f"headwater: {text}", file=sys.stderr)

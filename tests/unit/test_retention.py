@@ -1,0 +1,150 @@
+"""Which versions are kept, and the reasons given: the policy alone, over publications made up here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.domain.epoch import Epoch, Publication
+from headwater.domain.errors import ConfigError
+from headwater.domain.lease import Lease
+from headwater.domain.ports import Commit, Version
+from headwater.domain.retention import History, Retention, judge, superseded_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START = datetime(2024, 3, 10, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def publication(number: int, minute: int | None = None, **tables: str) -> Publication:
+    """An epoch published at a minute, of its own number if none is given, with a version of that number in table a."""
+    at = START + (number if minute is None else minute) * MINUTE
+    return Publication(Epoch("p", number), {"a": str(number), **tables}, {}, None, at, "settings")
+
+
+def published(count: int) -> list[Publication]:
+    return [publication(number) for number in reversed(range(count))]
+
+
+def history(*versions: int, leases: Sequence[Lease] = (), expired: Sequence[int] = ()) -> History:
+    commits = [Commit(Version(str(version)), START, None) for version in sorted(versions, reverse=True)]
+    return History(commits, leases, {Version(str(version)) for version in expired})
+
+
+def kept(retention: Retention, publications: Sequence[Publication], table: History, minute: float = 1000) -> list[int]:
+    """The versions of table a that are kept."""
+    verdicts = judge(retention, publications, {"a": table}, START + minute * MINUTE)
+    return [int(verdict.commit.version) for verdict in verdicts if verdict.reasons]
+
+
+def reasons(
+    retention: Retention, publications: Sequence[Publication], table: History, minute: float = 1000
+) -> dict[str, tuple[str, ...]]:
+    verdicts = judge(retention, publications, {"a": table}, START + minute * MINUTE)
+    return {verdict.commit.version: verdict.reasons for verdict in verdicts}
+
+
+class TestPublications:
+    def test_nothing_goes_where_no_retention_is_set(self) -> None:
+        told = reasons(Retention(), published(3), history(*range(3)))
+        assert told["0"] == ("no retention is set",)
+        assert told["2"] == ("epoch 2: the newest publication", "no retention is set")
+
+    def test_the_last_few_stay(self) -> None:
+        assert kept(Retention(2), published(5), history(*range(5))) == [4, 3]
+        assert kept(Retention(9), published(5), history(*range(5))) == [4, 3, 2, 1, 0]
+        assert reasons(Retention(2), published(5), history(*range(5)))["3"] == (
+            "epoch 3: among the last 2 publications",
+        )
+
+    def test_the_newest_stays_however_old(self) -> None:
+        assert kept(Retention(duration=timedelta()), published(5), history(*range(5))) == [4]
+
+    def test_at_least_one_has_to_stay(self) -> None:
+        with pytest.raises(ConfigError, match="write 1 or more"):
+            Retention(0)
+
+    def test_a_duration_counts_from_when_the_next_one_came(self) -> None:
+        two_hours_apart = [publication(2, 240), publication(1, 120), publication(0, 0)]
+        brief = Retention(duration=10 * MINUTE)
+        assert kept(brief, two_hours_apart, history(0, 1, 2), 240) == [2, 1]
+        assert kept(brief, two_hours_apart, history(0, 1, 2), 249.9) == [2, 1]
+        assert kept(brief, two_hours_apart, history(0, 1, 2), 250) == [2]
+        told = reasons(brief, two_hours_apart, history(0, 1, 2), 241)
+        assert told["1"] == ("epoch 1: superseded at 2024-03-10T16:00:00Z, kept until 2024-03-10T16:10:00Z",)
+
+    def test_what_either_asks_for_stays(self) -> None:
+        five = published(5)
+        assert kept(Retention(1, 2 * MINUTE), five, history(*range(5)), 4) == [4, 3, 2]
+        assert kept(Retention(4, 2 * MINUTE), five, history(*range(5)), 4) == [4, 3, 2, 1]
+
+    def test_one_version_of_several_publications_stays_for_the_last_of_them(self) -> None:
+        same = [publication(3), publication(2, a="1"), publication(1), publication(0)]
+        assert kept(Retention(2), same, history(0, 1, 3)) == [3, 1]
+        told = reasons(Retention(3), same, history(0, 1, 3))
+        assert told["1"] == ("epochs 1 to 2: among the last 3 publications",)
+
+    def test_tables_are_judged_each_by_its_own_versions(self) -> None:
+        two = [publication(1, b="x"), publication(0, b="x")]
+        tables = {"a": history(0, 1), "b": History([Commit(Version("x"), START, None)])}
+        verdicts = judge(Retention(1), two, tables, START + 1000 * MINUTE)
+        assert [(each.table, each.commit.version, each.may_go) for each in verdicts] == [
+            ("a", "1", False),
+            ("a", "0", True),
+            ("b", "x", False),
+        ]
+
+
+class TestClock:
+    def test_a_clock_set_back_makes_nothing_go_early(self) -> None:
+        """Epoch 1 came at minute 120, epoch 2 by a clock that had been set back by an hour."""
+        set_back = [publication(3, 70), publication(2, 61), publication(1, 120), publication(0, 0)]
+        assert superseded_at(set_back) == [None, *(START + 120 * MINUTE for _ in range(3))]
+        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 75) == [3, 2, 1, 0]
+        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 130) == [3]
+
+    def test_a_clock_before_all_publications_keeps_everything(self) -> None:
+        assert kept(Retention(duration=MINUTE), published(3), history(*range(3)), -1000) == [2, 1, 0]
+
+    def test_one_publication_or_none_was_never_superseded(self) -> None:
+        assert superseded_at(published(1)) == [None]
+        assert superseded_at([]) == []
+
+
+class TestWhatNoPublicationPins:
+    def test_work_under_way_stays(self) -> None:
+        told = reasons(Retention(1), published(2), history(0, 1, 2, 3))
+        assert [version for version, why in told.items() if why] == ["3", "2", "1"]
+        assert told["3"] == ("newer than the newest publication: an epoch or upkeep may build on it",)
+
+    def test_all_stays_before_the_first_publication(self) -> None:
+        assert kept(Retention(1), [], history(0, 1)) == [1, 0]
+
+    def test_all_of_a_table_stays_that_the_newest_publication_does_not_have(self) -> None:
+        first = [Publication(Epoch("p", 0), {"b": "7"}, {}, None, START, "settings")]
+        assert kept(Retention(1), first, history(0, 1)) == [1, 0]
+
+    def test_what_lies_between_publications_goes(self) -> None:
+        assert kept(Retention(2), [publication(5), publication(3)], history(2, 3, 4, 5)) == [5, 3]
+
+
+class TestLeases:
+    LEASE = Lease("p-1", "a", "0", "nightly", START + 1001 * MINUTE)
+
+    def test_what_is_leased_stays_until_the_lease_ends(self) -> None:
+        leased = history(0, 1, 2, leases=[self.LEASE])
+        assert kept(Retention(1), published(3), leased, 1000) == [2, 0]
+        assert kept(Retention(1), published(3), leased, 1001) == [2]
+        told = reasons(Retention(1), published(3), leased)
+        assert told["0"] == ("leased by nightly until 2024-03-11T04:41:00Z (p-1)",)
+
+    def test_a_lease_is_written_and_read_back(self) -> None:
+        assert Lease.from_json(self.LEASE.to_json()) == self.LEASE
+
+    def test_what_has_expired_is_neither_kept_nor_to_go(self) -> None:
+        verdicts = judge(Retention(1), published(3), {"a": history(0, 1, 2, expired=[0])}, START)
+        assert [(each.may_go, each.expired) for each in verdicts] == [(False, False), (True, False), (False, True)]
