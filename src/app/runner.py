@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from ..domain.change import Change
+from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
 from ..domain.errors import Transient
 from ..domain.ledger import Ledger
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
-    from ..domain.service import Service, Step
+    from ..domain.service import Service, Step, ViewSpec
+    from .outlet import Outlet
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class EpochReport:
         written: rows written to the pipeline's tables.
         watermark: event time (UTC) up to which input is taken to be complete.
         lag: what waits in the source, in words.
-        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``compact``.
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``.
     """
 
     epoch: Epoch
@@ -95,6 +97,7 @@ class Runner:
         writer: identifies this run; no two runs share one.
         options: how it is run.
         report: told of every epoch published.
+        outlet: publishes a view of it elsewhere, where that is wanted.
     """
 
     pipeline: str
@@ -107,6 +110,7 @@ class Runner:
     writer: str
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    outlet: Outlet | None = None
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
@@ -114,12 +118,15 @@ class Runner:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """All tables, in the order of their commits."""
-        views = {view.name: view for view in self.service.views}
+        views = [self._views[name] for name in self.options.materialize]
         kept = (
-            TableSpec(f"{self.pipeline}.{name}", views[name].schema, key=views[name].key, layout=Layout.MERGED)
-            for name in self.options.materialize
+            TableSpec(f"{self.pipeline}.{view.name}", view.schema, key=view.key, layout=Layout.MERGED) for view in views
         )
         return (*self.service.tables, *kept)
+
+    @property
+    def _views(self) -> dict[str, ViewSpec]:
+        return {view.name: view for view in self.service.views}
 
     @property
     def ledger(self) -> Ledger:
@@ -167,6 +174,7 @@ class Runner:
         return False
 
     def _epoch(self) -> bool:
+        self._deliver(_Phases())  # what a run before, or the last try, could not
         phase, ledger = _Phases(), self.ledger
         with phase("read"):
             offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
@@ -178,14 +186,23 @@ class Runner:
         finally:
             self.engine.release()
         self._rows, epoch = step.rows, ledger.next_epoch.number - 1
-        if self.options.compact_every and (epoch + 1) % self.options.compact_every == 0:
-            with phase("compact"):
-                for spec in self.tables:
-                    self.keeper.compact(spec.name)
-        watermark = ledger.latest.watermark if ledger.latest else None
-        counts = (step.rows, step.dead_letters, written)
-        self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+        try:
+            self._deliver(phase)
+            if self.options.compact_every and (epoch + 1) % self.options.compact_every == 0:
+                with phase("compact"):
+                    for spec in self.tables:
+                        self.keeper.compact(spec.name)
+        finally:  # whatever befalls these, the epoch is published
+            watermark = ledger.latest.watermark if ledger.latest else None
+            counts = (step.rows, step.dead_letters, written)
+            self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
         return True
+
+    def _deliver(self, phase: _Phases) -> None:
+        """Bring the outlet level with the ledger."""
+        if self.outlet:
+            with phase("publish"):
+                self.outlet.catch_up(self.ledger, self._rows)
 
     def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
         """Do what the epoch asks for; the step, and the rows written."""
@@ -224,7 +241,8 @@ class Runner:
         before, ahead = self.ledger.snapshot(), self.ledger.ahead()
         if before.publication and before.version(spec.name) is None:  # kept from now on: begin with all there is
             return Change(overwrite=self.service.view(view, ahead))
-        return self.service.view_changes(view, before, ahead)
+        net = self.engine.persist(self.service.view_changes(view, before, ahead))
+        return to_change(net, self._views[view])
 
 
 def _short(spec: TableSpec) -> str:

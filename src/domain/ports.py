@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
-    from .epoch import Mark, OffsetRange, Offsets
+    from .epoch import Mark, OffsetRange, Offsets, Publication
     from .schema import Schema
     from .table import TableSpec
 
@@ -137,6 +137,57 @@ class StreamSource(Protocol):
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """How much is waiting behind these offsets, in words with its unit (``3 files``, ``12 records``)."""
+
+
+@frozen
+class Receipt:
+    """What a sink keeps of the newest epoch that was published to it.
+
+    Args:
+        epoch: its number.
+        published_at: when the pipeline published it (UTC); tells it from an epoch of tables that were built anew.
+    """
+
+    epoch: int
+    published_at: datetime
+
+    @classmethod
+    def of(cls, publication: Publication) -> Receipt:
+        """The receipt for a publication."""
+        return cls(publication.epoch.number, publication.published_at)
+
+
+class StreamSink(Protocol):
+    """A feed of one view's changes: each epoch whole or not at all, in order, and once."""
+
+    @abstractmethod
+    def published(self) -> Receipt | None:
+        """The newest epoch that the sink holds; None if it holds none of this view.
+
+        Raises:
+            ConfigError: there is no such sink.
+            SinkUnavailable: a passing fault.
+        """
+
+    @abstractmethod
+    def claim(self) -> Receipt | None:
+        """Become the only one who publishes: undo what others left half done, turn them away, then say `published`.
+
+        Raises as `published` does.
+        """
+
+    @abstractmethod
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
+        """Publish the net changes of an epoch together with its receipt. Call `claim` before the first time.
+
+        Args:
+            changes: the view's columns and ``_row_kind``, in no order.
+            publication: of the epoch.
+
+        Raises:
+            EpochConflict: another run has claimed the sink.
+            SinkUnavailable: a passing fault; whether the epoch is there, the next `claim` tells.
+        """
 
 
 class FrameEngine(Protocol):

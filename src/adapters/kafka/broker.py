@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .settings import KafkaSettings
 
-_ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -129,7 +129,7 @@ def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
 
 
 def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[int]:
-    found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
+    found = consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
     if found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise ConfigError(
             f"Kafka at {settings.servers} has no topic {topic!r}; create it, or correct the source's topics"
@@ -141,5 +141,5 @@ def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[in
 
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
     # The client answers None only when asked for cached values.
-    low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_ANSWER_SECONDS)
+    low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=ANSWER_SECONDS)
     return low, high
