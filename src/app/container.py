@@ -9,12 +9,12 @@ from uuid import uuid4
 from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
-from ..domain.changelog.feed import Feed
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.ports import FrameEngine
 from ..domain.ranking import Ranking
 from .backends import Backend, KeptStore, Sources, load_backend
 from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
+from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..domain.ports import Clock, StreamSource
-    from ..domain.service import Service, ViewSpec
+    from ..domain.service import Service
     from .config import KafkaOutput, PipelineSettings
 
 
@@ -105,28 +105,10 @@ def _placed(place: str) -> Iterator[None]:
 
 
 def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
-    possible = _keyed(service)
+    possible = keyed_views(service)
     for name in pipeline.materialize:
         if name not in possible:
             raise ConfigError(f"materialize: {name!r} is no view that can be kept; possible: {', '.join(possible)}")
-
-
-def _keyed(service: Service) -> dict[str, ViewSpec]:
-    """The views whose rows can be told apart, and so have changes."""
-    return {view.name: view for view in service.views if view.key and not view.between}
-
-
-def feed_of(pipeline: str, output: KafkaOutput, service: Service) -> Feed:
-    """What a pipeline publishes.
-
-    Raises:
-        ConfigError: there is no such view, its rows have no key, or a column is in the way of the row kind.
-    """
-    possible = _keyed(service)
-    name = output.view or next(iter(possible), "")
-    if name not in possible:
-        raise ConfigError(f"{name!r} is no view that can be published; possible: {', '.join(possible) or 'none'}")
-    return Feed(pipeline, possible[name], output.format, output.row_kind, output.tombstones)
 
 
 def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine) -> Outlet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..domain.table import Layout
-from .container import feed_of
+from .keyed_views import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

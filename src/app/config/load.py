@@ -104,6 +104,7 @@ PUBLISH = {
     "format": Key(choice(*FEED_FORMATS), "json"),
     "row_kind": Key(TEXT, "row_kind"),
     "tombstones": Key(FLAG, default=True),
+    "rename": Key(SETTINGS, {}),
     "options": Key(SETTINGS, {}),
 }
 RANKING = {
@@ -267,7 +268,9 @@ def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
 def _publish_shape(pipeline: Any) -> dict[str, Any]:
     """The keys of a pipeline's table `publish`, where it has one: a variable alone does not make a pipeline publish."""
     given = pipeline.get("publish") if isinstance(pipeline, dict) else None
-    return {"publish": {**PUBLISH, "options": _settings_shape(given, "options")}} if isinstance(given, dict) else {}
+    if not isinstance(given, dict):
+        return {}
+    return {"publish": PUBLISH | {name: _settings_shape(given, name) for name in ("rename", "options")}}
 
 
 def _settings_shape(table: Any, name: str) -> dict[str, Key]:

@@ -92,7 +92,7 @@ class KafkaOutput:
     Args:
         servers, topic: where to.
         view: which; None for the pipeline's first view with a key.
-        format, row_kind, tombstones: see `Feed`.
+        format, row_kind, tombstones, rename: see `Feed`.
         options: librdkafka's; they may hold secrets.
         place: where it is written, for messages.
     """
@@ -103,6 +103,7 @@ class KafkaOutput:
     format: str = "json"
     row_kind: str = "row_kind"
     tombstones: bool = True
+    rename: Mapping[str, str] = field(factory=dict)
     options: Mapping[str, str] = field(factory=dict, repr=False)
     place: str = field(default="", eq=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..epoch import ROW_KIND
 from ..errors import ConfigError
@@ -13,7 +13,7 @@ from ..schema import Schema, column
 from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..epoch import Publication
     from ..service import ViewSpec
@@ -52,6 +52,7 @@ class Feed:
         format: ``json``: the row with its row kind in a column more, as the JSON sources read a changelog;
             ``upsert-json``: the row, or a tombstone; ``debezium-json``: before, after and op.
         row_kind: the column for the row kind in ``json``.
+        rename: columns of the view that have another name in the messages.
         tombstones: whether a delete in ``debezium-json`` is followed by a tombstone, so that compaction forgets it.
     """
 
@@ -60,17 +61,30 @@ class Feed:
     format: str = "json"
     row_kind: str = "row_kind"
     tombstones: bool = True
+    rename: Mapping[str, str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FEED_FORMATS:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FEED_FORMATS)}")
-        if self.format == "json" and self.row_kind in self.view.schema:
-            raise ConfigError(f"view {self.view.name!r} has a column {self.row_kind!r}; name another as row_kind")
+        for name in self.rename:
+            if name not in self.view.schema:
+                listed = ", ".join(self.view.schema.names)
+                raise ConfigError(f"view {self.view.name!r} has no column {name!r} to rename; there are: {listed}")
+        names = (*self._names, *([self.row_kind] if self.format == "json" else []))
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ConfigError(
+                f"messages would have {', '.join(sorted(twice))} twice; choose another name under rename or row_kind"
+            )
 
     @property
     def columns(self) -> Schema:
         """What `messages` takes: the view's columns, then the row kind."""
         return self.view.schema.plus(column(ROW_KIND, "string"))
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The columns' names in the messages."""
+        return tuple(self.rename.get(name, name) for name in self.view.schema.names)
 
     def messages(self, rows: Iterable[Sequence[Any]], publication: Publication) -> Iterator[Message]:
         """The messages of an epoch.
@@ -79,14 +93,15 @@ class Feed:
             rows: net changes in the order of `columns`, values as JSON has them; a key's old row before its new one.
             publication: of the epoch.
         """
+        key_names = [self.rename.get(name, name) for name in self.view.key]
         for moved in self._moved(rows):
             row = moved.after or moved.before or {}
-            key = {name: row[name] for name in self.view.key}
+            key = {name: row[name] for name in key_names}
             for value in self._values(moved, publication):
                 yield Message(key, value)
 
     def _moved(self, rows: Iterable[Sequence[Any]]) -> Iterator[_Moved]:
-        names, before = self.view.schema.names, None
+        names, before = self._names, None
         for *values, kind in rows:
             row = dict(zip(names, values, strict=True))
             if kind == UPDATE_BEFORE:
