@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from pytest_bdd import given, parsers, then, when
 
 from headwater.domain.errors import HeadwaterError
 from headwater.testing.backends import Backend, delta_backend, memory_backend
+from tests.kafka_reading import committed, replica
 
-from .contracts import Contracts, Crash, table_rows
+from .contracts import Contracts, Crash, Topic, plain_cells, table_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headwater.testing.kafka_broker import KafkaBroker
 
 Table = list[list[str]]
 
@@ -67,6 +71,31 @@ def _(contracts: Contracts, top: int) -> None:
 @given("the view ranks is materialized")
 def _(contracts: Contracts) -> None:
     contracts.materialize = ("ranks",)
+
+
+@given("the ranks are published to a topic")
+@when("the ranks are published to a topic from now on")
+def _(contracts: Contracts, kafka: KafkaBroker) -> None:
+    contracts.topic = Topic(kafka, f"ranks-{uuid4().hex[:8]}")
+    kafka.create_topic(contracts.topic.name, partitions=2)
+
+
+@when("the topic cannot be reached once while an epoch brings")
+def _(contracts: Contracts, datatable: Table) -> None:
+    contracts.give(datatable)
+    contracts.run_with_a_sink_fault()
+
+
+@then("who follows the topic has")
+def _(contracts: Contracts, datatable: Table) -> None:
+    rows = replica(committed(contracts.topic.broker, contracts.topic.name))
+    assert sorted(plain_cells(rows, datatable[0])) == sorted(map(tuple, datatable[1:]))
+
+
+@then("the topic has told")
+def _(contracts: Contracts, datatable: Table) -> None:
+    told = [found.value for found in committed(contracts.topic.broker, contracts.topic.name)]
+    assert sorted(plain_cells(told, datatable[0])) == sorted(map(tuple, datatable[1:]))
 
 
 @given("an epoch has brought")

@@ -6,24 +6,30 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from headwater.app.outlet import Outlet
 from headwater.app.runner import Runner, RunOptions
+from headwater.domain.changelog.feed import Feed
 from headwater.domain.changelog.row_kind import row_kind
 from headwater.domain.ranking import Ranking, RankingSettings
 from headwater.domain.schema import Schema
 from headwater.testing.clock import ManualClock
+from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import narwhals as nw
 
+    from headwater.domain.ports import FrameEngine, StreamSink
+    from headwater.domain.service import ViewSpec
     from headwater.testing.backends import Backend
+    from headwater.testing.kafka_broker import KafkaBroker
 
-__all__ = ["Contracts", "Crash", "table_rows"]
+__all__ = ["Contracts", "Crash", "Topic", "plain_cells", "table_rows"]
 
 SCHEMA = Schema.parse("project bigint, contract bigint, sign_time timestamp, amount decimal(18,2)")
 _PLAIN = RankingSettings("contract_rank", SCHEMA, ["project"], ["contract"], "sign_time", event_time="sign_time")
@@ -33,6 +39,24 @@ _MOMENTS = {
     "before the publication": Fault(before=True, commit=2),
     "after the publication": Fault(before=False, commit=2),
 }
+_SINK_MOMENTS = {
+    "before it tells the topic": Fault(before=True, commit=1),
+    "right after it has told the topic": Fault(before=False, commit=1),
+}
+
+
+@frozen
+class Topic:
+    """A topic of a real broker, which the ranks are published to."""
+
+    broker: KafkaBroker
+    name: str
+
+    def sink(self, pipeline: str, view: ViewSpec, engine: FrameEngine) -> StreamSink:
+        from headwater.adapters.kafka.settings import SinkSettings
+        from headwater.adapters.kafka.sink import KafkaSink
+
+        return KafkaSink(SinkSettings(self.broker.servers, self.name), Feed(pipeline, view), engine)
 
 
 @define(eq=False)
@@ -43,6 +67,7 @@ class Contracts:
     settings: RankingSettings = field(factory=lambda: _PLAIN)
     materialize: tuple[str, ...] = ()
     changelog: bool = False
+    topic: Topic | None = None
     clock: ManualClock = field(factory=ManualClock)
     source: RowsSource = field(init=False)
     _reader: Runner | None = field(init=False, default=None)
@@ -69,7 +94,7 @@ class Contracts:
             row["sign_time"] = datetime.fromisoformat(cells["sign_time"]).replace(tzinfo=UTC)
         return row | ({"_row_kind": row_kind(cells["kind"])} if self.changelog else {})
 
-    def runner(self, fault: Fault | None = None) -> Runner:
+    def runner(self, fault: Fault | None = None, sink_fault: Fault | None = None) -> Runner:
         """A new run."""
         store = self.backend.open()
         service = Ranking(self.settings, self.backend.engine)
@@ -85,16 +110,27 @@ class Contracts:
             self.clock,
             uuid4().hex,
             options,
+            outlet=self._outlet(service, sink_fault),
         )
+
+    def _outlet(self, service: Ranking, fault: Fault | None) -> Outlet | None:
+        if self.topic is None:
+            return None
+        sink = self.topic.sink(self.settings.pipeline, service.views[0], self.backend.engine)
+        table = f"{self.settings.pipeline}.ranks" if "ranks" in self.materialize else None
+        return Outlet(service, "ranks", table, FailingSink(sink, fault) if fault else sink, self.backend.engine)
 
     def run(self) -> None:
         self.runner().run(until_idle=True)
 
     def run_dying(self, moment: str) -> None:
-        self.runner(_MOMENTS[moment]).run(until_idle=True)
+        self.runner(_MOMENTS.get(moment), _SINK_MOMENTS.get(moment)).run(until_idle=True)
 
     def run_with_a_fault(self) -> None:
         self.runner(Fault(before=True, commit=2, passing=True)).run(until_idle=True)
+
+    def run_with_a_sink_fault(self) -> None:
+        self.runner(sink_fault=Fault(before=True, commit=1, passing=True)).run(until_idle=True)
 
     def second_run(self) -> Runner:
         second = self.runner()
@@ -139,6 +175,11 @@ _ANOTHER = {"project": "3", "contract": "31", "sign_time": "2024-03-07 08:00"}
 def table_rows(frame: nw.LazyFrame[Any], names: Sequence[str]) -> list[tuple[str, ...]]:
     """Some columns of a frame as a scenario's table writes them, sorted."""
     return sorted(tuple(map(_cell, row)) for row in frame.select(*names).collect(backend="polars").rows())
+
+
+def plain_cells(rows: Iterable[Mapping[str, object]], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Some fields of a topic's rows as a scenario's table writes them, in their order."""
+    return [tuple(_cell(row[name]) for name in names) for row in rows]
 
 
 def _cell(value: object) -> str:
