@@ -18,14 +18,14 @@ Row = dict[str, Any]
 
 @frozen
 class Found:
-    """A record as the topic has it; None is a tombstone."""
+    """A record as the topic has it; a value of None is a tombstone."""
 
-    key: Row
+    key: Any
     value: Row | None
 
 
-def committed(broker: KafkaBroker, topic: str) -> list[Found]:
-    """All records of a topic, partition by partition, each in its order."""
+def committed(broker: KafkaBroker, topic: str, *, keyed: bool = True) -> list[Found]:
+    """All records of a topic, partition by partition, each in its order; without their keys where these are no JSON."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.servers,
@@ -38,19 +38,19 @@ def committed(broker: KafkaBroker, topic: str) -> list[Found]:
     )
     try:
         numbers = consumer.list_topics(topic).topics[topic].partitions
-        return [found for number in sorted(numbers) for found in _read(consumer, topic, number)]
+        return [found for number in sorted(numbers) for found in _read(consumer, topic, number, keyed=keyed)]
     finally:
         consumer.close()
 
 
-def _read(consumer: Consumer, topic: str, number: int) -> Iterator[Found]:
+def _read(consumer: Consumer, topic: str, number: int, *, keyed: bool) -> Iterator[Found]:
     consumer.assign([TopicPartition(topic, number, 0)])
     while (message := consumer.poll(20)) is not None:  # one of a tombstone is as good as false
         if message.error():
             assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             return
         value = message.value()
-        yield Found(json.loads(message.key()), None if value is None else json.loads(value))
+        yield Found(json.loads(message.key()) if keyed else None, None if value is None else json.loads(value))
     raise AssertionError(f"no end of {topic}/{number} within 20 s")
 
 
