@@ -1,4 +1,4 @@
-"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0008)."""
+"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0011)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ class Receipts:
 
     def _create(self) -> None:
         admin = AdminClient(self.settings.client)
-        new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact"})
+        # Only segments that are closed are compacted, and by themselves they close at 1 GB.
+        new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
         try:
             admin.create_topics([new], operation_timeout=broker.ANSWER_SECONDS)[self.topic].result()
         except KafkaException as error:
