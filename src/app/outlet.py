@@ -55,7 +55,8 @@ class Outlet:
     def catch_up(self, ledger: Ledger, rows: int | None) -> None:
         """Publish what the ledger has and the sink lacks, an epoch at a time.
 
-        A sink that holds nothing yet begins with all rows there are. After a fault, call it again.
+        A sink that holds nothing yet begins with all rows there are. Where the tables are behind the sink, as they are
+        when built anew, nothing is published until they have reached it. After a fault, call it again.
 
         Args:
             ledger: of the pipeline, opened.
@@ -68,14 +69,17 @@ class Outlet:
         """
         standing = self._standing or _Standing(self.sink.published(), ours=False)
         self._standing = None  # until all is there, only the sink knows
-        lacking, ours = _lacking(ledger, standing.held), standing.ours
+        held, ours = standing.held, standing.ours
+        lacking = _lacking(ledger, held)
         if lacking and not ours:
-            lacking, ours = _lacking(ledger, self.sink.claim()), True
+            held, ours = self.sink.claim(), True
+            lacking = _lacking(ledger, held)
         for before, after in lacking:
             if before and rows is not None:
                 self.engine.expect(rows)
             self._publish(ledger, before, after)
-        self._standing = _Standing(_newest(ledger), ours)
+            held = Receipt.of(after)
+        self._standing = _Standing(held, ours)
 
     def _publish(self, ledger: Ledger, before: Publication | None, after: Publication) -> None:
         try:
@@ -98,27 +102,29 @@ class Outlet:
         return self.service.view_changes(self.view, before, after)
 
 
-def _newest(ledger: Ledger) -> Receipt | None:
-    return Receipt.of(ledger.latest) if ledger.latest else None
-
-
 def _lacking(ledger: Ledger, held: Receipt | None) -> Lacking:
-    if held == _newest(ledger):
+    latest = ledger.latest
+    if latest is None or (held and latest.epoch.number < held.epoch):  # tables that are built anew are not there yet
         return []
-    if held is None:
-        return [(None, ledger.latest)] if ledger.latest else []
+    return _since(ledger, held) if held else [(None, latest)]
+
+
+def _since(ledger: Ledger, held: Receipt) -> Lacking:
     found: list[Publication] = []
     try:
         for publication in ledger.publications():
             found.insert(0, publication)
-            if Receipt.of(publication) == held:
-                return list(pairwise(found))
+            if publication.epoch.number == held.epoch:
+                break
     except VersionExpired as error:
         raise SinkChanged(
             f"pipeline {ledger.pipeline!r}: the sink holds epoch {held.epoch}, and the epochs after it have been"
             " cleaned away; publish to a new topic"
         ) from error
-    raise SinkChanged(
-        f"pipeline {ledger.pipeline!r}: the sink holds epoch {held.epoch} of {held.published_at.isoformat()}, which is"
-        " not of these tables: they were built anew, or the topic belongs to another deployment; publish to a new topic"
-    )
+    if not found or Receipt.of(found[0]) != held:
+        raise SinkChanged(
+            f"pipeline {ledger.pipeline!r}: the sink holds an epoch {held.epoch} that is not of these tables: they were"
+            " built anew from other epochs or under other settings, or the topic is another deployment's; publish to a"
+            " new topic"
+        )
+    return list(pairwise(found))

@@ -5,6 +5,8 @@ Ports speak only domain types and narwhals frames. A part that a backend cannot 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NewType, Protocol
 
@@ -145,16 +147,18 @@ class Receipt:
 
     Args:
         epoch: its number.
-        published_at: when the pipeline published it (UTC); tells it from an epoch of tables that were built anew.
+        state: stands for the service's settings and the offsets read by then. Rows depend on nothing else, so tables
+            that were moved, or built anew from the same epochs, go on with the sink as if they were the old ones.
     """
 
     epoch: int
-    published_at: datetime
+    state: str
 
     @classmethod
     def of(cls, publication: Publication) -> Receipt:
         """The receipt for a publication."""
-        return cls(publication.epoch.number, publication.published_at)
+        state = json.dumps([publication.fingerprint, publication.offsets], sort_keys=True)
+        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32])
 
 
 class StreamSink(Protocol):

@@ -69,7 +69,7 @@ def topic(kafka: KafkaBroker) -> Topic:
 
 def publication(epoch: int) -> Publication:
     at = _MOMENT + timedelta(seconds=epoch)
-    return Publication(Epoch("shop", epoch), {}, {}, None, at, "")
+    return Publication(Epoch("shop", epoch), {}, {"rows": epoch}, None, at, "")
 
 
 def publish(sink: KafkaSink, epoch: int, *rows: tuple[Any, ...], schema: Schema | None = None) -> None:
@@ -156,7 +156,7 @@ def test_a_receipt_stays_when_the_run_is_over(topic: Topic) -> None:
     change(sink)
     publish(sink, 2)  # nothing has changed
     again = topic.sink()
-    assert again.published() == Receipt(2, _MOMENT + timedelta(seconds=2)) == again.claim()
+    assert again.published() == Receipt.of(publication(2)) == again.claim()
     assert len(topic.holds()) == 6
 
 

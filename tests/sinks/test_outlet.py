@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
@@ -50,12 +50,12 @@ class Race:
     def __attrs_post_init__(self) -> None:
         self.broker.create_topic(self.topic)
 
-    def run(self, fault: Fault | None = None, retries: int = 5) -> Runner:
+    def run(self, fault: Fault | None = None, retries: int = 5, settings: RankingSettings = _SETTINGS) -> Runner:
         """A new run, which has not begun."""
         engine = PolarsEngine()
-        service = Ranking(_SETTINGS, engine)
-        settings = SinkSettings(self.broker.servers, self.topic, {"message.timeout.ms": "2000"})
-        kafka = KafkaSink(settings, Feed("race", service.views[0]), engine)
+        service = Ranking(settings, engine)
+        topic = SinkSettings(self.broker.servers, self.topic, {"message.timeout.ms": "2000"})
+        kafka = KafkaSink(topic, Feed("race", service.views[0]), engine)
         sink = FailingSink(kafka, fault) if fault else kafka
         outlet = Outlet(service, "ranks", None, sink, engine)
         options = RunOptions(compact_every=0, retries=retries)
@@ -137,13 +137,32 @@ def test_a_run_that_takes_over_tells_what_the_first_has_not(race: Race) -> None:
     assert race.told() == [(3, 1), (5, 2)]
 
 
-def test_tables_built_anew_do_not_go_on_with_the_old_topic(race: Race) -> None:
+def test_tables_built_anew_from_the_same_epochs_go_on_with_the_topic(race: Race) -> None:
     race.give(5, 3)
     race.run().run(until_idle=True)
     race.store = MemoryStore()
-    with pytest.raises(SinkChanged, match=r"epoch 1 of 2024-01-01T.* is not of these tables"):
+    race.give(4)
+    race.run().run(until_idle=True)
+    assert race.told() == [(3, 1), (4, 2), (5, 3)]
+
+
+def test_tables_built_anew_from_other_epochs_do_not(race: Race) -> None:
+    race.give(5, 3)
+    race.run().run(until_idle=True)
+    race.store = MemoryStore()
+    race.source.limit = 2
+    race.give(4)
+    with pytest.raises(SinkChanged, match="holds an epoch 1 that is not of these tables"):
         race.run().run(until_idle=True)
     assert race.told() == [(3, 1), (5, 2)]
+
+
+def test_tables_built_anew_under_other_settings_do_not(race: Race) -> None:
+    race.give(5)
+    race.run().run(until_idle=True)
+    race.store = MemoryStore()
+    with pytest.raises(SinkChanged, match="holds an epoch 0 that is not of these tables"):
+        race.run(settings=evolve(_SETTINGS, descending=True)).run(until_idle=True)
 
 
 class ForgetfulStore(MemoryStore):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
@@ -71,8 +70,7 @@ class Receipts:
 
     def line(self, receipt: Receipt) -> bytes:
         """What is to be written for a receipt, once `newest` has looked."""
-        stated = {"feed": self.feed, "topic_id": self._topic_id, "epoch": receipt.epoch}
-        return json.dumps(stated | {"published_at": receipt.published_at.isoformat()}).encode()
+        return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
 
     def _id_of(self, topic: str) -> str | None:
         """Kafka's own id of a topic; None if there is no such topic."""
@@ -113,4 +111,4 @@ class Receipts:
     def _receipt(self, line: dict[str, Any]) -> Receipt | None:
         if line["topic_id"] != self._topic_id:
             return None
-        return Receipt(line["epoch"], datetime.fromisoformat(line["published_at"]))
+        return Receipt(line["epoch"], line["state"])
