@@ -37,6 +37,7 @@ method = "dense_rank"
 segment = "1d"
 materialize = ["ranks"]
 """
+SCHEMA = "project_id bigint, contract_id bigint, sign_time timestamp"
 KAFKA = """
 [sources.orders]
 kind = "kafka"
@@ -239,6 +240,15 @@ def test_what_no_view_can_be_published_as(deploy, old, new, message):
     with pytest.raises(ConfigError) as caught:
         blueprints(deployment)
     assert str(caught.value).endswith(f"deploy.toml:27: pipelines.contract_rank.publish: {message}")
+
+
+def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
+    kafka = changed("order_id bigint", SCHEMA, KAFKA)
+    text = changed('"contracts.top"', '"shop.orders"', changed('source = "contracts"', 'source = "orders"') + PUBLISH)
+    assert refusal(text + kafka, BROKER_PASSWORD="s3cret") == (
+        "deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads 'shop.orders': publish to another"
+        " topic"
+    )
 
 
 class TestFile:

@@ -200,11 +200,16 @@ class _Loader:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
         settings = self._ranking(path, given, source)
-        publish = None if given["publish"] is None else self._output((*path, "publish"))
+        publish = None if given["publish"] is None else self._output((*path, "publish"), source)
         return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
 
-    def _output(self, path: KeyPath) -> KafkaOutput:
-        return KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
+    def _output(self, path: KeyPath, source: SourceSettings) -> KafkaOutput:
+        output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
+        if isinstance(source.input, KafkaInput) and output.topic in source.input.topics:
+            raise self.document.error(
+                (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
+            )
+        return output
 
     def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
         schema = source.records.rows
