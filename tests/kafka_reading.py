@@ -32,6 +32,7 @@ def committed(broker: KafkaBroker, topic: str, *, keyed: bool = True) -> list[Fo
             "group.id": "a-reader",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
         }

@@ -102,6 +102,8 @@ def _consumer(settings: KafkaSettings) -> Iterator[Consumer]:
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:
     return {
+        # A range ends where the broker has no more, behind the mark of a transaction: that is to be heard soon.
+        "fetch.wait.max.ms": 50,
         **settings.options,
         "bootstrap.servers": settings.servers,
         # Wanted by the client; as nothing is subscribed to or committed, the group never comes to be.
