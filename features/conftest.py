@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
+from attrs import frozen
+from pytest_bdd import given, parsers, then, when
+
+from headwater.testing.failing_sink import FailingSink
+from headwater.testing.failing_store import Crash, Fault
+from tests.kafka_reading import committed, replica
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headwater.app.runner import Runner
+    from headwater.testing.kafka_broker import KafkaBroker
+    from headwater.testing.tables import Table
     from headwater.testing.trial import Trial
+    from tests.kafka_reading import Found, Row
+
+_TELLING = {
+    "before it tells the topic": Fault(before=True, commit=1),
+    "right after it has told the topic": Fault(before=False, commit=1),
+}
+
+
+@frozen
+class Topic:
+    """A topic of a real broker, which the ranks are published to."""
+
+    broker: KafkaBroker
+    name: str
+
+    def told(self) -> list[Found]:
+        """What readers of completed transactions find in it."""
+        return committed(self.broker, self.name)
 
 
 @pytest.fixture(params=["memory", "parquet", pytest.param("delta", marks=pytest.mark.delta)], autouse=True)
@@ -33,3 +62,52 @@ def _compact_few_files(runner: Runner) -> None:
     from headwater.adapters.delta.compaction import CompactionPolicy
 
     runner.keeper.compaction = CompactionPolicy(min_files=2, min_share=0)
+
+
+# ---- a topic that a view is published to
+
+
+@given("the ranks are published to a topic", target_fixture="topic")
+@when("the ranks are published to a topic from now on", target_fixture="topic")
+def _(headwater_trial: Trial, kafka: KafkaBroker) -> Topic:
+    topic = Topic(kafka, f"ranks-{uuid4().hex[:8]}")
+    kafka.create_topic(topic.name, partitions=2)
+    where = f'{{ servers = "{kafka.servers}", topic = "{topic.name}" }}'
+    headwater_trial.set("pipelines.contract_rank.publish", where)
+    return topic
+
+
+@when(parsers.re(rf"contract_rank crashes (?P<moment>{'|'.join(_TELLING)})"))
+def _(headwater_trial: Trial, moment: str) -> None:
+    with pytest.raises(Crash):
+        _run_telling(headwater_trial, _TELLING[moment])
+
+
+@when("contract_rank runs until idle on a topic that cannot be reached once")
+def _(headwater_trial: Trial) -> None:
+    _run_telling(headwater_trial, Fault(before=True, commit=1, passing=True))
+
+
+def _run_telling(trial: Trial, fault: Fault) -> None:
+    """Run with a sink that fails as told."""
+    deployment = trial.open()
+    (runner,) = deployment.start(["contract_rank"])
+    assert runner.outlet is not None
+    runner.outlet.sink = FailingSink(runner.outlet.sink, fault)
+    deployment.run(until_idle=True)
+
+
+@then("who follows the topic has")
+def _(topic: Topic, datatable: Table) -> None:
+    assert _shown(replica(topic.told()), datatable) == sorted(map(tuple, datatable[1:]))
+
+
+@then("the topic has told")
+def _(topic: Topic, datatable: Table) -> None:
+    told = [found.value for found in topic.told() if found.value is not None]
+    assert _shown(told, datatable) == sorted(map(tuple, datatable[1:]))
+
+
+def _shown(rows: Iterable[Row], table: Table) -> list[tuple[str, ...]]:
+    """The fields of a topic's rows that a scenario's table names, as it writes them."""
+    return sorted(tuple(str(row[name]) for name in table[0]) for row in rows)

@@ -14,6 +14,8 @@ from ..domain.ports import FrameEngine, KeptStore
 from ..domain.ranking import Ranking
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, KafkaInput, SourceSettings
+from .keyed_views import feed_of, keyed_views
+from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
 from .sources import PolarsSources, SparkSources
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..domain.ports import Clock
     from ..domain.service import Service
-    from .config import PipelineSettings
+    from .config import KafkaOutput, PipelineSettings
 
 
 class Container:
@@ -48,10 +50,10 @@ class Container:
         """The runner of a pipeline, which tells `report` of every epoch published."""
         pipeline = self.deployment.pipelines[name]
         source = self.deployment.sources[pipeline.source]
-        store = self._injector.get(KeptStore)
+        store, service = self._injector.get(KeptStore), _service(pipeline, self.engine)
         return Runner(
             name,
-            service=_service(pipeline, self.engine),
+            service=service,
             source=self._injector.get(Sources).open(source),
             store=store,
             keeper=store,
@@ -60,6 +62,7 @@ class Container:
             writer=uuid4().hex,
             options=_options(self.deployment, pipeline, source),
             report=report,
+            outlet=_outlet(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
         )
 
     def close(self) -> None:
@@ -76,7 +79,7 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     """The service of each pipeline, for its tables and views alone: nothing is started, and they must not step.
 
     Raises:
-        ConfigError: a service refuses its settings, or a view to materialize cannot be kept.
+        ConfigError: a service refuses its settings, or a view cannot be kept or published as asked.
     """
     from ..adapters.memory.engine import PolarsEngine
 
@@ -84,19 +87,40 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
 
 
 def _blueprint(pipeline: PipelineSettings, engine: FrameEngine) -> Service:
-    try:
+    with _placed(pipeline.place or pipeline.name):
         service = _service(pipeline, engine)
         _check_materialized(pipeline, service)
-    except ConfigError as error:
-        raise ConfigError(f"{pipeline.place or pipeline.name}: {error}") from error
+    if pipeline.publish:
+        with _placed(pipeline.publish.place or f"{pipeline.name}.publish"):
+            feed_of(pipeline.name, pipeline.publish, service)
     return service
 
 
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Puts the place before what is wrong there."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+
+
 def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
-    possible = [view.name for view in service.views if view.key and not view.between]
+    possible = keyed_views(service)
     for name in pipeline.materialize:
         if name not in possible:
             raise ConfigError(f"materialize: {name!r} is no view that can be kept; possible: {', '.join(possible)}")
+
+
+def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine) -> Outlet:
+    with _installed("confluent_kafka", extra="kafka"):
+        from ..adapters.kafka.settings import SinkSettings
+        from ..adapters.kafka.sink import KafkaSink
+
+    feed = feed_of(pipeline.name, output, service)
+    table = f"{pipeline.name}.{feed.view.name}" if feed.view.name in pipeline.materialize else None
+    sink = KafkaSink(SinkSettings(output.servers, output.topic, output.options), feed, engine)
+    return Outlet(service, feed.view.name, table, sink, engine)
 
 
 def _service(pipeline: PipelineSettings, engine: FrameEngine) -> Service:

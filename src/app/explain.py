@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..domain.table import Layout
+from .keyed_views import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..domain.changelog.feed import Feed
     from ..domain.service import Service, ViewSpec
     from ..domain.table import TableSpec
     from .api import Headwater
-    from .config import PipelineSettings
+    from .config import KafkaOutput, PipelineSettings
 
 _LAYOUTS = {
     Layout.LOG: "epochs are appended, folded when read",
@@ -29,8 +31,11 @@ def explain(headwater: Headwater) -> Iterator[str]:
     for name, service in headwater.services.items():
         yield ""
         yield f"{name}, from source {deployment.pipelines[name].source}"
+        pipeline = deployment.pipelines[name]
         yield from _tables(service)
-        yield from _views(service, deployment.pipelines[name])
+        yield from _views(service, pipeline)
+        if pipeline.publish:
+            yield from _published(pipeline.publish, feed_of(name, pipeline.publish, service))
 
 
 def _tables(service: Service) -> Iterator[str]:
@@ -52,6 +57,11 @@ def _views(service: Service, pipeline: PipelineSettings) -> Iterator[str]:
     for view in service.views:
         yield f"    {pipeline.name}.{view.name}: {view.about}"
         yield f"      {', '.join(view.schema.names)}{_also_kept(view, pipeline)}"
+
+
+def _published(output: KafkaOutput, feed: Feed) -> Iterator[str]:
+    yield "  publishes"
+    yield f"    the changes of {feed.pipeline}.{feed.view.name} as {feed.format}, to Kafka topic {output.topic}"
 
 
 def _also_kept(view: ViewSpec, pipeline: PipelineSettings) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from ..domain.change import Change
+from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
 from ..domain.errors import HeadwaterError, Transient
 from ..domain.ledger import Ledger
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
-    from ..domain.service import Service, Step
+    from ..domain.service import Service, Step, ViewSpec
+    from .outlet import Outlet
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class EpochReport:
         written: rows written to the pipeline's tables.
         watermark: event time (UTC) up to which input is taken to be complete.
         lag: what waits in the source, in words.
-        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``compact``,
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
             ``expire``.
     """
 
@@ -102,6 +104,7 @@ class Runner:
         writer: identifies this run; no two runs share one.
         options: how it is run.
         report: told of every epoch published.
+        outlet: publishes a view of it elsewhere, where that is wanted.
     """
 
     pipeline: str
@@ -114,6 +117,7 @@ class Runner:
     writer: str
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    outlet: Outlet | None = None
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
@@ -121,12 +125,15 @@ class Runner:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """All tables, in the order of their commits."""
-        views = {view.name: view for view in self.service.views}
+        views = [self._views[name] for name in self.options.materialize]
         kept = (
-            TableSpec(f"{self.pipeline}.{name}", views[name].schema, key=views[name].key, layout=Layout.MERGED)
-            for name in self.options.materialize
+            TableSpec(f"{self.pipeline}.{view.name}", view.schema, key=view.key, layout=Layout.MERGED) for view in views
         )
         return (*self.service.tables, *kept)
+
+    @property
+    def _views(self) -> dict[str, ViewSpec]:
+        return {view.name: view for view in self.service.views}
 
     @property
     def ledger(self) -> Ledger:
@@ -174,6 +181,7 @@ class Runner:
         return False
 
     def _epoch(self) -> bool:
+        self._deliver(_Phases())  # what a run before, or the last try, could not
         phase, ledger = _Phases(), self.ledger
         with phase("read"):
             offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
@@ -188,6 +196,7 @@ class Runner:
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         try:
+            self._deliver(phase)
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
             self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
@@ -214,6 +223,12 @@ class Runner:
             yield
         except HeadwaterError as fault:
             _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
+
+    def _deliver(self, phase: _Phases) -> None:
+        """Bring the outlet level with the ledger."""
+        if self.outlet:
+            with phase("publish"):
+                self.outlet.catch_up(self.ledger, self._rows)
 
     def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
         """Do what the epoch asks for; the step, and the rows written."""
@@ -252,7 +267,8 @@ class Runner:
         before, ahead = self.ledger.snapshot(), self.ledger.ahead()
         if before.publication and before.version(spec.name) is None:  # kept from now on: begin with all there is
             return Change(overwrite=self.service.view(view, ahead))
-        return self.service.view_changes(view, before, ahead)
+        net = self.engine.persist(self.service.view_changes(view, before, ahead))
+        return to_change(net, self._views[view])
 
 
 def _due(epoch: int, every: int) -> bool:

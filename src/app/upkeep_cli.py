@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from ..adapters.json_rows import Cell
     from ..domain.retention import Verdict
     from ..domain.upkeep import PublishedVersion, Upkeep
-    from .output import Cell
 
 _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")

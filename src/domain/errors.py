@@ -60,5 +60,13 @@ class SourceUnavailable(Transient, ConnectionError):
     """The source cannot be reached just now (a broker that is down, say)."""
 
 
+class SinkUnavailable(Transient, ConnectionError):
+    """The sink cannot be reached or written just now; what it lacks is published later."""
+
+
+class SinkChanged(HeadwaterError, RuntimeError):
+    """What the sink holds does not come from these tables, or they no longer hold what it lacks."""
+
+
 class SourceChanged(HeadwaterError, RuntimeError):
     """What was read before is no longer what the source holds, so going on would lose or repeat rows."""

@@ -5,6 +5,8 @@ Ports speak only domain types and narwhals frames. A part that a backend cannot 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NewType, Protocol
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
-    from .epoch import Mark, OffsetRange, Offsets
+    from .epoch import Mark, OffsetRange, Offsets, Publication
     from .lease import Lease
     from .schema import Schema
     from .table import TableSpec
@@ -196,6 +198,59 @@ class StreamSource(Protocol):
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """How much is waiting behind these offsets, in words with its unit (``3 files``, ``12 records``)."""
+
+
+@frozen
+class Receipt:
+    """What a sink keeps of the newest epoch that was published to it.
+
+    Args:
+        epoch: its number.
+        state: stands for the service's settings and the offsets read by then. Rows depend on nothing else, so tables
+            that were moved, or built anew from the same epochs, go on with the sink as if they were the old ones.
+    """
+
+    epoch: int
+    state: str
+
+    @classmethod
+    def of(cls, publication: Publication) -> Receipt:
+        """The receipt for a publication."""
+        state = json.dumps([publication.fingerprint, publication.offsets], sort_keys=True)
+        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32])
+
+
+class StreamSink(Protocol):
+    """A feed of one view's changes: each epoch whole or not at all, in order, and once."""
+
+    @abstractmethod
+    def published(self) -> Receipt | None:
+        """The newest epoch that the sink holds; None if it holds none of this view.
+
+        Raises:
+            ConfigError: there is no such sink.
+            SinkUnavailable: a passing fault.
+        """
+
+    @abstractmethod
+    def claim(self) -> Receipt | None:
+        """Become the only one who publishes: undo what others left half done, turn them away, then say `published`.
+
+        Raises as `published` does.
+        """
+
+    @abstractmethod
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
+        """Publish the net changes of an epoch together with its receipt. Call `claim` before the first time.
+
+        Args:
+            changes: the view's columns and ``_row_kind``, in no order.
+            publication: of the epoch.
+
+        Raises:
+            EpochConflict: another run has claimed the sink.
+            SinkUnavailable: a passing fault; whether the epoch is there, the next `claim` tells.
+        """
 
 
 class FrameEngine(Protocol):

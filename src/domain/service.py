@@ -91,8 +91,8 @@ class Service(Protocol):
         """
 
     @abstractmethod
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> Change:
-        """How a keyed view changed between two snapshots, in the view's own columns.
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view between two snapshots, in its columns and ``_row_kind``; see `net_changes`.
 
         Raises:
             ConfigError: there is no such view, or its rows have no key.

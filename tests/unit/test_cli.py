@@ -176,6 +176,13 @@ class TestOtherCommands:
         assert "project, contract, signed, rank; also kept as table ranked.ranks\n" in out
         assert not (tmp_path / "lake").exists()
 
+    def test_check_explains_what_is_published(self, config, tmp_path, capsys):
+        publish = '[pipelines.ranked.publish]\nservers = "127.0.0.1:1"\ntopic = "ranks"\nformat = "upsert-json"\n'
+        (tmp_path / "deploy.toml").write_text(CONFIG + publish)
+        assert main(["check", config]) == 0
+        published = "  publishes\n    the changes of ranked.ranks as upsert-json, to Kafka topic ranks\n"
+        assert capsys.readouterr().out.endswith(published)
+
     def test_check_tells_a_view_that_cannot_be_kept(self, config, tmp_path, capsys):
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('["ranks"]', '["base"]'))
         assert main(["check", config]) == 2

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.config import BackendSettings, FilesInput, KafkaInput, load
+from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
 from headwater.app.config.lines import key_lines
+from headwater.app.container import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.retention import Retention
 
@@ -37,6 +38,7 @@ method = "dense_rank"
 segment = "1d"
 materialize = ["ranks"]
 """
+SCHEMA = "project_id bigint, contract_id bigint, sign_time timestamp"
 KAFKA = """
 [sources.orders]
 kind = "kafka"
@@ -45,6 +47,16 @@ topics = ["shop.orders"]
 schema = "order_id bigint, state string"
 max_rows_per_epoch = 500
 options = { "sasl.password" = "${BROKER_PASSWORD}", security.protocol = "SASL_SSL" }
+"""
+PUBLISH = """
+[pipelines.contract_rank.publish]
+view = "top"
+servers = "127.0.0.1:9092"
+topic = "contracts.top"
+format = "debezium-json"
+tombstones = false
+rename = { rank = "place" }
+options = { "sasl.password" = "${BROKER_PASSWORD}" }
 """
 
 
@@ -101,6 +113,25 @@ class TestReading:
         options = {"sasl.password": "s3cret", "security.protocol": "SASL_SSL"}
         assert source.input == KafkaInput("127.0.0.1:9092", ("shop.orders",), 500, options)
         assert "s3cret" not in repr(source)
+
+    def test_a_view_to_publish(self, deploy):
+        publish = deploy(GOOD + PUBLISH, BROKER_PASSWORD="s3cret").pipelines["contract_rank"].publish
+        assert publish == KafkaOutput(
+            servers="127.0.0.1:9092",
+            topic="contracts.top",
+            view="top",
+            format="debezium-json",
+            tombstones=False,
+            rename={"rank": "place"},
+            options={"sasl.password": "s3cret"},
+        )
+        assert "s3cret" not in repr(publish)
+
+    def test_what_is_published_has_defaults(self, deploy):
+        keys = 'publish = { servers = "127.0.0.1:9092", topic = "ranks" }'
+        publish = deploy(changed('segment = "1d"', keys)).pipelines["contract_rank"].publish
+        assert publish == KafkaOutput("127.0.0.1:9092", "ranks", None, "json", "row_kind", True, {}, {})
+        assert deploy(GOOD).pipelines["contract_rank"].publish is None
 
     def test_run_settings_have_defaults(self, deploy):
         run = deploy(changed("[backend]", '[run]\npoll = "250ms"\n[backend]')).run
@@ -183,12 +214,57 @@ class TestReading:
          "without it, equal order values have no certain order"),
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
+        ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of its own"),
         ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name has no dot: "
          "PIPELINE.VIEW names a view"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, message):
     assert refusal(changed(old, new)) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('view = "top"', 'veiw = "top"', "deploy.toml:28: pipelines.contract_rank.publish.veiw: unknown key; allowed: "
+         "format, options, rename, row_kind, servers, tombstones, topic, view; did you mean 'view'?"),
+        ('topic = "contracts.top"\n', "", "deploy.toml:27: pipelines.contract_rank.publish.topic: is missing; it is a text"),
+        ('"debezium-json"', '"debezium"', "deploy.toml:31: pipelines.contract_rank.publish.format: 'debezium' is unknown; "
+         "allowed: json, upsert-json, debezium-json; did you mean 'debezium-json'?"),
+        ("tombstones = false", 'tombstones = "no"', "deploy.toml:32: pipelines.contract_rank.publish.tombstones: 'no' is not "
+         "true or false"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_what_is_published(refusal, old, new, message):
+    assert refusal(changed(old, new, GOOD + PUBLISH), BROKER_PASSWORD="s3cret") == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"top"', '"base"', "'base' is no view that can be published; possible: ranks, top"),
+        ('{ rank = "place" }', '{ rank = "amount" }', "messages would have amount twice; choose another name under rename or "
+         "row_kind"),
+        ('{ rank = "place" }', '{ place = "rank" }', "view 'top' has no column 'place' to rename; there are: project_id, "
+         "contract_id, sign_time, amount, rank"),
+        ('format = "debezium-json"', 'row_kind = "amount"', "messages would have amount twice; choose another name under "
+         "rename or row_kind"),
+    ],
+)  # fmt: skip
+def test_what_no_view_can_be_published_as(deploy, old, new, message):
+    deployment = deploy(changed(old, new, GOOD + PUBLISH), BROKER_PASSWORD="s3cret")
+    with pytest.raises(ConfigError) as caught:
+        blueprints(deployment)
+    assert str(caught.value).endswith(f"deploy.toml:27: pipelines.contract_rank.publish: {message}")
+
+
+def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
+    kafka = changed("order_id bigint", SCHEMA, KAFKA)
+    text = changed('"contracts.top"', '"shop.orders"', changed('source = "contracts"', 'source = "orders"') + PUBLISH)
+    assert refusal(text + kafka, BROKER_PASSWORD="s3cret") == (
+        "deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads 'shop.orders': publish to another"
+        " topic"
+    )
 
 
 class TestFile:
@@ -217,6 +293,20 @@ class TestEnvironment:
         assert deployment.pipelines["contract_rank"].service.top == 3
         assert deployment.sources["contracts"].watermark_delay == timedelta(hours=1)
         assert deployment.backend.spark["spark.driver.memory"] == "1g"
+
+    def test_overrides_what_is_published(self, deploy):
+        publish = (
+            deploy(
+                GOOD + PUBLISH,
+                BROKER_PASSWORD="s3cret",
+                HEADWATER_PIPELINES__CONTRACT_RANK__PUBLISH__TOPIC="other",
+                HEADWATER_PIPELINES__CONTRACT_RANK__PUBLISH__TOMBSTONES="TRUE",
+                HEADWATER_PIPELINES__CONTRACT_RANK__PUBLISH__OPTIONS__SASL_PASSWORD="hunter2",
+            )
+            .pipelines["contract_rank"]
+            .publish
+        )
+        assert (publish.topic, publish.tombstones, publish.options) == ("other", True, {"sasl.password": "hunter2"})
 
     def test_an_override_of_no_key_is_told(self, refusal):
         assert refusal(GOOD, HEADWATER_BACKEND__NAM="memory") == (

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from .settings import KafkaSettings
 
-_ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.1
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -102,6 +102,8 @@ def _consumer(settings: KafkaSettings) -> Iterator[Consumer]:
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:
     return {
+        # A range ends where the broker has no more, behind the mark of a transaction: that is to be heard soon.
+        "fetch.wait.max.ms": 50,
         **settings.options,
         "bootstrap.servers": settings.servers,
         # Wanted by the client; as nothing is subscribed to or committed, the group never comes to be.
@@ -129,7 +131,7 @@ def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
 
 
 def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[int]:
-    found = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
+    found = consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
     if found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise ConfigError(
             f"Kafka at {settings.servers} has no topic {topic!r}; create it, or correct the source's topics"
@@ -141,5 +143,5 @@ def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[in
 
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
     # The client answers None only when asked for cached values.
-    low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_ANSWER_SECONDS)
+    low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=ANSWER_SECONDS)
     return low, high

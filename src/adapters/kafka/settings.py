@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 from attrs.validators import ge, min_len
@@ -12,6 +13,8 @@ from ...domain.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_SILENT = logging.getLogger(f"{__name__}.client")
+_SILENT.disabled = True
 _SAME_IN_JAVA = ("security.protocol", "sasl.mechanism", "client.id")
 _SASL_NAMES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 _AUTHORITY = "ssl.ca.location"
@@ -37,6 +40,27 @@ class KafkaSettings:
     topics: tuple[str, ...] = field(validator=min_len(1))
     max_rows_per_epoch: int = field(default=100_000, validator=ge(1))
     options: Mapping[str, str] = field(factory=dict, repr=False)
+
+
+@frozen
+class SinkSettings:
+    """What to write, and where to.
+
+    Args:
+        servers: ``host:port``, several separated by commas.
+        topic: the topic, which exists. Beside it ``<topic>.epochs`` is kept, made where it is missing.
+        options: further client settings as librdkafka names them, for security above all; they are never shown.
+    """
+
+    servers: str
+    topic: str
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """What every client of the cluster is told."""
+        # Failures come as exceptions; the client's own lines would only repeat them.
+        return {**self.options, "bootstrap.servers": self.servers, "log_level": 0, "logger": _SILENT}
 
 
 def java_options(options: Mapping[str, str]) -> dict[str, str]:

@@ -65,6 +65,22 @@ def _whole(value: Any, least: int) -> int:
     return value
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{value!r} is not {FLAG.expects}")
+    return value
+
+
+def _flag_or_text(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text.strip().lower(), text)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{value!r} is not {TABLE.expects}")
+    return value
+
+
 def _number_or_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ConfigError(f"{value!r} is not {NUMBER_OR_TEXT.expects}")
@@ -86,12 +102,6 @@ def _zone(value: Any) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ConfigError(f"{value!r} is not {ZONE.expects}") from error
     return str(value)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{value!r} is not {TABLE.expects}")
-    return value
 
 
 def _settings(value: Any) -> dict[str, str]:
@@ -152,9 +162,10 @@ def _int_or_text(text: str) -> int | str:
 TEXT = Kind("a text", _text)
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
+FLAG = Kind("true or false", _flag, _flag_or_text)
+TABLE = Kind("a table of keys", _table, None)
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)
 DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
 SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
-TABLE = Kind("a table of keys", _table, None)
 SETTINGS = Kind("a table of settings", _settings, None)

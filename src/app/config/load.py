@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import evolve, frozen
 
+from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.errors import ConfigError
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
@@ -18,6 +19,7 @@ from .document import parse
 from .environment import overlay
 from .kinds import (
     DURATION,
+    FLAG,
     NUMBER_OR_TEXT,
     SCHEMA,
     SETTINGS,
@@ -37,6 +39,7 @@ from .values import (
     FilesInput,
     Input,
     KafkaInput,
+    KafkaOutput,
     PipelineSettings,
     RunSettings,
     SourceSettings,
@@ -96,6 +99,17 @@ ANY_PIPELINE = {
     "service": Key(choice("ranking"), required=True),
     "source": Key(TEXT, required=True),
     "materialize": Key(TEXTS, ()),
+    "publish": Key(TABLE),
+}
+PUBLISH = {
+    "view": Key(TEXT),
+    "servers": Key(TEXT, required=True),
+    "topic": Key(TEXT, required=True),
+    "format": Key(choice(*FEED_FORMATS), "json"),
+    "row_kind": Key(TEXT, "row_kind"),
+    "tombstones": Key(FLAG, default=True),
+    "rename": Key(SETTINGS, {}),
+    "options": Key(SETTINGS, {}),
 }
 RANKING = {
     "group": Key(SOME_TEXTS, required=True),
@@ -201,7 +215,16 @@ class _Loader:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
         settings = self._ranking(path, given, source)
-        return PipelineSettings(source.name, settings, given["materialize"], self.document.place(path))
+        publish = None if given["publish"] is None else self._output((*path, "publish"), source)
+        return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
+
+    def _output(self, path: KeyPath, source: SourceSettings) -> KafkaOutput:
+        output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
+        if isinstance(source.input, KafkaInput) and output.topic in source.input.topics:
+            raise self.document.error(
+                (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
+            )
+        return output
 
     def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
         schema = source.records.rows
@@ -253,13 +276,21 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
         name: {**every_source, "options": _settings_shape(source, "options")}
         for name, source in _tables(tree, "sources")
     }
-    pipelines = {name: every_pipeline for name, _ in _tables(tree, "pipelines")}
+    pipelines = {name: every_pipeline | _publish_shape(table) for name, table in _tables(tree, "pipelines")}
     return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}
 
 
 def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
     table = tree.get(name)
     return list(table.items()) if isinstance(table, dict) else []
+
+
+def _publish_shape(pipeline: Any) -> dict[str, Any]:
+    """The keys of a pipeline's table `publish`, where it has one: a variable alone does not make a pipeline publish."""
+    given = pipeline.get("publish") if isinstance(pipeline, dict) else None
+    if not isinstance(given, dict):
+        return {}
+    return {"publish": PUBLISH | {name: _settings_shape(given, name) for name in ("rename", "options")}}
 
 
 def _settings_shape(table: Any, name: str) -> dict[str, Key]:

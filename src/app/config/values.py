@@ -92,6 +92,29 @@ class SourceSettings:
 
 
 @frozen
+class KafkaOutput:
+    """A view whose changes are published to a Kafka topic.
+
+    Args:
+        servers, topic: where to.
+        view: which; None for the pipeline's first view with a key.
+        format, row_kind, tombstones, rename: see `Feed`.
+        options: librdkafka's; they may hold secrets.
+        place: where it is written, for messages.
+    """
+
+    servers: str
+    topic: str
+    view: str | None = None
+    format: str = "json"
+    row_kind: str = "row_kind"
+    tombstones: bool = True
+    rename: Mapping[str, str] = field(factory=dict)
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+    place: str = field(default="", eq=False)
+
+
+@frozen
 class PipelineSettings:
     """One derived answer.
 
@@ -99,12 +122,14 @@ class PipelineSettings:
         source: the name of its source.
         service: what it computes; its `pipeline` is the pipeline's name.
         materialize: views that are also kept as plain tables.
+        publish: a view whose changes are published as well.
         place: where it is written, for messages.
     """
 
     source: str
     service: RankingSettings
     materialize: tuple[str, ...] = ()
+    publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
 
     @property

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
+from ..change import Change
 from ..epoch import ROW_KIND
+from .row_kind import DELETE, INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..service import ViewSpec
 
 _SIDE = "_side"
 
@@ -32,6 +36,16 @@ def net_changes(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequen
     moved = sides.group_by(*names).agg(nw.col(_SIDE).sum()).filter(nw.col(_SIDE) != 0)
     pairs = moved.with_columns(nw.col(_SIDE).count().over(*key).alias(ROW_KIND))
     return pairs.select(*names, _kind().alias(ROW_KIND))
+
+
+def to_change(net: nw.LazyFrame[Any], view: ViewSpec) -> Change:
+    """What net changes of a view do to a table that holds its rows; persist them first, they are read three times."""
+    kind, names = nw.col(ROW_KIND), view.schema.names
+    return Change(
+        append=net.filter(kind == INSERT).select(*names),
+        merge=net.filter(kind == UPDATE_AFTER).select(*names),
+        delete=net.filter(kind == DELETE).select(*view.key),
+    )
 
 
 def _side(rows: nw.LazyFrame[Any], names: Sequence[str], side: int) -> nw.LazyFrame[Any]:

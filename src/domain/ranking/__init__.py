@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ..change import Change
     from ..epoch import Batch
     from ..ledger import Snapshot
     from ..ports import FrameEngine
@@ -80,12 +79,12 @@ class Ranking(Service):
             raise ConfigError(f"view {name!r} is asked between two epochs, not as of a time")
         return self._views.moves(self._known("ranks"), since, snapshot)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> Change:
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """How a keyed view changed; see `Service.view_changes`."""
         spec = self._known(name)
         if not spec.key:
             keyed = ", ".join(spec.name for spec in self.views if spec.key)
-            raise ConfigError(f"view {name!r} has no key, so it cannot be kept as a table; possible: {keyed}")
+            raise ConfigError(f"view {name!r} has no key, so its changes cannot be told; possible: {keyed}")
         return self._views.changes(spec, before, after)
 
     def _known(self, name: str) -> ViewSpec:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ..change import Change, Matching
+from ..change import Matching
 from ..changelog.net import net_changes
 from ..changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..epoch import ROW_KIND
@@ -69,18 +69,23 @@ class RankingViews:
         rows = self._rows(spec, snapshot, None) if as_of is None else self._rows_as_of(spec, snapshot, as_of)
         return rows.select(*spec.schema.names)
 
-    def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> Change:
-        """How a keyed view changed between two snapshots."""
-        net, kind, names = self.engine.persist(self._net(spec, before, after)), nw.col(ROW_KIND), spec.schema.names
-        return Change(
-            append=net.filter(kind == INSERT).select(*names),
-            merge=net.filter(kind == UPDATE_AFTER).select(*names),
-            delete=net.filter(kind == DELETE).select(*spec.key),
-        )
+    def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net row kinds of a view between two snapshots, from those groups alone in which something changed."""
+        touched = [
+            changed.select(*self.settings.group)
+            for table in (self.tables.cells.name, self.tables.ranked.name)
+            if (changed := after.changes_since(before, table)) is not None
+        ]
+        if touched:
+            groups = self.engine.persist(nw.concat(touched).unique())
+        else:
+            groups = after.read(self.tables.cells.name, Matching(within={SEGMENT: ()})).select(*self.settings.group)
+        old, new = (self._rows(spec, at, groups).select(*spec.schema.names) for at in (before, after))
+        return net_changes(old, new, spec.key)
 
     def moves(self, ranks: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """The rows that came, went or changed between two snapshots, with old and new rank: the reverse correction."""
-        net, kind = self.engine.persist(self._net(ranks, before, after)), nw.col(ROW_KIND)
+        net, kind = self.engine.persist(self.changes(ranks, before, after)), nw.col(ROW_KIND)
         ids, rank, none = list(self.settings.id), nw.col(RANK), nw.lit(None).cast(nw.Int64)
         old = net.filter(kind == UPDATE_BEFORE).select(*ids, rank.alias("old_rank"))
         updated = net.filter(kind == UPDATE_AFTER).join(old, on=ids, how="inner")
@@ -150,17 +155,3 @@ class RankingViews:
         spans = real.with_columns(following.alias(_NEXT), self._before_cell().alias("base_rank"))
         started = self.segments.start(spans, self.engine, SEGMENT, into="start")
         return self.segments.start(started, self.engine, _NEXT, into="end")
-
-    def _net(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Net row kinds of a view between two snapshots, from those groups alone in which something changed."""
-        touched = [
-            changed.select(*self.settings.group)
-            for table in (self.tables.cells.name, self.tables.ranked.name)
-            if (changed := after.changes_since(before, table)) is not None
-        ]
-        if touched:
-            groups = self.engine.persist(nw.concat(touched).unique())
-        else:
-            groups = after.read(self.tables.cells.name, Matching(within={SEGMENT: ()})).select(*self.settings.group)
-        old, new = (self._rows(spec, at, groups).select(*spec.schema.names) for at in (before, after))
-        return net_changes(old, new, spec.key)

@@ -1,0 +1,114 @@
+"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0011)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict, define, field
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from ...domain.errors import ConfigError
+from ...domain.ports import Receipt
+from . import broker
+from .faults import told_of
+from .planning import Slice
+from .settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from .settings import SinkSettings
+
+_WINDOW = 100
+
+
+@define(eq=False)
+class Receipts:
+    """The receipts of one feed.
+
+    A receipt names the topic by Kafka's own id: a topic that was made anew under the old name holds nothing.
+
+    Args:
+        settings: the sink.
+        feed: whose receipts; other feeds of the topic keep theirs in the same place.
+    """
+
+    settings: SinkSettings
+    feed: str
+    _topic_id: str = field(init=False, default="")
+
+    @property
+    def topic(self) -> str:
+        """Where they are kept."""
+        return f"{self.settings.topic}.epochs"
+
+    def newest(self) -> Receipt | None:
+        """The newest receipt in a completed transaction; None if there is none.
+
+        Raises:
+            ConfigError: the sink's topic does not exist.
+            SinkUnavailable: the cluster does not answer.
+        """
+        with told_of(self.settings):
+            if not (topic_id := self._id_of(self.settings.topic)):
+                raise ConfigError(
+                    f"Kafka at {self.settings.servers} has no topic {self.settings.topic!r}; create it, or correct the"
+                    " topic under publish"
+                )
+            self._topic_id = topic_id
+            return self._last() if self._id_of(self.topic) else None
+
+    def ensure(self) -> None:
+        """Make the place where they are kept, if it is not there.
+
+        Raises:
+            SinkUnavailable: the cluster does not answer.
+        """
+        with told_of(self.settings):
+            if not self._id_of(self.topic):
+                self._create()
+
+    def line(self, receipt: Receipt) -> bytes:
+        """What is to be written for a receipt, once `newest` has looked."""
+        return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
+
+    def _id_of(self, topic: str) -> str | None:
+        """Kafka's own id of a topic; None if there is no such topic."""
+        admin = AdminClient(self.settings.client)
+        try:
+            described = admin.describe_topics(TopicCollection([topic]), request_timeout=broker.ANSWER_SECONDS)
+            return str(described[topic].result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise
+
+    def _create(self) -> None:
+        admin = AdminClient(self.settings.client)
+        # Only segments that are closed are compacted, and by themselves they close at 1 GB.
+        new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
+        try:
+            admin.create_topics([new], operation_timeout=broker.ANSWER_SECONDS)[self.topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _last(self) -> Receipt | None:
+        """The last one of this feed: looked for from the end, in ever larger steps."""
+        topic = KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options)
+        held = broker.held(topic)[self.topic, 0]
+        start, window = held.high, _WINDOW
+        while start > held.low:
+            start, end, window = max(held.low, start - window), start, window * 10
+            lines = [json.loads(record.raw or b"{}") for record in broker.records(topic, [self._slice(start, end)])]
+            if mine := [line for line in lines if line.get("feed") == self.feed]:
+                return self._receipt(mine[-1])
+        return None
+
+    def _slice(self, start: int, end: int) -> Slice:
+        return Slice(0, self.topic, 0, start, end)
+
+    def _receipt(self, line: dict[str, Any]) -> Receipt | None:
+        if line["topic_id"] != self._topic_id:
+            return None
+        return Receipt(line["epoch"], line["state"])

@@ -1,0 +1,121 @@
+"""A Kafka topic as a feed of a view's changes: each epoch is one transaction, together with its receipt."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from attrs import define, field
+from confluent_kafka import KafkaException, Producer
+
+from ...domain.epoch import ROW_KIND
+from ...domain.errors import EpochConflict
+from ...domain.ports import Receipt, StreamSink
+from ..json_rows import json_rows
+from .faults import told_of
+from .receipts import Receipts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import narwhals as nw
+
+    from ...domain.changelog.feed import Feed
+    from ...domain.epoch import Publication
+    from ...domain.ports import FrameEngine
+    from .settings import SinkSettings
+
+_CLAIM_SECONDS = 30.0
+_COMMIT_SECONDS = 60.0
+_ABORT_SECONDS = 5.0
+_ROOM_SECONDS = 1.0
+_TUNED: Mapping[str, Any] = {
+    "linger.ms": 5,
+    # A broker that takes nothing for so long is down.
+    "message.timeout.ms": 30_000,
+    # An epoch is one transaction, and the first epoch may be the whole view; brokers allow 15 minutes at most.
+    "transaction.timeout.ms": 600_000,
+    # What waits to be sent is all that is held of an epoch.
+    "queue.buffering.max.kbytes": 65_536,
+    # As Java clients choose the partition of a key, so that tables of both can be joined partition by partition.
+    "partitioner": "murmur2_random",
+}
+_json = msgspec.json.Encoder().encode
+
+
+@define(eq=False)
+class KafkaSink(StreamSink):
+    """A topic of a view's changes.
+
+    Rows pass through this process, a few at a time: a Kafka transaction belongs to one producer, so Spark's workers
+    cannot share one.
+
+    Args:
+        settings: the cluster and the topic.
+        feed: what is published, and how.
+        engine: of the frames.
+    """
+
+    settings: SinkSettings
+    feed: Feed
+    engine: FrameEngine
+    _receipts: Receipts = field(init=False)
+    _producer: Producer | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._receipts = Receipts(self.settings, self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.feed.pipeline}.{self.feed.view.name}"
+
+    def published(self) -> Receipt | None:
+        return self._receipts.newest()
+
+    def claim(self) -> Receipt | None:
+        self._receipts.ensure()
+        with told_of(self.settings):
+            self._producer = Producer(self._producer_options())
+            # Waits until what the producer before left open is committed or aborted.
+            self._producer.init_transactions(_CLAIM_SECONDS)
+        return self._receipts.newest()
+
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
+        if self._producer is None:
+            raise EpochConflict(f"topic {self.settings.topic!r} is not claimed")
+        in_order = changes.sort(*self.feed.view.key, ROW_KIND, descending=[False] * len(self.feed.view.key) + [True])
+        rows = json_rows(in_order, self.feed.columns, self.engine)
+        with told_of(self.settings), _transaction(self._producer) as producer:
+            for message in self.feed.messages(rows, publication):
+                value = None if message.value is None else _json(message.value)
+                _send(producer, self.settings.topic, _json(message.key), value)
+            _send(producer, self._receipts.topic, self._name.encode(), self._receipts.line(Receipt.of(publication)))
+
+    def _producer_options(self) -> dict[str, Any]:
+        return {**_TUNED, **self.settings.client, "transactional.id": f"headwater.{self._name}.{self.settings.topic}"}
+
+
+@contextmanager
+def _transaction(producer: Producer) -> Iterator[Producer]:
+    """All that is sent within becomes visible at the end, or nothing does."""
+    producer.begin_transaction()
+    committed = False
+    try:
+        yield producer
+        producer.commit_transaction(_COMMIT_SECONDS)
+        committed = True
+    finally:
+        if not committed:
+            # Readers wait for its end. Where it cannot be told now, the next claim does.
+            with suppress(KafkaException):
+                producer.abort_transaction(_ABORT_SECONDS)
+
+
+def _send(producer: Producer, topic: str, key: bytes, value: bytes | None) -> None:
+    """Queue a record, once there is room."""
+    while True:
+        try:
+            return producer.produce(topic, value, key)
+        except BufferError:
+            producer.poll(_ROOM_SECONDS)

@@ -1,0 +1,279 @@
+"""A view's changes in a topic of a real broker, as its readers find them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from attrs import define
+from confluent_kafka import KafkaException, Producer
+
+from headwater.adapters.kafka.polars_source import PolarsKafkaSource
+from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
+from headwater.adapters.kafka.sink import KafkaSink
+from headwater.adapters.memory.engine import PolarsEngine
+from headwater.domain.changelog.feed import Feed
+from headwater.domain.epoch import Epoch, Publication
+from headwater.domain.errors import ConfigError, EpochConflict, SinkUnavailable
+from headwater.domain.ports import Receipt
+from headwater.domain.schema import Schema
+from headwater.domain.service import ViewSpec
+from headwater.domain.source import RecordSpec
+from headwater.testing.backends import polars_frame
+from tests.kafka_reading import Found, committed
+
+if TYPE_CHECKING:
+    from headwater.testing.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+PRICES = Schema.parse("id bigint, price decimal(10,2)")
+_MOMENT = datetime(2024, 3, 1, 9, 0, 0, 250_000, tzinfo=UTC)
+
+
+@define
+class Topic:
+    """A topic, and sinks that publish to it."""
+
+    broker: KafkaBroker
+    name: str
+
+    def sink(
+        self, *, schema: Schema = PRICES, pipeline: str = "shop", options: dict[str, str] | None = None, **how: Any
+    ) -> KafkaSink:
+        view = ViewSpec("prices", schema, ["id"], ["id"], "")
+        settings = SinkSettings(self.broker.servers, self.name, options or {})
+        return KafkaSink(settings, Feed(pipeline, view, **how), PolarsEngine())
+
+    def claimed(self, **how: Any) -> KafkaSink:
+        sink = self.sink(**how)
+        sink.claim()
+        return sink
+
+    def holds(self) -> list[Found]:
+        return committed(self.broker, self.name)
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker) -> Topic:
+    name = f"prices-{uuid4().hex[:8]}"
+    kafka.create_topic(name)
+    return Topic(kafka, name)
+
+
+def publication(epoch: int) -> Publication:
+    at = _MOMENT + timedelta(seconds=epoch)
+    return Publication(Epoch("shop", epoch), {}, {"rows": epoch}, None, at, "")
+
+
+def publish(sink: KafkaSink, epoch: int, *rows: tuple[Any, ...], schema: Schema | None = None) -> None:
+    sink.publish(polars_frame(rows, sink.feed.columns), publication(epoch))
+
+
+def change(sink: KafkaSink) -> None:
+    """Two epochs: a row that comes and stays, one that changes, one that goes."""
+    publish(sink, 0, (1, Decimal("1.10"), "+I"), (2, Decimal("2.20"), "+I"), (3, None, "+I"))
+    publish(sink, 1, (2, Decimal("2.50"), "+U"), (3, None, "-D"), (2, Decimal("2.20"), "-U"))
+
+
+def test_json_tells_the_row_kind_in_a_column(topic: Topic) -> None:
+    change(topic.claimed(format="json", row_kind="kind"))
+    assert topic.holds() == [
+        Found({"id": 1}, {"id": 1, "price": "1.10", "kind": "+I"}),
+        Found({"id": 2}, {"id": 2, "price": "2.20", "kind": "+I"}),
+        Found({"id": 3}, {"id": 3, "price": None, "kind": "+I"}),
+        Found({"id": 2}, {"id": 2, "price": "2.20", "kind": "-U"}),
+        Found({"id": 2}, {"id": 2, "price": "2.50", "kind": "+U"}),
+        Found({"id": 3}, {"id": 3, "price": None, "kind": "-D"}),
+    ]
+
+
+def test_upsert_json_tells_the_row_or_a_tombstone(topic: Topic) -> None:
+    change(topic.claimed(format="upsert-json", rename={"id": "number"}))
+    assert topic.holds() == [
+        Found({"number": 1}, {"number": 1, "price": "1.10"}),
+        Found({"number": 2}, {"number": 2, "price": "2.20"}),
+        Found({"number": 3}, {"number": 3, "price": None}),
+        Found({"number": 2}, {"number": 2, "price": "2.50"}),
+        Found({"number": 3}, None),
+    ]
+
+
+@pytest.mark.parametrize("tombstones", [True, False])
+def test_debezium_json_tells_before_and_after(topic: Topic, *, tombstones: bool) -> None:
+    change(topic.claimed(format="debezium-json", tombstones=tombstones))
+    source = {"connector": "headwater", "db": "shop", "table": "prices", "epoch": 1, "ts_ms": 1709283601250}
+    *_, updated, deleted = [found for found in topic.holds() if found.value]
+    at = {"source": source, "ts_ms": 1709283601250}
+    before, after = {"id": 2, "price": "2.20"}, {"id": 2, "price": "2.50"}
+    assert updated == Found({"id": 2}, {"before": before, "after": after, "op": "u", **at})
+    assert deleted == Found({"id": 3}, {"before": {"id": 3, "price": None}, "after": None, "op": "d", **at})
+    assert (topic.holds()[-1] == Found({"id": 3}, None)) is tombstones
+
+
+_TYPES = """id bigint, tiny tinyint, small smallint, whole int, single float, real double, exact decimal(38,10),
+    word string, truth boolean, bytes binary, day date, at timestamp, wall timestamp_ntz"""
+_VALUES = {
+    "id": 2**63 - 1,
+    "tiny": -128,
+    "small": 32767,
+    "whole": -(2**31),
+    "single": 0.10000000149011612,
+    "real": 5e-324,
+    "exact": Decimal("1234567890123456789012345678.0123456789"),
+    "word": 'quote " and \u20ac and \U0001f600',
+    "truth": False,
+    "bytes": b"\x00\xff",
+    "day": date(1, 1, 1),
+    "at": datetime(2024, 3, 31, 1, 30, 0, 1, tzinfo=UTC),
+    "wall": datetime(9999, 12, 31, 23, 59, 59, 999_999),
+}
+
+
+def test_every_type_is_read_back_by_the_json_source(topic: Topic) -> None:
+    schema = Schema.parse(_TYPES)
+    sink = topic.claimed(schema=schema)
+    nulls = dict.fromkeys(_VALUES) | {"id": 1}
+    publish(sink, 0, (*nulls.values(), "+I"), (*_VALUES.values(), "-D"))
+    spec = RecordSpec(Schema.parse(f"{_TYPES}, row_kind string"), row_kind="row_kind")
+    source = PolarsKafkaSource(KafkaSettings(topic.broker.servers, (topic.name,)), spec)
+    read = source.read(source.plan(None)).select(*schema.names, "_row_kind", "_error").collect().rows(named=True)
+    assert read == [
+        nulls | {"_row_kind": "+I", "_error": None},
+        _VALUES | {"_row_kind": "-D", "_error": None},
+    ]
+
+
+def test_a_receipt_stays_when_the_run_is_over(topic: Topic) -> None:
+    sink = topic.sink()
+    assert (sink.published(), sink.claim()) == (None, None)
+    change(sink)
+    publish(sink, 2)  # nothing has changed
+    again = topic.sink()
+    assert again.published() == Receipt.of(publication(2)) == again.claim()
+    assert len(topic.holds()) == 6
+
+
+def test_each_feed_has_its_own_receipts(topic: Topic) -> None:
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    other = topic.claimed(pipeline="other")
+    for epoch in range(70):
+        publish(other, epoch)
+    assert (topic.sink().published(), other.published()) == (
+        Receipt.of(publication(0)),
+        Receipt.of(publication(69)),
+    )
+
+
+def test_what_a_killed_run_left_open_is_undone(topic: Topic) -> None:
+    sink = topic.claimed()
+    publish(sink, 0, (1, None, "+I"))
+    killed = sink._producer  # kill -9 in the middle of an epoch: its transaction has an end for nobody
+    killed.begin_transaction()
+    killed.produce(topic.name, b'{"id": 2}', b'{"id": 2}')
+    killed.produce(f"{topic.name}.epochs", b"{}", b"shop.prices")
+    assert killed.flush(10) == 0
+    after = topic.sink()
+    assert after.published() == after.claim() == Receipt.of(publication(0))
+    publish(after, 1, (2, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
+    with pytest.raises(KafkaException):
+        killed.commit_transaction(10)
+    assert len(topic.holds()) == 2
+
+
+def test_a_second_writer_turns_the_first_away(topic: Topic) -> None:
+    first = topic.claimed()
+    publish(first, 0, (1, None, "+I"))
+    second = topic.claimed()
+    with pytest.raises(EpochConflict, match="another run publishes to topic"):
+        publish(first, 1, (2, None, "+I"))
+    publish(second, 1, (2, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
+
+
+def test_an_epoch_that_fails_halfway_shows_nothing(topic: Topic) -> None:
+    sink = topic.claimed(options={"message.max.bytes": "1000"}, schema=Schema.parse("id bigint, word string"))
+    with pytest.raises(SinkUnavailable, match="Message size too large"):
+        publish(sink, 0, (1, "a", "+I"), (2, "b" * 2000, "+I"))
+    assert topic.holds() == []
+    assert sink.claim() is None
+    publish(sink, 0, (1, "a", "+I"))
+    assert len(topic.holds()) == 1
+
+
+def test_an_epoch_may_be_larger_than_what_waits_to_be_sent(topic: Topic) -> None:
+    sink = topic.claimed(options={"queue.buffering.max.messages": "1000"})
+    publish(sink, 0, *((number, None, "+I") for number in range(20_000)))
+    assert [found.key["id"] for found in topic.holds()] == list(range(20_000))
+
+
+def test_keys_go_where_java_clients_put_them(kafka: KafkaBroker) -> None:
+    name = f"prices-{uuid4().hex[:8]}"
+    kafka.create_topic(name, partitions=4)
+    topic = Topic(kafka, name)
+    publish(topic.claimed(), 0, *((number, None, "+I") for number in range(8)))
+    held = [found.key["id"] for found in topic.holds()]
+    expected = sorted(range(8), key=lambda number: (_murmur2(json.dumps({"id": number}).replace(" ", "")) % 4, number))
+    assert held == expected
+
+
+def _murmur2(text: str) -> int:
+    """Kafka's own hash of a key, as its Java client computes it, made positive."""
+    data, mix, whole = text.encode(), 0x5BD1E995, 0xFFFFFFFF
+    found = 0x9747B28C ^ len(data)
+    for at in range(0, len(data) // 4 * 4, 4):
+        part = int.from_bytes(data[at : at + 4], "little") * mix & whole
+        found = (found * mix & whole) ^ ((part ^ part >> 24) * mix & whole)
+    if rest := data[len(data) // 4 * 4 :]:
+        found = (found ^ int.from_bytes(rest, "little")) * mix & whole
+    found = (found ^ found >> 13) * mix & whole
+    return (found ^ found >> 15) & 0x7FFFFFFF
+
+
+def test_a_topic_made_anew_holds_nothing(topic: Topic) -> None:
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    admin = topic.broker.admin()
+    admin.delete_topics([topic.name])[topic.name].result()
+    while topic.name in admin.list_topics().topics:
+        time.sleep(0.1)
+    topic.broker.create_topic(topic.name)
+    while topic.name not in admin.list_topics().topics:
+        time.sleep(0.1)
+    assert topic.sink().published() is None
+
+
+def test_a_topic_that_is_not_there(kafka: KafkaBroker) -> None:
+    with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it, or correct the topic under publish"):
+        Topic(kafka, "nowhere").sink().published()
+
+
+def test_a_broker_that_does_not_answer(kafka: KafkaBroker) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        settings = SinkSettings(f"127.0.0.1:{nobody.getsockname()[1]}", "prices", {"sasl.password": "geheim"})
+        sink = KafkaSink(settings, Topic(kafka, "prices").sink().feed, PolarsEngine())
+        began = time.monotonic()
+        with pytest.raises(SinkUnavailable, match="is the broker up, and the address right") as caught:
+            sink.published()
+    assert time.monotonic() - began < 15
+    assert "geheim" not in f"{caught.value}{sink}"
+
+
+def test_a_sink_must_be_claimed_first(topic: Topic) -> None:
+    with pytest.raises(EpochConflict, match="is not claimed"):
+        publish(topic.sink(), 0)
+
+
+def test_strangers_lines_among_the_receipts_are_passed_over(topic: Topic) -> None:
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    producer = Producer({"bootstrap.servers": topic.broker.servers})
+    producer.produce(f"{topic.name}.epochs", None, b"tombstone")
+    assert producer.flush(10) == 0
+    assert topic.sink().published() == Receipt.of(publication(0))
