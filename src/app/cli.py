@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | show | status | check``.
+"""The command line: ``headwater run | show | status | move | check``.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration.
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_show(commands)
     status = _command(commands, "status", "where each pipeline stands", _status)
     _add_format(status)
+    _add_move(commands)
     _command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
 
@@ -92,6 +93,12 @@ def _add_show(commands: Any) -> None:
     show.add_argument("--since", metavar="EPOCH|TIME", type=_moment, help="where a view of changes starts from")
     show.add_argument("--limit", metavar="N", type=_count, help="at most so many rows")
     _add_format(show)
+
+
+def _add_move(commands: Any) -> None:
+    move = _command(commands, "move", "copy all pipelines to another backend, to go on there", _move)
+    move.add_argument("--to", metavar="BACKEND", required=True, help="the name of the backend")
+    move.add_argument("--path", required=True, help="the folder of its tables, from the file's folder")
 
 
 def _add_format(command: argparse.ArgumentParser) -> None:
@@ -175,6 +182,18 @@ def _status_row(status: PipelineStatus) -> list[str | int | None]:
     tables = ", ".join(f"{name.split('.', 1)[1]}@{at}" for name, at in latest.tables.items())
     published, watermark = moment(latest.published_at), moment(latest.watermark)
     return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables]
+
+
+def _move(options: argparse.Namespace) -> None:
+    there = {**os.environ, "HEADWATER_BACKEND__NAME": options.to, "HEADWATER_BACKEND__PATH": options.path}
+    with (
+        Headwater.from_config(options.config) as headwater,
+        Headwater.from_config(options.config, environ=there) as target,
+    ):
+        moved = headwater.move(target)
+    for pipeline, publication in moved.items():
+        _say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
+    _say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
 
 
 def _check(options: argparse.Namespace) -> None:
