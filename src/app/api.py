@@ -17,6 +17,7 @@ from .clock import SystemClock
 from .config import Deployment, load
 from .config.kinds import did_you_mean
 from .container import Container, blueprints
+from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
 
@@ -247,6 +248,22 @@ class Headwater:
         if pipeline not in self.services:
             raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists those there are")
         self.upkeep(pipeline).unpin(lease)
+
+    def move(self, target: Headwater) -> dict[str, Publication]:
+        """Copy every pipeline, as of its newest publication, to another backend: what was published there, by name.
+
+        The target goes on from there, its sources from the same offsets; nothing is lost or doubled, whether or not
+        this one runs meanwhile. A pipeline that has published nothing is left out: it starts anew there.
+
+        Args:
+            target: the same deployment but for its backend.
+
+        Raises:
+            ConfigError: the target holds one of the pipelines already.
+            NotSupported: its engine cannot take this one's frames.
+        """
+        moved = [move(here, there) for here, there in zip(self.start(), target.start(), strict=True)]
+        return {publication.epoch.pipeline: publication for publication in moved if publication}
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""

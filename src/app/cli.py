@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | show | status | check``, and the commands of `upkeep_cli`.
+"""The command line: ``headwater run | show | status | move | check``, and the commands of `upkeep_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration.
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_show(commands)
     status = add_command(commands, "status", "where each pipeline stands", _status)
     add_format(status)
+    _add_move(commands)
     add_upkeep(commands)
     add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
@@ -87,6 +88,12 @@ def _add_show(commands: Any) -> None:
     show.add_argument("--since", metavar="EPOCH|TIME", type=epoch_or_time, help="where a view of changes starts from")
     show.add_argument("--limit", metavar="N", type=count, help="at most so many rows")
     add_format(show)
+
+
+def _add_move(commands: Any) -> None:
+    move = add_command(commands, "move", "copy all pipelines to another backend, to go on there", _move)
+    move.add_argument("--to", metavar="BACKEND", required=True, help="the name of the backend")
+    move.add_argument("--path", required=True, help="the folder of its tables, from the file's folder")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -147,6 +154,18 @@ def _status_row(status: PipelineStatus) -> list[str | int | None]:
         return [status.pipeline, None, None, None, status.lag, None]
     published, watermark = moment(latest.published_at), moment(latest.watermark)
     return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables_at(latest)]
+
+
+def _move(options: argparse.Namespace) -> None:
+    there = {**os.environ, "HEADWATER_BACKEND__NAME": options.to, "HEADWATER_BACKEND__PATH": options.path}
+    with (
+        Headwater.from_config(options.config) as headwater,
+        Headwater.from_config(options.config, environ=there) as target,
+    ):
+        moved = headwater.move(target)
+    for pipeline, publication in moved.items():
+        _say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
+    _say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -139,13 +139,17 @@ class Runner:
     def ledger(self) -> Ledger:
         """The pipeline's ledger, opened; tables are made on first use."""
         if self._ledger is None:
-            for spec in self.tables:
-                self.store.ensure(spec)
-            names = [spec.name for spec in self.tables]
-            ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, self.service.fingerprint)
-            ledger.open()
-            self._ledger = ledger
+            self._ledger = self.open_ledger(self.tables)
         return self._ledger
+
+    def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
+        """A ledger over tables of the pipeline, made where they are not there yet."""
+        for spec in tables:
+            self.store.ensure(spec)
+        names = [spec.name for spec in tables]
+        ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, self.service.fingerprint)
+        ledger.open()
+        return ledger
 
     def stop(self) -> None:
         """Ask the run to end after the epoch under way; safe in a signal handler."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from .epoch import Epoch, Mark, Place, Publication
+from .epoch import Epoch, Mark, OffsetRange, Place, Publication
 from .errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from .ports import Version
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
-    from .epoch import OffsetRange
     from .ports import Clock, Commit, TableStore
 
 
@@ -84,6 +83,7 @@ class Ledger:
     clock: Clock
     writer: str
     fingerprint: str
+    _first: int = field(init=False, default=0)
     _latest: _Published | None = field(init=False, default=None)
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
@@ -116,7 +116,7 @@ class Ledger:
     @property
     def next_epoch(self) -> Epoch:
         """The epoch that comes after the newest publication."""
-        return Epoch(self.pipeline, self.latest.epoch.number + 1 if self.latest else 0)
+        return Epoch(self.pipeline, self.latest.epoch.number + 1 if self.latest else self._first)
 
     @property
     def unfinished(self) -> OffsetRange | None:
@@ -146,12 +146,15 @@ class Ledger:
             VersionNotFound: there is none (yet).
             VersionExpired: it has been cleaned away.
         """
-        if self.latest and 0 <= number <= self.latest.epoch.number:
+        end = f"the newest is {self.latest.epoch.number}" if self.latest else "none is published yet"
+        if self.latest and number < self.latest.epoch.number:
             for publication in self.publications():
                 if publication.epoch.number == number:
                     return publication
-        known = f"0 to {self.latest.epoch.number}" if self.latest else "none yet"
-        raise VersionNotFound(f"pipeline {self.pipeline!r} has no epoch {number}; published: {known}")
+                end = f"the oldest is {publication.epoch.number}"
+        elif self.latest and number == self.latest.epoch.number:
+            return self.latest
+        raise VersionNotFound(f"pipeline {self.pipeline!r} has no epoch {number}; {end}")
 
     def as_of_time(self, moment: datetime) -> Publication:
         """The newest publication made at or before a moment.
@@ -164,6 +167,23 @@ class Ledger:
             if publication.published_at <= moment:
                 return publication
         raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
+
+    def adopt(self, publication: Publication) -> Epoch:
+        """Start this ledger, which is empty, with an epoch that another store has published: its whole content.
+
+        An earlier try that was cut off is gone on with. Commit an overwrite of every table, then publish.
+
+        Raises:
+            ConfigError: there are publications here already.
+            EpochConflict: as `begin`.
+        """
+        if self.latest:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r} is there already, at epoch {self.latest.epoch.number}: move to another"
+                " path, or remove its folder"
+            )
+        self._first = publication.epoch.number
+        return self.begin(OffsetRange(None, publication.offsets))
 
     def begin(self, offsets: OffsetRange) -> Epoch:
         """Start the next epoch over a range: what an earlier try committed of other work is rolled back first.

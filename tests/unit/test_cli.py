@@ -148,7 +148,7 @@ class TestOtherCommands:
 
     def test_show_of_what_was_never_published(self, config, capsys):
         assert main(["show", config, "ranked", "--at", "3"]) == 1
-        assert capsys.readouterr().err == "headwater: pipeline 'ranked' has no epoch 3; published: none yet\n"
+        assert capsys.readouterr().err == "headwater: pipeline 'ranked' has no epoch 3; none is published yet\n"
 
     def test_show_before_the_first_epoch_has_no_rows(self, config, capsys):
         assert main(["show", config, "ranked", "--format", "csv", "--limit", "5"]) == 0

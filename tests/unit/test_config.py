@@ -214,7 +214,7 @@ class TestReading:
          "without it, equal order values have no certain order"),
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
-        ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of its own"),
+        ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of keys"),
         ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name has no dot: "
          "PIPELINE.VIEW names a view"),
     ],

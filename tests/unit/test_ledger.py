@@ -30,12 +30,16 @@ SCHEMA = Schema.parse("id bigint, n bigint")
 WRITERS = count()
 
 
-@pytest.fixture
-def store() -> MemoryStore:
+def new_store() -> MemoryStore:
     store = MemoryStore()
     for name in (*TABLES, "p.late"):
         store.ensure(TableSpec(name, SCHEMA, ("id",), {"n": Sum()}))
     return store
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return new_store()
 
 
 def opened(
@@ -109,11 +113,11 @@ class TestPublications:
 
     def test_an_epoch_that_is_not_there_is_not_found(self, store: MemoryStore) -> None:
         ledger = opened(store)
-        with pytest.raises(VersionNotFound, match="none yet"):
+        with pytest.raises(VersionNotFound, match="none is published yet"):
             ledger.as_of_epoch(0)
         publish(ledger, 1)
-        for number in (-1, 1):
-            with pytest.raises(VersionNotFound, match="0 to 0"):
+        for number, end in ((-1, "oldest is 0"), (1, "newest is 0")):
+            with pytest.raises(VersionNotFound, match=end):
                 ledger.as_of_epoch(number)
 
     def test_a_moment_finds_what_was_published_by_then(self, store: MemoryStore) -> None:
@@ -145,6 +149,49 @@ class TestPublications:
         publish(opened(store), 1)
         with pytest.raises(ConfigError, match="other settings"):
             opened(store, fingerprint="other settings")
+
+
+class TestAdopting:
+    """A ledger that begins with what another store has published."""
+
+    def copy(self, ledger: Ledger, published: Publication, *, tables: int = 3) -> None:
+        """The epoch's content; of a try that is cut off, the first tables only."""
+        ledger.adopt(published)
+        for table in TABLES[: min(tables, 2)]:
+            ledger.commit(table, Change(overwrite=polars_frame([(1, 7)], SCHEMA)))
+        if tables == 3:
+            ledger.publish(Change(overwrite=polars_frame([(1, 7)], SCHEMA)), published.watermark)
+
+    def test_goes_on_from_its_epoch_and_offsets(self, store: MemoryStore) -> None:
+        elsewhere = opened(store)
+        for until in (1, 2, 3):
+            published = publish(elsewhere, until)
+        ledger = opened(new_store())
+        self.copy(ledger, published)
+        assert ledger.latest is not None
+        assert (ledger.latest.epoch, ledger.latest.offsets) == (Epoch("p", 2), {"at": 3})
+        assert publish(ledger, 4).epoch == Epoch("p", 3)
+        assert totals(ledger) == dict.fromkeys(TABLES, 11)
+        with pytest.raises(VersionNotFound, match="oldest is 2"):
+            ledger.as_of_epoch(1)
+
+    def test_a_try_that_was_cut_off_is_gone_on_with(self, store: MemoryStore) -> None:
+        published, target = publish(opened(store), 1), new_store()
+        self.copy(opened(target), published, tables=1)
+        self.copy(opened(target), published)
+        assert totals(opened(target)) == dict.fromkeys(TABLES, 7)
+        assert commits(target) == Counter(dict.fromkeys(TABLES, 1))
+
+    def test_a_try_at_an_older_publication_is_taken_back(self, store: MemoryStore) -> None:
+        elsewhere, target = opened(store), new_store()
+        self.copy(opened(target), publish(elsewhere, 1), tables=2)
+        self.copy(opened(target), publish(elsewhere, 2))
+        assert totals(opened(target)) == dict.fromkeys(TABLES, 7)
+
+    def test_is_refused_where_there_is_something(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        with pytest.raises(ConfigError, match="there already, at epoch 0"):
+            ledger.adopt(publish(ledger, 1))
 
 
 class TestCrashes:

@@ -1,0 +1,117 @@
+"""A deployment moved to another backend in the middle of its input goes on there as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import evolve
+
+from headwater import Headwater
+from headwater.app.cli import main
+from headwater.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONFIG = """\
+[backend]
+name = "memory"
+[sources.contracts]
+kind = "files"
+path = "in"
+schema = "project bigint, contract bigint, signed timestamp"
+[pipelines.ranked]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+materialize = ["ranks"]
+[pipelines.idle]
+service = "ranking"
+source = "nothing"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+[sources.nothing]
+kind = "files"
+path = "nothing"
+schema = "project bigint, contract bigint, signed timestamp"
+"""
+BEFORE = [(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T09:00:00Z"), (None, 10, "2024-03-02T09:00:00Z")]
+AFTER = [(1, 13, "2024-03-01T08:00:00Z"), (1, 14, "2024-03-03T08:00:00Z")]
+
+
+def arrive(folder: Path, name: str, records: list[tuple[int | None, int, str]]) -> None:
+    lines = (json.dumps({"project": p, "contract": c, "signed": s}) + "\n" for p, c, s in records)
+    (folder / "in" / f"{name}.json").write_text("".join(lines))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("in", "nothing"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "deploy.toml").write_text(CONFIG)
+    arrive(tmp_path, "a", BEFORE)
+    return tmp_path
+
+
+@pytest.fixture
+def here(folder: Path) -> Iterator[Headwater]:
+    with Headwater.from_config(folder / "deploy.toml") as deployment:
+        deployment.run(until_idle=True)
+        yield deployment
+
+
+@pytest.fixture
+def there(folder: Path) -> Iterator[Headwater]:
+    with Headwater.from_config(folder / "deploy.toml") as deployment:
+        yield deployment
+
+
+def ranks(deployment: Headwater, view: str = "ranked") -> list[tuple[int, int]]:
+    return sorted(deployment.view(view).select("contract", "rank").rows())
+
+
+def test_the_target_goes_on_where_the_source_stood(here: Headwater, there: Headwater, folder: Path) -> None:
+    assert {name: each.epoch.number for name, each in here.move(there).items()} == {"ranked": 0}
+    assert ranks(there) == ranks(here) == [(11, 1), (12, 2)]
+    arrive(folder, "b", AFTER)
+    there.run(until_idle=True)
+    assert ranks(there) == ranks(there, "ranked.ranks") == [(11, 2), (12, 3), (13, 1), (14, 4)]
+    assert there.view("ranked.dead_letters").height == 1
+    assert (there.epoch("ranked"), here.epoch("ranked")) == (1, 0)
+
+
+def test_the_source_may_go_on_as_well(here: Headwater, there: Headwater, folder: Path) -> None:
+    here.move(there)
+    arrive(folder, "b", AFTER)
+    here.run(until_idle=True)
+    there.run(until_idle=True)
+    assert ranks(here) == ranks(there)
+
+
+def test_a_view_kept_from_now_on_is_filled_by_the_target(folder: Path, here: Headwater) -> None:
+    arrive(folder, "b", AFTER)
+    deployment = here.deployment
+    more = evolve(deployment.pipelines["ranked"], materialize=("ranks", "top"))
+    with Headwater(evolve(deployment, pipelines={**deployment.pipelines, "ranked": more})) as there:
+        here.move(there)
+        there.run(until_idle=True)
+        assert ranks(there) == [(11, 2), (12, 3), (13, 1), (14, 4)]
+        kept = there.snapshot("ranked").read("ranked.top").collect(backend="polars")
+        assert sorted(kept["contract"].to_list()) == [11, 12, 13, 14]
+
+
+def test_a_pipeline_is_not_moved_upon_another(here: Headwater, there: Headwater) -> None:
+    here.move(there)
+    with pytest.raises(ConfigError, match="there already, at epoch 0"):
+        here.move(there)
+
+
+def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["move", str(folder / "deploy.toml"), "--to", "detla", "--path", "lake"]) == 2
+    assert "not one of delta, memory" in capsys.readouterr().err
