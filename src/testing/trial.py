@@ -85,16 +85,16 @@ class Trial:
         return evolve(read, sources={name: self._fed_by_hand(source) for name, source in read.sources.items()})
 
     def feed(self, source: str, lines: Iterable[str]) -> None:
-        """Let records arrive at a source, as JSON lines: one epoch of it."""
-        self._fed += 1
-        landing = self._landing(source)
-        draft = landing / "_draft"
-        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        draft.rename(landing / f"{self._fed:06d}.json")
+        """Let records arrive at a source, as JSON lines: one epoch of it.
+
+        Raises:
+            ConfigError: the deployment has no such source.
+        """
+        self._arrive(self._source(source).name, lines)
 
     def feed_table(self, source: str, table: Table) -> None:
-        """Let the rows of a table arrive at a source, values typed by the source's schema."""
-        self.feed(source, as_records(table, self.deployment().sources[source].records))
+        """Let the rows of a table arrive at a source, values typed by the source's schema; raises as `feed` does."""
+        self._arrive(source, as_records(table, self._source(source).records))
 
     def open(self, *, fault: Fault | None = None) -> Headwater:
         """The deployment opened anew, as by another process; with a fault, its stores will fail."""
@@ -141,6 +141,19 @@ class Trial:
         if table not in specs:
             raise ConfigError(f"pipeline {pipeline!r} keeps no table {table!r}; it keeps: {', '.join(specs)}")
         return specs[table], self.reader.snapshot(pipeline).read(table)
+
+    def _source(self, name: str) -> SourceSettings:
+        sources = self.deployment().sources
+        if name not in sources:
+            raise ConfigError(f"the deployment has no source {name!r}; it has: {', '.join(sources) or 'none'}")
+        return sources[name]
+
+    def _arrive(self, source: str, lines: Iterable[str]) -> None:
+        self._fed += 1
+        landing = self._landing(source)
+        draft = landing / "_draft"
+        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        draft.rename(landing / f"{self._fed:06d}.json")
 
     def _keep(self, runner: Runner) -> None:
         """Tables that do not outlive their process are handed from run to run."""

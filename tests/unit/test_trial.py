@@ -1,0 +1,60 @@
+"""A deployment on trial: its settings are changed in place, and names that are wrong are told."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from headwater.domain.errors import ConfigError
+from headwater.testing.trial import Trial
+from tests.configurations import ranked_contracts
+
+
+@pytest.fixture
+def trial(tmp_path):
+    with ExitStack() as exits:
+        trial = Trial(tmp_path, "memory", exits)
+        trial.deploy(ranked_contracts())
+        yield trial
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (
+            "pipelines.ranked.order_by",
+            '"contract"',
+            lambda read: read.pipelines["ranked"].service.order_by == "contract",
+        ),
+        ("pipelines.ranked.top", "3", lambda read: read.pipelines["ranked"].service.top == 3),
+        ("run.retries", "7", lambda read: read.run.retries == 7),
+        ("backend.compact_every", "2", lambda read: read.backend.compact_every == 2),
+    ],
+)
+def test_a_setting_is_changed_added_or_begins_a_table(trial, key, value, told):
+    assert not told(trial.deployment())
+    trial.set(key, value)
+    assert told(trial.deployment())
+
+
+def test_a_setting_that_is_wrong_is_told_as_in_the_file(trial):
+    trial.set("pipelines.ranked.metod", '"rank"')
+    with pytest.raises(
+        ConfigError, match=r"deploy.toml:\d+: pipelines.ranked.metod: unknown key.*did you mean 'method'"
+    ):
+        trial.run()
+
+
+def test_names_that_are_wrong_are_told(trial):
+    for feed in (trial.feed, trial.feed_table):
+        with pytest.raises(ConfigError, match="no source 'contract'; it has: contracts"):
+            feed("contract", [["project"]])
+    with pytest.raises(ConfigError, match="there is no pipeline 'rank'"):
+        trial.run(["rank"])
+    with pytest.raises(ConfigError, match=r"keeps no table 'ranked.rows'; it keeps: ranked.dead_letters"):
+        trial.stored("ranked.rows")
+
+
+def test_the_backend_of_the_file_is_put_aside(trial):
+    trial.deploy(ranked_contracts(backend='name = "delta"\npath = "lake"\ncompact_every = 3\n'))
+    backend = trial.deployment().backend
+    assert (backend.name, backend.compact_every) == ("memory", 3)
