@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 
 from headwater import Headwater
-from tests.faults.contracts import SCHEMA, Row, lines, ranks, records
+from tests.configurations import SCHEMA
+from tests.faults.contracts import Row, lines, ranks, records
 from tests.kafka_reading import committed
 
 if TYPE_CHECKING:
