@@ -14,7 +14,7 @@ from .lease import Lease
 from .retention import History, Retention, Verdict, judge, superseded_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
     from typing import Self
@@ -107,12 +107,8 @@ class Upkeep:
 
     def versions(self) -> list[PublishedVersion]:
         """How each publication stands, newest first, as far back as they can be told of."""
-        publications, now = self.publications(), self.ledger.clock.now()
+        publications, held = self.publications(), self._held()
         expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
-        held: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for lease in self.leases():
-            if lease.live(now):
-                held[lease.id].add((lease.table, lease.version))
         return [
             PublishedVersion(
                 publication,
@@ -146,6 +142,15 @@ class Upkeep:
                 self.keeper.pin(lease)
             undo.pop_all()
         return Pin(name, publication, leases, self.keeper.unpin)
+
+    def _held(self) -> Mapping[str, set[tuple[str, str]]]:
+        """The versions of tables that live leases hold, by the leases' names."""
+        now = self.ledger.clock.now()
+        held = defaultdict(set)
+        for lease in self.leases():
+            if lease.live(now):
+                held[lease.id].add((lease.table, lease.version))
+        return held
 
     def _pinned(self, publication: Publication) -> set[tuple[str, str]]:
         return {(table, version) for table, version in publication.tables.items() if table in self.ledger.tables}

@@ -8,6 +8,7 @@ import pytest
 
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_harness import StoreHarness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ class SparkFrames:
         return frame_of(self.spark, schema, rows)
 
 
-class TestDeltaStore(SparkFrames, StoreContract):
+class Delta(SparkFrames, StoreHarness):
     @pytest.fixture(autouse=True)
     def _root(self, tmp_path: Path) -> None:
         self.root = tmp_path
@@ -45,6 +46,10 @@ class TestDeltaStore(SparkFrames, StoreContract):
         from headwater.adapters.delta.store import DeltaStore
 
         return DeltaStore(self.spark, str(self.root))
+
+
+class TestDeltaStore(Delta, StoreContract):
+    pass
 
 
 class TestSparkEngine(SparkFrames, FrameEngineContract):
