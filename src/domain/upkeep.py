@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from .errors import LeaseNotFound, VersionExpired
+from .errors import ConfigError, LeaseNotFound, VersionExpired
 from .lease import Lease
 from .retention import History, Retention, Verdict, judge, superseded_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from types import TracebackType
     from typing import Self
 
@@ -131,8 +132,11 @@ class Upkeep:
         """Keep all tables of a publication readable for a while.
 
         Raises:
+            ConfigError: `hold` is no time at all.
             VersionExpired: one of them has gone, or is about to; nothing is held then.
         """
+        if hold <= timedelta():
+            raise ConfigError(f"hold = {hold}: a lease needs some time; write timedelta(hours=2), say")
         name, until = f"{self.ledger.pipeline}-{token_hex(6)}", self.ledger.clock.now() + hold
         pinned = sorted(self._pinned(publication))
         leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)

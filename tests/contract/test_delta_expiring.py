@@ -11,7 +11,7 @@ import narwhals as nw
 import pytest
 
 from headwater.app.cli import main
-from headwater.domain.errors import StoreUnavailable, VersionExpired
+from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
 from headwater.domain.lease import Lease
 from headwater.domain.table import Layout
 from headwater.testing.store_harness import bag, spec_of
@@ -34,6 +34,11 @@ NAMES = spec_of("id bigint, name string", ["id"], layout=Layout.MERGED)
 
 
 class Lake(Delta):
+    @pytest.fixture(autouse=True)
+    def _odd_root(self, tmp_path: Path) -> None:
+        """A folder whose name means what it says."""
+        self.root = tmp_path / "a [lake] {with} 100%20, ü"
+
     def frame(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
         """All rows in one task, so that a commit writes one file, and none that is empty."""
         return nw.from_native(super().frame(rows, schema).to_native().coalesce(1))
@@ -186,6 +191,18 @@ class TestCrashes(Lake):
             expire(table, [third])
         assert self.data() == before.difference([newest["path"]])
 
+    def test_a_damaged_note_is_told(self) -> None:
+        table, (first, _, third) = self.overwritten(3)
+        expire(table, [third])
+        pin(table, third)
+        (lease,) = (self.folder / ".headwater" / "leases").glob("*.json")
+        for torn in ('{"id": "lea', "{}"):
+            lease.write_text(torn)
+            lease.with_name(f".{lease.name}.crc").unlink(missing_ok=True)
+            with pytest.raises(BadInput, match=r"leases/lease-1\.json is damaged"):
+                table.rows_at(first)
+        assert table.rows() == bag((1, "2"))
+
 
 class TestLog(Lake):
     def sweeping_store(self) -> DeltaStore:
@@ -253,7 +270,7 @@ class TestLog(Lake):
 
 class TestCommands(Lake):
     def test_upkeep_from_the_command_line(self, capsys: pytest.CaptureFixture[str]) -> None:
-        (self.root / "in").mkdir()
+        (self.root / "in").mkdir(parents=True)
         for number in range(3):
             record = {"project": 1, "contract": number, "signed": f"2024-03-0{number + 1}T09:00:00Z"}
             (self.root / "in" / f"{number}.json").write_text(json.dumps(record) + "\n")
