@@ -27,12 +27,12 @@ def write_past(rows: int, file: Path) -> None:
     _orders(chance, 0, minutes).write_parquet(file)
 
 
-def write_epoch(number: int, first_id: int, file: Path, *, late_share: float = 0.0) -> None:
-    """Write the 10,000 orders of half an hour of the 30th day, a share of them late by up to 36 hours."""
+def write_epoch(number: int, first_id: int, file: Path, *, late_share: float = 0.0, rows: int = EPOCH_ROWS) -> None:
+    """Write the orders of half an hour from the 30th day on, a share of them late by up to 36 hours."""
     chance = random.Random(number)
     start = _PAST_DAYS * _DAY + number * _EPOCH_MINUTES
-    minutes = sorted(chance.choices(range(start, start + _EPOCH_MINUTES), k=EPOCH_ROWS))
-    for at in chance.sample(range(EPOCH_ROWS), k=round(EPOCH_ROWS * late_share)):
+    minutes = sorted(chance.choices(range(start, start + _EPOCH_MINUTES), k=rows))
+    for at in chance.sample(range(rows), k=round(rows * late_share)):
         minutes[at] -= chance.randrange(1, 36 * 60)
     _orders(chance, first_id, minutes).write_parquet(file)
 

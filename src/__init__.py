@@ -17,6 +17,7 @@ from .app.config import (
 from .app.runner import EpochReport
 from .domain.errors import HeadwaterError
 from .domain.ranking import RankingSettings
+from .domain.retention import Retention
 from .domain.schema import Schema
 from .domain.source import RecordSpec
 
@@ -35,6 +36,7 @@ __all__ = [
     "PipelineStatus",
     "RankingSettings",
     "RecordSpec",
+    "Retention",
     "RunSettings",
     "Schema",
     "SourceSettings",

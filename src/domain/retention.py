@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from .errors import ConfigError
 
@@ -93,26 +93,50 @@ def judge(
         A verdict a version, table by table, the newest first. Kept in any case are the newest publication, what is
         newer than it (an epoch may be under way), and what a lease holds.
     """
-    pinned: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, publication in enumerate(publications):
-        for table, version in publication.tables.items():
-            pinned[table, version].append(place)
-    rules = _rules(retention, publications, now)
-    verdicts = []
-    for table, history in tables.items():
-        newest = publications[0].tables.get(table) if publications else None
+    case = _Case(retention, publications, now)
+    return [verdict for table, history in tables.items() for verdict in case.verdicts(table, history)]
+
+
+@define(eq=False)
+class _Case:
+    """What all verdicts on a pipeline rest on; publications stand by their place in the list."""
+
+    retention: Retention
+    publications: Sequence[Publication]
+    now: datetime
+    _pinned: dict[tuple[str, str], list[int]] = field(init=False, factory=lambda: defaultdict(list))
+    _rules: Sequence[Rule] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._rules = _rules(self.retention, self.publications, self.now)
+        for place, publication in enumerate(self.publications):
+            for table, version in publication.tables.items():
+                self._pinned[table, version].append(place)
+
+    def verdicts(self, table: str, history: History) -> Iterator[Verdict]:
+        newest = self.publications[0].tables.get(table) if self.publications else None
         ahead = True
         for commit in history.commits:
             ahead = ahead and commit.version != newest
-            reasons = [
-                *(["newer than the newest publication: an epoch or upkeep may build on it"] if ahead else []),
-                *_published(rules, pinned[table, commit.version], publications),
-                *_leased(history.leases, commit, now),
-                *(["no retention is set"] if retention.endless else []),
-            ]
             expired = commit.version in history.expired
-            verdicts.append(Verdict(table, commit, () if expired else tuple(reasons), expired))
-    return verdicts
+            reasons = () if expired else tuple(self._reasons(table, history, commit, ahead=ahead))
+            yield Verdict(table, commit, reasons, expired)
+
+    def _reasons(self, table: str, history: History, commit: Commit, *, ahead: bool) -> Iterator[str]:
+        if ahead:
+            yield "newer than the newest publication: an epoch or upkeep may build on it"
+        yield from self._published(self._pinned[table, commit.version])
+        yield from _leased(history.leases, commit, self.now)
+        if self.retention.endless:
+            yield "no retention is set"
+
+    def _published(self, places: Sequence[int]) -> Iterator[str]:
+        """Why the publications that pin a version keep it: a reason a rule, in the words for the newest of them."""
+        for rule in self._rules:
+            if kept := [place for place in places if rule(place)]:
+                last, first = (self.publications[place].epoch.number for place in (kept[0], kept[-1]))
+                epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
+                yield f"{epochs}: {rule(kept[0])}"
 
 
 def _rules(retention: Retention, publications: Sequence[Publication], now: datetime) -> list[Rule]:
@@ -132,16 +156,6 @@ def _rules(retention: Retention, publications: Sequence[Publication], now: datet
         return f"superseded at {_told(since)}, kept until {_told(since + retention.duration)}"
 
     return [newest, among_the_last, lately]
-
-
-def _published(rules: Sequence[Rule], places: Sequence[int], publications: Sequence[Publication]) -> Iterator[str]:
-    """Why the publications that pin a version keep it: a reason a rule, in the words for the newest of them."""
-    for rule in rules:
-        kept = [place for place in places if rule(place)]
-        if kept:
-            last, first = (publications[place].epoch.number for place in (kept[0], kept[-1]))
-            epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
-            yield f"{epochs}: {rule(kept[0])}"
 
 
 def _leased(leases: Sequence[Lease], commit: Commit, now: datetime) -> Iterator[str]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from .errors import LeaseNotFound, VersionExpired
+from .errors import ConfigError, LeaseNotFound, VersionExpired
 from .lease import Lease
 from .retention import History, Retention, Verdict, judge, superseded_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
     from typing import Self
 
@@ -107,12 +108,8 @@ class Upkeep:
 
     def versions(self) -> list[PublishedVersion]:
         """How each publication stands, newest first, as far back as they can be told of."""
-        publications, now = self.publications(), self.ledger.clock.now()
+        publications, held = self.publications(), self._held()
         expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
-        held: dict[str, set[tuple[str, str]]] = defaultdict(set)
-        for lease in self.leases():
-            if lease.live(now):
-                held[lease.id].add((lease.table, lease.version))
         return [
             PublishedVersion(
                 publication,
@@ -135,8 +132,11 @@ class Upkeep:
         """Keep all tables of a publication readable for a while.
 
         Raises:
+            ConfigError: `hold` is no time at all.
             VersionExpired: one of them has gone, or is about to; nothing is held then.
         """
+        if hold <= timedelta():
+            raise ConfigError(f"hold = {hold}: a lease needs some time; write timedelta(hours=2), say")
         name, until = f"{self.ledger.pipeline}-{token_hex(6)}", self.ledger.clock.now() + hold
         pinned = sorted(self._pinned(publication))
         leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)
@@ -146,6 +146,15 @@ class Upkeep:
                 self.keeper.pin(lease)
             undo.pop_all()
         return Pin(name, publication, leases, self.keeper.unpin)
+
+    def _held(self) -> Mapping[str, set[tuple[str, str]]]:
+        """The versions of tables that live leases hold, by the leases' names."""
+        now = self.ledger.clock.now()
+        held = defaultdict(set)
+        for lease in self.leases():
+            if lease.live(now):
+                held[lease.id].add((lease.table, lease.version))
+        return held
 
     def _pinned(self, publication: Publication) -> set[tuple[str, str]]:
         return {(table, version) for table, version in publication.tables.items() if table in self.ledger.tables}

@@ -9,6 +9,7 @@ import pytest
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_harness import StoreHarness
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
 
 
-class TestDeltaStore(SparkFrames, StoreContract):
+class Delta(SparkFrames, StoreHarness):
     @pytest.fixture(autouse=True)
     def _root(self, tmp_path: Path) -> None:
         self.root = tmp_path
@@ -28,6 +29,10 @@ class TestDeltaStore(SparkFrames, StoreContract):
         from headwater.adapters.delta.store import DeltaStore
 
         return DeltaStore(self.spark, str(self.root))
+
+
+class TestDeltaStore(Delta, StoreContract):
+    pass
 
 
 class TestSparkEngine(SparkFrames, FrameEngineContract):

@@ -13,7 +13,7 @@ from headwater.adapters.memory.store import MemoryStore
 from headwater.app.cli import main
 from headwater.domain.change import Change
 from headwater.domain.epoch import OffsetRange
-from headwater.domain.errors import LeaseNotFound, StoreUnavailable, VersionExpired, VersionNotFound
+from headwater.domain.errors import ConfigError, LeaseNotFound, StoreUnavailable, VersionExpired, VersionNotFound
 from headwater.domain.ledger import Ledger
 from headwater.domain.retention import Retention
 from headwater.domain.schema import Schema
@@ -60,7 +60,7 @@ def publish(ledger: Ledger, count: int = 1, *, rows: bool = True) -> None:
 def readable(ledger: Ledger) -> list[int]:
     """The epochs all of whose tables can be read, and are as they were."""
     found = []
-    for publication in ledger.publications():
+    for publication in Upkeep(ledger, MemoryStore(), Retention()).publications():
         snapshot, number = ledger.snapshot(publication), publication.epoch.number
         try:
             rows = [snapshot.read(table).collect(backend="polars")["id"].to_list() for table in (ROWS, ANCHOR)]
@@ -248,6 +248,8 @@ class TestRun:
             with pytest.raises(VersionNotFound, match="published nothing"):
                 deployment.pin("ranked", hold=HOUR)
             deployment.run(until_idle=True)
+            with pytest.raises(ConfigError, match="a lease needs some time"):
+                deployment.pin("ranked", hold=-HOUR)
             with deployment.pin("ranked", hold=HOUR, holder="test") as pin:
                 for number in range(4, 8):
                     record = {"project": 1, "contract": number, "signed": f"2024-03-0{number + 1}T09:00:00Z"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..spark.holds import Holds
-    from .folder import LyingFile
+    from .folder import StoredFile
     from .log import TableLog
 
 
@@ -54,31 +54,28 @@ class Sweep:
 
     def expire(self, keep: Collection[Version], *, dry_run: bool) -> Expiry:
         """What has gone, or, as a dry run, would go."""
-        told, before = self._told(), self.holds.expired()
+        log_files, before = self.log.folder().log_files(), self.holds.expired()
+        told = [file.version for file in log_files if file.commits]
         wanted = self._unkept(told, keep)
         gone = self.holds.give_up(wanted, map(str, told), self.now, dry_run=dry_run)
         kept = [number for number in told if str(number) not in gone]
         files = self._unneeded(told, kept)
         if not dry_run:
             self.log.folder().delete(files)
-            self._clean_log(kept[0])
+            self._clean_log(log_files, kept[0])
             self.holds.forget_ended(self.now)
         versions = (Version(str(number)) for number in told if str(number) in gone - before)
         return Expiry(self.table, tuple(versions), len(files), sum(file.size for file in files))
-
-    def _told(self) -> list[int]:
-        """The versions that the log has commits of, oldest first."""
-        return [file.version for file in self.log.folder().log_files() if file.commits and file.version is not None]
 
     def _unkept(self, told: Iterable[int], keep: Collection[Version]) -> set[str]:
         newest = max(map(int, keep), default=0)
         return {str(number) for number in told if number < newest}.difference(keep, self.holds.held(self.now))
 
-    def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[LyingFile]:
+    def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[StoredFile]:
         """The data files that no kept version has: those that one had before, and old ones that none ever had."""
-        needed, lying = self._names_in(dict.fromkeys(kept)), self.log.folder().data_files()
-        self._check_there(told[-1], lying)
-        unneeded = [file for file in lying if file.name not in needed]
+        needed, there = self._names_in(dict.fromkeys(kept)), self.log.folder().data_files()
+        self._check_whole(told[-1], there)
+        unneeded = [file for file in there if file.name not in needed]
         if not unneeded:
             return []
         removed = {unquote(path) for number in told for path in self.log.commit(number).removed}
@@ -95,9 +92,9 @@ class Sweep:
                 paths.update(self.log.files(number))
         return set(map(unquote, paths))
 
-    def _check_there(self, newest: int, lying: Iterable[LyingFile]) -> None:
-        """Delete nothing where the files that are surely needed do not lie where the log says."""
-        missing = set(map(unquote, self.log.files(newest))).difference(file.name for file in lying)
+    def _check_whole(self, newest: int, there: Iterable[StoredFile]) -> None:
+        """Delete nothing where files that are surely needed do not lie where the log says."""
+        missing = set(map(unquote, self.log.files(newest))).difference(file.name for file in there)
         if missing:
             raise StoreUnavailable(
                 f"table {self.table}: {len(missing)} files of its newest version {newest} are not found below"
@@ -105,12 +102,12 @@ class Sweep:
                 " table is damaged"
             )
 
-    def _clean_log(self, oldest: int) -> None:
+    def _clean_log(self, log_files: Iterable[StoredFile], oldest: int) -> None:
         """Remove what stands in the log before the checkpoint that the oldest kept version is told from."""
         folder = self.log.folder()
         if (checkpoint := folder.checkpoint_at_or_before(oldest)) is None:
             return
         old = self.now - self.policy.log_age
-        before = (file for file in folder.log_files() if file.version is not None and file.version < checkpoint)
+        before = (file for file in log_files if file.version < checkpoint)
         # Oldest first: wherever this stops, what is left has no hole.
         folder.delete(takewhile(lambda file: file.modified < old, before))

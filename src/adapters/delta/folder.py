@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_NUMBERED = re.compile(r"(\d{20})\..+")
+_NUMBERED = re.compile(r"\d{20}\..+")
 
 
 @frozen
-class LyingFile:
+class StoredFile:
     """A file that is there.
 
     Args:
@@ -35,15 +35,14 @@ class LyingFile:
     modified: datetime
 
     @property
-    def version(self) -> int | None:
-        """The version that a file of the log is about; None if it is about none alone."""
-        found = _NUMBERED.fullmatch(self.name)
-        return int(found[1]) if found else None
+    def version(self) -> int:
+        """The version that a file of the log is about."""
+        return int(self.name.split(".", 1)[0])
 
     @property
     def commits(self) -> bool:
         """Whether a file of the log is a commit."""
-        return self.version is not None and self.name.endswith(".json") and self.name.count(".") == 1
+        return self.name == f"{self.version:020}.json"
 
 
 @define(eq=False)
@@ -53,33 +52,35 @@ class TableFolder:
     session: SparkSession
     _log: Any
 
-    def data_files(self) -> list[LyingFile]:
+    def data_files(self) -> list[StoredFile]:
         """All files but hidden ones, however deep, listed by the cluster where there are many."""
         root = str(self._log.dataPath().toString()) + "/"
-        files = self.session.read.format("binaryFile").options(recursiveFileLookup=True, ignoreMissingFiles=True)
-        rows = files.load(root).selectExpr("path", "length", "unix_millis(modificationTime) AS modified").collect()
+        # A path is a path: no character of it stands for others.
+        options = {"recursiveFileLookup": True, "ignoreMissingFiles": True, "__globPaths__": False}
+        files = self.session.read.format("binaryFile").options(**options).load(root)
+        rows = files.selectExpr("path", "length", "unix_millis(modificationTime) AS modified").collect()
         # A path written otherwise than its root cannot be told apart from one that nothing refers to.
         own = (row for row in rows if row["path"].startswith(root))
-        return [_lying(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
+        return [_stored(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
 
-    def log_files(self) -> list[LyingFile]:
-        """The files of the log itself, in the order of their names."""
+    def log_files(self) -> list[StoredFile]:
+        """The files of the log that are about one version each, in the order of the versions."""
         statuses = self._files.listStatus(self._log.logPath())
-        lying = [
-            _lying(
+        found = [
+            _stored(
                 str(each.getPath().toString()), str(each.getPath().getName()), each.getLen(), each.getModificationTime()
             )
             for each in statuses
             if each.isFile()
         ]
-        return sorted(lying, key=lambda file: file.name)
+        return sorted((file for file in found if _NUMBERED.fullmatch(file.name)), key=lambda file: file.name)
 
     def checkpoint_at_or_before(self, version: int) -> int | None:
         """The newest whole checkpoint that a version can be told from; None if it takes the log from its beginning."""
         found = self._log.findLastCompleteCheckpointBefore(version + 1)
         return int(found.get().version()) if found.isDefined() else None
 
-    def delete(self, files: Iterable[LyingFile]) -> None:
+    def delete(self, files: Iterable[StoredFile]) -> None:
         """Remove files, one after the other; those that are gone already are passed over."""
         path, there = java_class(self.session, "org.apache.hadoop.fs.Path"), self._files
         for file in files:
@@ -90,5 +91,5 @@ class TableFolder:
         return self._log.logPath().getFileSystem(self._log.newDeltaHadoopConf())
 
 
-def _lying(path: str, name: str, size: int, modified_millis: int) -> LyingFile:
-    return LyingFile(path, name, int(size), datetime.fromtimestamp(modified_millis / 1000, UTC))
+def _stored(path: str, name: str, size: int, modified_millis: int) -> StoredFile:
+    return StoredFile(path, name, int(size), datetime.fromtimestamp(modified_millis / 1000, UTC))

@@ -8,22 +8,23 @@ at least one of the two sees the other.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from attrs import define, field
 
-from ...domain.errors import VersionExpired
+from ...domain.errors import BadInput, VersionExpired
 from ...domain.lease import Lease
 from .small_files import SmallFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
     from pyspark.sql import SparkSession
 
 _FOLDER = ".headwater"
+_T = TypeVar("_T")
 
 
 @define(eq=False)
@@ -41,7 +42,7 @@ class Holds:
 
     def leases(self) -> tuple[Lease, ...]:
         """All leases, in the order of their ends."""
-        found = map(Lease.from_json, self._leases.read().values())
+        found = (_parsed(self._leases, name, text, Lease.from_json) for name, text in self._leases.read().items())
         return tuple(sorted(found, key=lambda lease: (lease.until, lease.id)))
 
     def held(self, now: datetime) -> set[str]:
@@ -93,7 +94,7 @@ class Holds:
     def _record(self, versions: Collection[str], told: set[str]) -> set[str]:
         """Add versions to the record, and drop those from it that are not told of; what it holds then."""
         earlier = self._expired.read()
-        recorded = _versions(earlier)
+        recorded = self._versions(earlier)
         wanted = recorded.union(versions).intersection(told)
         if wanted != recorded:
             # The new file takes in the earlier ones before they go, so that no reader misses what they say.
@@ -109,7 +110,11 @@ class Holds:
                 self.unpin(lease.id)
 
     def _recorded(self) -> set[str]:
-        return _versions(self._expired.read())
+        return self._versions(self._expired.read())
+
+    def _versions(self, files: Mapping[str, str]) -> set[str]:
+        lists = (_parsed(self._expired, name, text, json.loads) for name, text in files.items())
+        return {version for versions in lists for version in versions}
 
     def _error(self, version: str) -> VersionExpired:
         return VersionExpired(
@@ -118,8 +123,13 @@ class Holds:
         )
 
 
-def _versions(files: Mapping[str, str]) -> set[str]:
-    return {version for text in files.values() for version in json.loads(text)}
+def _parsed(files: SmallFiles, name: str, text: str, parse: Callable[[str], _T]) -> _T:
+    try:
+        return parse(text)
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(
+            f"{files.folder}/{name} is damaged ({error}): remove it, once no one reads an old version of the table"
+        ) from error
 
 
 def _file(name: str) -> str:

@@ -1,0 +1,321 @@
+"""What expiring means on Delta beyond the contract: races, crashes, orphans, the log, and Delta's own readers."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+
+from headwater.app.cli import main
+from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
+from headwater.domain.lease import Lease
+from headwater.domain.table import Layout
+from headwater.testing.store_harness import bag, spec_of
+from headwater.testing.store_keeping import HOUR, expire, pin
+
+from .test_delta import Delta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from headwater.adapters.delta.store import DeltaStore
+    from headwater.domain.ports import Version
+    from headwater.domain.schema import Schema
+    from headwater.testing.store_harness import Row, TableDriver
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+NAMES = spec_of("id bigint, name string", ["id"], layout=Layout.MERGED)
+
+
+class Lake(Delta):
+    @pytest.fixture(autouse=True)
+    def _odd_root(self, tmp_path: Path) -> None:
+        """A folder whose name means what it says."""
+        self.root = tmp_path / "a [lake] {with} 100%20, ü"
+
+    def frame(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
+        """All rows in one task, so that a commit writes one file, and none that is empty."""
+        return nw.from_native(super().frame(rows, schema).to_native().coalesce(1))
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "pipeline" / "items"
+
+    def data(self) -> set[str]:
+        return {file.name for file in self.folder.glob("*.parquet")}
+
+    def log(self) -> list[str]:
+        return sorted(file.name for file in (self.folder / "_delta_log").glob("0*"))
+
+    def another(self) -> DeltaStore:
+        """A store as another process has it: Delta shares nothing between the two."""
+        self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        store = self.reopen()
+        store.ensure(NAMES)
+        return store
+
+    def overwritten(self, times: int, store: DeltaStore | None = None) -> tuple[TableDriver, list[Version]]:
+        """A table that was overwritten so many times, and the versions made: they hold 0, 1, 2 …"""
+        table = self.table(store or self.reopen(), NAMES)
+        return table, [table.commit(overwrite=[(1, str(number))]) for number in range(times)]
+
+    def checkpoint(self) -> None:
+        log = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        log.clearCache()  # else it knows no newer version than it met last
+        log.forTable(self.spark._jsparkSession, str(self.folder)).checkpoint()
+
+    def name_at(self, version: Version) -> str:
+        """What Delta's own reader finds."""
+        reader = self.spark.read.format("delta").option("versionAsOf", version)
+        return str(reader.load(str(self.folder)).first()["name"])
+
+
+def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, after: bool = False) -> None:
+    """Let something happen just before (or after) an expiry puts on record what goes."""
+    from headwater.adapters.spark.holds import Holds
+
+    record = Holds._record
+
+    def recording(holds: Holds, versions: Collection[str], told: set[str]) -> set[str]:
+        monkeypatch.setattr(Holds, "_record", record)
+        if not after:
+            act()
+        recorded = record(holds, versions, told)
+        if after:
+            act()
+        return recorded
+
+    monkeypatch.setattr(Holds, "_record", recording)
+
+
+class TestRaces(Lake):
+    def test_who_pins_before_it_is_on_record_is_spared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, (first, second, third) = self.overwritten(3)
+        reader = self.another()
+        lease = Lease("late", NAMES.name, first, "reader", datetime(2999, 1, 1, tzinfo=UTC))
+        before_recording(monkeypatch, lambda: reader.pin(lease))
+        gone = expire(table, [third])
+        assert first not in gone.versions
+        assert second in gone.versions
+        assert table.rows_at(first) == bag((1, "0"))
+        assert first not in reader.expired(NAMES.name)
+        with pytest.raises(VersionExpired):  # it goes with that lease, and no other can be had
+            pin(table, first, name="later still")
+        reader.unpin(NAMES.name, "late")
+        with pytest.raises(VersionExpired):
+            table.rows_at(first)
+        assert expire(table, [third]).files > 0
+
+    def test_who_pins_when_it_is_on_record_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, (first, _, third) = self.overwritten(3)
+        reader, told = self.another(), []
+
+        def try_to_pin() -> None:
+            with pytest.raises(VersionExpired) as caught:
+                reader.pin(Lease("late", NAMES.name, first, "reader", datetime(2999, 1, 1, tzinfo=UTC)))
+            told.append(str(caught.value))
+
+        before_recording(monkeypatch, try_to_pin, after=True)
+        assert first in expire(table, [third]).versions
+        assert len(told) == 1
+        assert "has expired; read a newer one, pin what you read" in told[0]
+        assert list(reader.leases(NAMES.name)) == []
+
+    def test_two_expiries_at_once_lose_no_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, (first, second, third) = self.overwritten(3)
+        other = self.another()
+        now = datetime(2024, 1, 1, tzinfo=UTC)
+        before_recording(
+            monkeypatch, lambda: other.expire(NAMES.name, [second, third], now=now, dry_run=False) and None
+        )
+        expire(table, [first, third])
+        assert {first, second}.issubset(self.another().expired(NAMES.name))
+        assert table.rows_at(third) == bag((1, "2"))
+
+    def test_a_commit_made_meanwhile_is_not_disturbed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, (*_, third) = self.overwritten(3)
+        other = self.another()
+        writer = self.table(other, NAMES)
+        writer.sequence = 3
+        before_recording(monkeypatch, lambda: writer.commit(overwrite=[(1, "3")]) and None, after=True)
+        expire(table, [third])
+        assert writer.rows() == bag((1, "3"))
+        assert table.rows_at(third) == bag((1, "2"))
+        writer.commit(merge=[(2, "4")])
+        assert writer.rows() == bag((1, "3"), (2, "4"))
+
+
+class TestCrashes(Lake):
+    def test_an_expiry_that_died_is_finished_by_the_next(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from headwater.adapters.delta.folder import TableFolder
+
+        table, (first, _, third) = self.overwritten(3)
+        with monkeypatch.context() as dying:
+            dying.setattr(TableFolder, "delete", lambda _folder, _files: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                expire(table, [third])
+        assert len(self.data()) == 3
+        with pytest.raises(VersionExpired):
+            table.rows_at(first)
+        freed = expire(table, [first, third])  # what is on record goes, though it is to be kept now
+        assert (freed.versions, freed.files) == ((), 2)
+        assert len(self.data()) == 1
+        assert table.rows() == bag((1, "2"))
+
+    def test_orphans_of_crashed_writers_go_when_they_are_old(self) -> None:
+        table, (only,) = self.overwritten(1)
+        old, new = self.folder / "part-0-old.parquet", self.folder / "part-0-new.parquet"
+        for file in (old, new):
+            file.write_bytes(b"unfinished")
+        now = datetime.now(UTC)
+        long_ago = (now - timedelta(days=8)).timestamp()
+        os.utime(old, (long_ago, long_ago))
+        freed = expire(table, [only], now)
+        assert (freed.files, freed.size) == (1, 10)
+        assert not old.exists()
+        assert new.exists()
+        assert table.rows() == bag((1, "0"))
+
+    def test_nothing_is_deleted_where_files_are_missing(self) -> None:
+        table, (*_, third) = self.overwritten(3)
+        before, commit = self.data(), self.folder / "_delta_log" / f"{int(third):020}.json"
+        (newest,) = (action["add"] for action in map(json.loads, commit.read_text().splitlines()) if "add" in action)
+        (self.folder / newest["path"]).rename(self.root / "elsewhere")
+        with pytest.raises(StoreUnavailable, match="1 files of its newest version 3 are not found"):
+            expire(table, [third])
+        assert self.data() == before.difference([newest["path"]])
+
+    def test_a_damaged_note_is_told(self) -> None:
+        table, (first, _, third) = self.overwritten(3)
+        expire(table, [third])
+        pin(table, third)
+        (lease,) = (self.folder / ".headwater" / "leases").glob("*.json")
+        for torn in ('{"id": "lea', "{}"):
+            lease.write_text(torn)
+            lease.with_name(f".{lease.name}.crc").unlink(missing_ok=True)
+            with pytest.raises(BadInput, match=r"leases/lease-1\.json is damaged"):
+                table.rows_at(first)
+        assert table.rows() == bag((1, "2"))
+
+
+class TestLog(Lake):
+    def sweeping_store(self) -> DeltaStore:
+        from headwater.adapters.delta.expiring import SweepPolicy
+        from headwater.adapters.delta.store import DeltaStore
+
+        return DeltaStore(self.spark, str(self.root), sweep=SweepPolicy(log_age=timedelta()))
+
+    def test_the_log_ends_at_the_checkpoint_of_the_oldest_kept_version(self) -> None:
+        table, made = self.overwritten(4, self.sweeping_store())
+        idle = self.another()
+        assert idle.version(NAMES.name, made[3]).mark is not None
+        self.checkpoint()
+        made += [table.commit(overwrite=[(1, str(number))]) for number in (4, 5)]
+        self.checkpoint()
+        expire(table, made[4:], datetime.now(UTC))
+        assert [int(name.split(".")[0]) for name in self.log()] == [4, 4, 5, 6, 6]
+        reader = self.another()
+        assert [commit.version for commit in reader.versions(NAMES.name)] == [*reversed(made[3:])]
+        with pytest.raises(VersionExpired):
+            reader.version(NAMES.name, made[0])
+        for store in (table.store, reader):
+            for gone in (made[0], made[3]):
+                with pytest.raises(VersionExpired):
+                    store.read(NAMES.name, gone)
+                with pytest.raises(VersionExpired):
+                    store.pin(Lease("late", NAMES.name, gone, "reader", datetime(2999, 1, 1, tzinfo=UTC)))
+        assert list(reader.leases(NAMES.name)) == []
+        assert (self.name_at(made[4]), self.name_at(made[5])) == ("4", "5")
+        writer = self.table(idle, NAMES)  # a process that had last looked when the log was whole
+        writer.sequence = 6
+        writer.commit(merge=[(2, "6")])
+        assert writer.rows() == bag((1, "5"), (2, "6"))
+
+    def test_young_commits_stay(self) -> None:
+        table, made = self.overwritten(3)
+        self.checkpoint()
+        expire(table, made[2:], datetime.now(UTC))
+        assert len(self.log()) == 5
+        expire(table, made[2:], datetime.now(UTC) + HOUR)
+        assert [int(name.split(".")[0]) for name in self.log()] == [3, 3]
+        assert table.rows() == bag((1, "2"))
+
+    def test_small_files_do_not_add_up(self) -> None:
+        """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
+        from headwater.adapters.delta.compaction import CompactionPolicy
+        from headwater.adapters.delta.expiring import SweepPolicy
+        from headwater.adapters.delta.store import DeltaStore
+
+        eager = CompactionPolicy(min_files=2, min_share=0)
+        store = DeltaStore(self.spark, str(self.root), eager, SweepPolicy(timedelta(), timedelta()))
+        table = self.table(store, spec_of("id bigint, name string", ["id"]))
+        counts = []
+        for number in range(12):
+            table.commit(append=[(number, "new")], merge=[(number // 2, "again")] if number else None)
+            if number % 3 == 2:
+                table.compact()
+                self.checkpoint()
+                expire(table, [table.newest], datetime.now(UTC))
+                counts.append((len(self.data()), len(self.log())))
+        assert len(set(counts[1:])) == 1
+        assert counts[-1] == (1, 2)
+        assert sum(table.rows().values()) == 12
+
+
+class TestCommands(Lake):
+    def test_upkeep_from_the_command_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        (self.root / "in").mkdir(parents=True)
+        for number in range(3):
+            record = {"project": 1, "contract": number, "signed": f"2024-03-0{number + 1}T09:00:00Z"}
+            (self.root / "in" / f"{number}.json").write_text(json.dumps(record) + "\n")
+        config = self.root / "deploy.toml"
+        config.write_text(CONFIG)
+
+        def told(command: str, *arguments: str) -> list[dict[str, Any]]:
+            assert main([command, str(config), *arguments, "--format", "jsonl"]) == 0
+            return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+        told("run", "--until-idle")
+        (pin,) = told("pin", "ranked", "--at", "0", "--for", "2h", "--holder", "nightly")
+        assert (pin["pipeline"], pin["epoch"], pin["holder"]) == ("ranked", 0, "nightly")
+        would_go = told("expire")
+        assert would_go == told("expire", "--apply")
+        assert [each["versions"] for each in would_go] == [0, 2, 2]
+        assert [(each["epoch"], each["readable"], each["leases"]) for each in told("versions", "ranked")] == [
+            (2, True, ""),
+            (1, False, ""),
+            (0, True, pin["lease"]),
+        ]
+        states = {(each["table"], each["version"]): each["state"] for each in told("explain-retention", "ranked")}
+        assert [states["ranked.cells", str(version)] for version in range(4)] == ["expired", "kept", "expired", "kept"]
+        assert len(told("show", "ranked", "--at", "0")) == 1
+        assert main(["show", str(config), "ranked", "--at", "1"]) == 1
+        assert "has expired" in capsys.readouterr().err
+        assert main(["unpin", str(config), pin["lease"]]) == 0
+        assert [each["versions"] for each in told("expire", "--apply")] == [0, 1, 1]
+        assert [each["table"] for each in told("compact")] == ["ranked.dead_letters", "ranked.ranked", "ranked.cells"]
+        assert len(told("show", "ranked")) == 3
+
+
+CONFIG = """\
+[backend]
+name = "delta"
+path = "lake"
+retain = { versions = 1 }
+[sources.contracts]
+kind = "files"
+path = "in"
+schema = "project bigint, contract bigint, signed timestamp"
+[pipelines.ranked]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+"""
