@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -14,6 +12,7 @@ from ...domain.change import Matching
 from ...domain.epoch import Mark
 from ...domain.errors import ConfigError, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, TableKeeper, TableStore, Version
+from ..spark.place import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ...domain.table import TableSpec
     from .transaction import Transaction
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.[A-Za-z0-9_][A-Za-z0-9_-]*")
 _TRIES = 5
 
 
@@ -57,11 +55,6 @@ class _Table:
         return self.newest_mark[1]
 
 
-def _absolute(root: str) -> str:
-    """A folder's place whatever becomes the working directory; URIs have one already."""
-    return root if "://" in root else str(Path(root).absolute())
-
-
 @define(eq=False)
 class DeltaStore(TableStore, TableKeeper):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
@@ -76,12 +69,12 @@ class DeltaStore(TableStore, TableKeeper):
     """
 
     session: SparkSession
-    root: str = field(converter=_absolute)
+    root: str = field(converter=absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     _tables: dict[str, _Table] = field(init=False, factory=dict)
 
     def ensure(self, spec: TableSpec) -> None:
-        log = TableLog(self.session, self._path(spec.name))
+        log = TableLog(self.session, folder_of(self.root, spec.name))
         _check_names(spec)
         with translated(spec.name, log.path):
             if not log.exists:
@@ -122,7 +115,7 @@ class DeltaStore(TableStore, TableKeeper):
             return differences(before, used.at(used.log.number(until)))
 
     def versions(self, table: str) -> Iterator[Commit]:
-        log = self._tables[table].log if table in self._tables else TableLog(self.session, self._path(table))
+        log = self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
         with translated(table, log.path):
             newest = log.newest() if log.exists else -1
         for number in range(newest, -1, -1):
@@ -161,11 +154,6 @@ class DeltaStore(TableStore, TableKeeper):
         if name not in self._tables:
             raise ConfigError(f"table {name} is not open; call ensure() with its spec first")
         return self._tables[name]
-
-    def _path(self, table: str) -> str:
-        if not _NAME.fullmatch(table):
-            raise ConfigError(f"{table!r} is no table name; write pipeline.table, in letters, digits, _ and -")
-        return "/".join((self.root.rstrip("/"), *table.split(".")))
 
 
 def _commit(log: TableLog, number: int) -> Commit:
