@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.store_contract import StoreContract
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from .spark_frames import SparkFrames
 
-    import narwhals as nw
-    from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pathlib import Path
 
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.spark.engine import SparkEngine
-    from headwater.domain.schema import Schema
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
-
-
-class SparkFrames:
-    """Frames of the session that the tests share."""
-
-    @pytest.fixture(autouse=True)
-    def _session(self, spark: SparkSession) -> None:
-        self.spark = spark
-
-    def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        from headwater.adapters.spark.schema import frame_of
-
-        return frame_of(self.spark, schema, rows)
 
 
 class TestDeltaStore(SparkFrames, StoreContract):
