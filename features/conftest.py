@@ -9,7 +9,7 @@ import pytest
 from pytest_bdd import given, parsers, then, when
 
 from headwater.domain.errors import HeadwaterError
-from headwater.testing.backends import Backend, delta_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 
 from .contracts import Contracts, Crash, table_rows
 
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
 Table = list[list[str]]
 
 
-@pytest.fixture(params=["memory", pytest.param("delta", marks=pytest.mark.delta)], autouse=True)
+BACKENDS = [
+    "memory",
+    pytest.param("delta", marks=pytest.mark.delta),
+    pytest.param("hudi-mor", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow", marks=pytest.mark.hudi),
+]
+
+
+@pytest.fixture(params=BACKENDS, autouse=True)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """The backend a scenario runs over."""
-    if request.param == "memory":
-        return memory_backend()
-    return delta_backend(request.getfixturevalue("spark"), str(tmp_path))
+    match request.param:
+        case "memory":
+            return memory_backend()
+        case "delta":
+            return delta_backend(request.getfixturevalue("spark"), str(tmp_path))
+        case hudi:
+            return hudi_backend(request.getfixturevalue("spark"), str(tmp_path), hudi)
 
 
 @pytest.fixture
