@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pytest
+from py4j.protocol import Py4JJavaError
 
+from headwater.domain.change import Between, Change
+from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict
 from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 
 from .spark_frames import SparkFrames
 
@@ -17,9 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
+NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
 
-class Hudi(SparkFrames, StoreContract):
-    table_type: str
+
+class Hudi(SparkFrames, StoreHarness):
+    table_type = "MERGE_ON_READ"
 
     @pytest.fixture(autouse=True)
     def _root(self, tmp_path: Path) -> None:
@@ -34,9 +43,82 @@ class Hudi(SparkFrames, StoreContract):
         return HudiStore(self.spark, str(self.root), TableType(self.table_type), buckets=2, compaction=eager)
 
 
-class TestMergeOnRead(Hudi):
-    table_type = "MERGE_ON_READ"
+class TestMergeOnRead(Hudi, StoreContract):
+    pass
 
 
-class TestCopyOnWrite(Hudi):
+class TestCopyOnWrite(Hudi, StoreContract):
     table_type = "COPY_ON_WRITE"
+
+
+class TestWriters(Hudi):
+    """What a second writer meets, and what a dead one leaves behind."""
+
+    def test_of_two_at_the_same_moment_one_succeeds(self, store: HudiStore) -> None:
+        mine, theirs = self.table(store, NAMES), self.table(self.reopen(), NAMES)
+        mine.newest = mine.commit(append=[(1, 1, "before")])
+        theirs.sequence = 1
+        start = Barrier(2)
+
+        def race(table: TableDriver, day: int) -> bool:
+            start.wait()
+            try:
+                table.commit(append=[(day, 2, "raced")])
+            except EpochConflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as threads:  # on files of their own, where Hudi alone would let both pass
+            won = list(threads.map(race, (mine, theirs), (2, 3)))
+        assert sorted(won) == [False, True]
+        winner = 2 if won[0] else 3
+        newest = next(self.reopen().versions(NAMES.name))
+        assert mine.rows_at(newest.version) == bag((1, 1, "before"), (winner, 2, "raced"))
+        assert newest.mark == mark_of(2)
+
+    @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    def test_what_a_dead_writer_left_is_never_seen_and_taken_away(self, table_type: str) -> None:
+        self.table_type = table_type
+        table = self.table(self.reopen(), NAMES)
+        table.commit(append=[(1, 1, "a")])
+        timeline = self.root / "pipeline" / "items" / ".hoodie" / "timeline"
+        completed = {file.name for file in timeline.iterdir()}
+        with pytest.raises(Py4JJavaError, match="half way"):
+            table.commit_change(Change(append=self.failing(), merge=self.frame([(1, 1, "b")], NAMES.schema)))
+        assert {file.name for file in timeline.iterdir()} > completed
+        again = self.table(self.reopen(), NAMES)
+        assert [commit.version for commit in again.store.versions(NAMES.name)] == [table.newest]
+        assert table.rows() == bag((1, 1, "a"))
+        again.sequence = 1
+        again.commit(merge=[(1, 1, "c")])
+        assert again.rows() == bag((1, 1, "c"))
+        assert [
+            file.name for file in timeline.glob("*.inflight") if not list(timeline.glob(f"{file.stem[:17]}_*"))
+        ] == []
+
+    def failing(self) -> nw.LazyFrame[Any]:
+        """Rows of which the last cannot be computed."""
+        rows = self.frame([(day, 5, "x") for day in range(5)], NAMES.schema).to_native()
+        name = "IF(day = 4, CAST(raise_error('half way') AS string), name) AS name"
+        return nw.from_native(rows.selectExpr("day", "id", name))
+
+    def test_null_keys_are_refused(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        for row in ((None, 1, "a"), (1, None, "a")):
+            with pytest.raises(BadInput, match="null"):
+                table.commit(append=[row])
+        assert list(store.versions(NAMES.name)) == []
+
+    def test_a_table_that_is_not_headwaters_is_left_alone(self, store: HudiStore) -> None:
+        place = self.root / "pipeline" / "items"
+        self.spark.range(1).write.format("hudi").option("hoodie.table.name", "theirs").save(str(place))
+        with pytest.raises(SchemaConflict, match="move it away"):
+            store.ensure(NAMES)
+
+    def test_a_partition_is_read_alone(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(day, 1, "a") for day in range(3)])
+        for day in (0, 2):
+            for file in (self.root / "pipeline" / "items" / str(day)).iterdir():
+                file.write_bytes(b"torn")
+        assert table.rows(table.matching(day=Between(1, 1))) == bag((1, 1, "a"))

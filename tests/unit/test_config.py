@@ -126,8 +126,8 @@ class TestReading:
          "did you mean 'backend'?"),
         ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, name, path, "
          "spark; did you mean 'name'?"),
-        ('"delta"', '"hudi-mor"', "deploy.toml:2: backend.name: 'hudi-mor' is unknown; allowed: delta, memory"),
-        ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, memory; did you mean "
+        ('"delta"', '"iceberg"', "deploy.toml:2: backend.name: 'iceberg' is unknown; allowed: delta, hudi-cow, hudi-mor, memory"),
+        ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, hudi-cow, hudi-mor, memory; did you mean "
          "'delta'?"),
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
         ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "

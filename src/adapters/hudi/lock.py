@@ -6,7 +6,7 @@ mark is looked at, leftovers of a dead writer are rolled back, and the commit is
 
 from __future__ import annotations
 
-import fcntl
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,17 +16,18 @@ from ...domain.errors import StoreUnavailable
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from .place import Folder
+
+COMMITS, UPKEEP = ".headwater-commits", ".headwater-upkeep"
+"""What a table's lock is for: to make a commit, or to do upkeep."""
 
 _SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _EXPIRE_MINUTES = 60
-
-COMMITS, UPKEEP = ".headwater-commits", ".headwater-upkeep"
-"""What a table's lock is for: to make a commit, or to do upkeep."""
+_here: dict[str, threading.Lock] = {}
 
 
 @contextmanager
@@ -36,53 +37,62 @@ def locked(folder: Folder, name: str = COMMITS) -> Iterator[None]:
     Raises:
         StoreUnavailable: another writer has it for long.
     """
-    local = folder.local
-    with _file_lock(Path(local), name) if local is not None else _storage_lock(folder, name):
-        yield
+    # Threads of this process are told apart here: to the system they are one, and one that closes the file unlocks it.
+    mine = _here.setdefault(f"{folder.path}/{name}", threading.Lock())
+    if not mine.acquire(timeout=_SECONDS):
+        raise StoreUnavailable(_busy(folder))
+    try:
+        with _file_lock(folder, name) if folder.local is not None else _storage_lock(folder, name):
+            yield
+    finally:
+        mine.release()
 
 
 @contextmanager
-def _file_lock(folder: Path, name: str) -> Iterator[None]:
-    """The system's lock on a file, which ends with the process that holds it, however that ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("wb") as file:
-        _acquire(file, folder)
+def _file_lock(folder: Folder, name: str) -> Iterator[None]:
+    """The system's lock on a file, which ends with the process that holds it, however that ends.
+
+    Of the JVM, not of Python: it is the JVM that writes, and it may live on for a while when Python is killed.
+    """
+    place = Path(folder.local or "", name)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"{folder.path} cannot be reached or written: {error}") from error
+    file = java_class(folder.session, "java.io.RandomAccessFile")(str(place), "rw")
+    try:
+        _wait_for(file.getChannel().tryLock, folder)
         yield
-
-
-def _acquire(file: BinaryIO, folder: Path) -> None:
-    until = time.monotonic() + _SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise StoreUnavailable(_busy(str(folder))) from error
-            time.sleep(_POLL_SECONDS)
-        else:
-            return
+    finally:
+        file.close()
 
 
 @contextmanager
 def _storage_lock(folder: Folder, name: str) -> Iterator[None]:
     """Hudi's lock file on the table's own storage; that of a writer that died is broken after an hour."""
-    hudi = java_class(folder.session, "org.apache.hudi.common.config.LockConfiguration")
     settings = java_class(folder.session, "java.util.Properties")()
     settings.setProperty("hoodie.write.lock.filesystem.path", f"{folder.path}/{name}")
     settings.setProperty("hoodie.write.lock.filesystem.expire", str(_EXPIRE_MINUTES))
-    provider = java_class(folder.session, "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider")(
-        hudi(settings), folder.storage
-    )
-    until = time.monotonic() + _SECONDS
+    configured = java_class(folder.session, "org.apache.hudi.common.config.LockConfiguration")(settings)
+    provider = java_class(folder.session, "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider")
+    lock = provider(configured, folder.storage)
+    second = java_class(folder.session, "java.util.concurrent.TimeUnit").SECONDS
     try:
-        while not provider.tryLock(1, java_class(folder.session, "java.util.concurrent.TimeUnit").SECONDS):
-            if time.monotonic() > until:
-                raise StoreUnavailable(_busy(folder.path))
-            time.sleep(_POLL_SECONDS)
+        _wait_for(lambda: lock.tryLock(1, second) or None, folder)
         yield
     finally:
-        provider.close()
+        lock.close()
 
 
-def _busy(path: str) -> str:
-    return f"another writer has been at work on {path} for {_SECONDS:.0f} s; try again later, or stop one of them"
+def _wait_for(acquire: Callable[[], Any], folder: Folder) -> None:
+    until = time.monotonic() + _SECONDS
+    while acquire() is None:
+        if time.monotonic() > until:
+            raise StoreUnavailable(_busy(folder))
+        time.sleep(_POLL_SECONDS)
+
+
+def _busy(folder: Folder) -> str:
+    return (
+        f"another writer has been at work on {folder.path} for {_SECONDS:.0f} s; try again later, or stop one of them"
+    )
