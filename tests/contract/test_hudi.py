@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,17 @@ import narwhals as nw
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Between, Change
-from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict
+from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, VersionExpired
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 
 from .spark_frames import SparkFrames
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from headwater.adapters.hudi.store import HudiStore
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
 NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
+EVENTS = spec_of("id bigint, name string")
 
 
 class Hudi(SparkFrames, StoreHarness):
@@ -35,7 +40,6 @@ class Hudi(SparkFrames, StoreHarness):
         self.root = tmp_path
 
     def reopen(self) -> HudiStore:
-        from headwater.adapters.hudi.compaction import CompactionPolicy
         from headwater.adapters.hudi.definition import TableType
         from headwater.adapters.hudi.store import HudiStore
 
@@ -122,3 +126,59 @@ class TestWriters(Hudi):
             for file in (self.root / "pipeline" / "items" / str(day)).iterdir():
                 file.write_bytes(b"torn")
         assert table.rows(table.matching(day=Between(1, 1))) == bag((1, 1, "a"))
+
+
+class TestUpkeep(Hudi):
+    """What was planned and never finished disturbs nobody, and what was cleaned away is told."""
+
+    def test_commits_go_on_over_a_compaction_that_is_planned(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        before = table.commit(overwrite=[(1, id_, "a") for id_ in range(3)])
+        table.commit(append=[(1, 3, "b")], merge=[(1, 0, "b")])
+        self.plan(table, "scheduleCompaction")
+        between = table.commit(merge=[(1, 1, "c")], delete=[(1, 2)])
+        content = bag((1, 0, "b"), (1, 1, "c"), (1, 3, "b"))
+        assert table.rows() == content
+        table.compact()
+        assert table.newest == between
+        assert table.rows() == content
+        table.commit(merge=[(1, 1, "d")])
+        assert table.rows() == bag((1, 0, "b"), (1, 1, "d"), (1, 3, "b"))
+        assert table.rows_at(before) == bag(*((1, id_, "a") for id_ in range(3)))
+
+    def test_a_plan_to_put_files_together_is_in_nobodys_way(self, store: HudiStore) -> None:
+        table = self.table(store, EVENTS)
+        for _ in range(3):
+            table.commit(append=[(1, "a")])
+        self.plan(table, "scheduleClustering")
+        table.commit(append=[(2, "b")])
+        assert table.rows() == bag(*[(1, "a")] * 3, (2, "b"))
+        table.compact()
+        assert table.rows() == bag(*[(1, "a")] * 3, (2, "b"))
+        assert len(list((self.root / "pipeline" / "items").glob("*.parquet"))) > len(
+            table.frame().to_native().inputFiles()
+        )
+        self.plan(table, "scheduleClustering")
+        table.commit(overwrite=[(3, "c")])
+        assert table.rows() == bag((3, "c"))
+
+    def plan(self, table: TableDriver, schedule: str) -> None:
+        """Plan upkeep, and do none, as a process that dies in between."""
+        with self.client(table) as client:
+            nothing = java_class(self.spark, "org.apache.hudi.common.util.Option").empty()
+            assert getattr(client, schedule)(nothing).isPresent()
+
+    def client(self, table: TableDriver) -> AbstractContextManager[Any]:
+        used = table.store._table(table.spec.name)
+        return _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1))
+
+    def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:
+        table = self.table(store, spec_of("id bigint, name string", ["id"]))
+        made = [table.commit(overwrite=[(number, "a")]) for number in range(4)]
+        with self.client(table) as client:
+            client.getConfig().setValue("hoodie.clean.commits.retained", "1")
+            client.clean()
+        assert table.rows_at(made[3]) == bag((3, "a"))
+        for reading in (partial(store.read, NAMES.name), partial(store.changes, NAMES.name, None)):
+            with pytest.raises(VersionExpired):
+                reading(made[0])

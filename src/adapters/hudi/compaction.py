@@ -58,8 +58,8 @@ class CompactionPolicy:
         }
 
 
-def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> str | None:
-    """Do what upkeep pays now: the instant made; None if there is nothing to do."""
+def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> bool:
+    """Do what upkeep pays now: whether there was anything to do."""
     with locked(folder, UPKEEP), _client(folder, timeline, definition, policy) as client:
         if definition.table_type is TableType.MERGE_ON_READ:
             return _folded(folder, timeline, client)
@@ -68,20 +68,20 @@ def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: 
             return _put_together(folder, timeline, client)
 
 
-def _folded(folder: Folder, timeline: Timeline, client: Any) -> str | None:
+def _folded(folder: Folder, timeline: Timeline, client: Any) -> bool:
     """Fold logs into base files, while commits go on beside it."""
     with locked(folder):
         instant = timeline.pending("filterPendingCompactionTimeline") or _scheduled(folder, client.scheduleCompaction)
     if instant is not None:
         client.compact(instant, True)
-    return instant
+    return instant is not None
 
 
-def _put_together(folder: Folder, timeline: Timeline, client: Any) -> str | None:
+def _put_together(folder: Folder, timeline: Timeline, client: Any) -> bool:
     instant = timeline.pending("filterPendingClusteringTimeline") or _scheduled(folder, client.scheduleClustering)
     if instant is not None:
         client.cluster(instant, True)
-    return instant
+    return instant is not None
 
 
 def _scheduled(folder: Folder, schedule: Any) -> str | None:

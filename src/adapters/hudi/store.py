@@ -51,8 +51,14 @@ class _Table:
         return Reading(self.spec, self.folder, version)
 
     def newest(self) -> Reading:
-        """The newest version."""
+        """The newest version, to be read."""
         return Reading(self.spec, self.folder, self.timeline.newest())
+
+    def newest_version(self) -> Version:
+        """The newest version there is; call it when there is one."""
+        newest = self.timeline.newest()
+        assert newest is not None
+        return Version(newest)
 
 
 @define(eq=False)
@@ -121,17 +127,17 @@ class HudiStore(TableStore, TableKeeper):
         with translated(table, used.folder.path):
             if not used.timeline.exists:
                 return None
-            made = compact(used.folder, used.timeline, used.definition, self.compaction)
-            return None if made is None else Version(made)
+            if not compact(used.folder, used.timeline, used.definition, self.compaction):
+                return None
+            # Not its own instant, which is that of its plan: commits made meanwhile are newer, and build on it.
+            return used.newest_version()
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             _fence(used, mark)
             rows, operation = prepare(used.newest())
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
-            made = used.timeline.newest()
-        assert made is not None
-        return Version(made)
+            return used.newest_version()
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG

@@ -136,7 +136,7 @@ class Timeline:
 
     def _earliest_kept(self) -> str:
         """The oldest instant whose files the last cleaning kept."""
-        timeline = self._client.getActiveTimeline()
+        timeline = self._client.reloadActiveTimeline()
         last = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
         return str(timeline.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
 
