@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
+from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
+from headwater.adapters.hudi import timeline, writing
 from headwater.adapters.hudi.compaction import CompactionPolicy, _client
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Between, Change
-from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, VersionExpired
+from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
+from headwater.domain.table import Layout
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 
@@ -30,6 +34,12 @@ pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
 NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
 EVENTS = spec_of("id bigint, name string")
+
+
+class _AnHourBehind(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) - timedelta(hours=1)
 
 
 class Hudi(SparkFrames, StoreHarness):
@@ -85,11 +95,11 @@ class TestWriters(Hudi):
         self.table_type = table_type
         table = self.table(self.reopen(), NAMES)
         table.commit(append=[(1, 1, "a")])
-        timeline = self.root / "pipeline" / "items" / ".hoodie" / "timeline"
-        completed = {file.name for file in timeline.iterdir()}
+        instants = self.root / "pipeline" / "items" / ".hoodie" / "timeline"
+        completed = {file.name for file in instants.iterdir()}
         with pytest.raises(Py4JJavaError, match="half way"):
             table.commit_change(Change(append=self.failing(), merge=self.frame([(1, 1, "b")], NAMES.schema)))
-        assert {file.name for file in timeline.iterdir()} > completed
+        assert {file.name for file in instants.iterdir()} > completed
         again = self.table(self.reopen(), NAMES)
         assert [commit.version for commit in again.store.versions(NAMES.name)] == [table.newest]
         assert table.rows() == bag((1, 1, "a"))
@@ -97,7 +107,7 @@ class TestWriters(Hudi):
         again.commit(merge=[(1, 1, "c")])
         assert again.rows() == bag((1, 1, "c"))
         assert [
-            file.name for file in timeline.glob("*.inflight") if not list(timeline.glob(f"{file.stem[:17]}_*"))
+            file.name for file in instants.glob("*.inflight") if not list(instants.glob(f"{file.stem[:17]}_*"))
         ] == []
 
     def failing(self) -> nw.LazyFrame[Any]:
@@ -105,6 +115,16 @@ class TestWriters(Hudi):
         rows = self.frame([(day, 5, "x") for day in range(5)], NAMES.schema).to_native()
         name = "IF(day = 4, CAST(raise_error('half way') AS string), name) AS name"
         return nw.from_native(rows.selectExpr("day", "id", name))
+
+    def test_a_clock_that_is_behind_makes_no_commit(self, store: HudiStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, 1, "a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(timeline, "datetime", _AnHourBehind)
+            with pytest.raises(StoreUnavailable, match="behind"):
+                table.commit(append=[(1, 2, "b")])
+        assert len(list(store.versions(NAMES.name))) == 1
+        table.commit(append=[(1, 2, "b")])
 
     def test_null_keys_are_refused(self, store: HudiStore) -> None:
         table = self.table(store, NAMES)
@@ -161,6 +181,22 @@ class TestUpkeep(Hudi):
         self.plan(table, "scheduleClustering")
         table.commit(overwrite=[(3, "c")])
         assert table.rows() == bag((3, "c"))
+
+    def test_files_that_are_to_be_put_together_may_change(
+        self, store: HudiStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(writing._SMALL_COMMITS, "hoodie.parquet.small.file.limit", "0")  # each commit a file
+        table = self.table(store, evolve(NAMES, layout=Layout.MERGED))
+        for id_ in range(3):
+            table.commit(append=[(1, id_, "a")])
+        self.plan(table, "scheduleClustering")
+        table.commit(merge=[(1, 1, "b")])
+        content = bag((1, 0, "a"), (1, 1, "b"), (1, 2, "a"))
+        assert table.rows() == content
+        table.compact()
+        assert table.rows() == content
+        table.commit(merge=[(1, 1, "c")], delete=[(1, 2)])
+        assert table.rows() == bag((1, 0, "a"), (1, 1, "c"))
 
     def plan(self, table: TableDriver, schedule: str) -> None:
         """Plan upkeep, and do none, as a process that dies in between."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
 from ...domain.epoch import Mark
-from ...domain.errors import VersionExpired, VersionNotFound
+from ...domain.errors import StoreUnavailable, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ..spark.jvm import java_class
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"
-_SECOND_DIGITS, _INSTANT_DIGITS = 14, 17
+_SECOND_DIGITS = 14
+_KEPT_INSTANTS = 256
+_PATIENCE = timedelta(seconds=5)
 
 
 @frozen(eq=False, slots=False)
@@ -61,7 +65,7 @@ class Timeline:
 
     folder: Folder
     _opened: Any = field(init=False, default=None)
-    _met: dict[str, Instant] = field(init=False, factory=dict)
+    _met: OrderedDict[str, Instant] = field(init=False, factory=OrderedDict)
 
     @property
     def exists(self) -> bool:
@@ -107,6 +111,21 @@ class Timeline:
         """The sequence of the newest marked commit; 0 before the first."""
         return next((instant.mark.sequence for instant in self.newest_first() if instant.mark), 0)
 
+    def wait_for_the_clock(self) -> None:
+        """Make sure that the next instant comes after the newest: instants are ordered by the time they are made.
+
+        Raises:
+            StoreUnavailable: this machine's clock is far behind that of the newest commit.
+        """
+        newest = self.newest()
+        behind = _moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
+        if behind > _PATIENCE:
+            raise StoreUnavailable(
+                f"{self.folder.path}: the clock is {behind} behind the newest commit; set it right, or try again later"
+            )
+        if behind > timedelta(milliseconds=-1):
+            time.sleep(behind.total_seconds() + 0.002)
+
     def touched(self, after: str | None, until: str) -> set[str]:
         """The partitions that marked commits in between wrote to or replaced files of."""
         folders: set[str] = set()
@@ -129,7 +148,11 @@ class Timeline:
 
     def _instant(self, java: Any, timeline: Any) -> Instant:
         name = str(java.requestedTime())
-        return self._met.setdefault(name, Instant(name, java, timeline))
+        if name not in self._met:
+            self._met[name] = Instant(name, java, timeline)
+            if len(self._met) > _KEPT_INSTANTS:
+                self._met.popitem(last=False)
+        return self._met[name]
 
     def _completed(self) -> Any:
         return self._client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
@@ -163,4 +186,4 @@ class Timeline:
 def _moment(instant: str) -> datetime:
     """When an instant was requested: its name is the time in UTC, to the millisecond."""
     second = datetime.strptime(instant[:_SECOND_DIGITS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:_INSTANT_DIGITS] or 0))
+    return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:]))

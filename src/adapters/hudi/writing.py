@@ -19,6 +19,9 @@ _UPKEEP_ON_REQUEST = {
     # `compact` does it, between epochs; inline it would be part of one now and then.
     "hoodie.compact.inline": "false",
     "hoodie.clustering.inline": "false",
+    # Files are put together under the lock of commits, so a plan that is met there is a dead process's: it is dropped.
+    "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy",
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
     # A version stays readable until it is expired on purpose.
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
