@@ -26,8 +26,8 @@ help:  ## list the tasks
 demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real flights; BACKEND=memory needs no Java
 	$(BIN)/python -m examples.flights.demo --backend $(BACKEND) $(ARGS)
 
-test: $(JARS)  ## memory in full; on Delta the contract, core scenarios and crashes
-	$(BIN)/python -m pytest -m "not slow and (not delta or contract or core or faults)" $(ARGS)
+test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
+	$(BIN)/python -m pytest -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
 
 test-all: $(JARS)  ## every test on every backend, Kafka among them
 	$(BIN)/python -m pytest $(ARGS)
@@ -59,7 +59,7 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,kafka,testing,dev$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,testing,dev$(JDK)]'
 	@touch $(BASE) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.

@@ -28,6 +28,15 @@ _TELLING = {
 }
 
 
+BACKENDS = [
+    "memory",
+    "parquet",
+    pytest.param("delta", marks=pytest.mark.delta),
+    pytest.param("hudi-mor", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow", marks=pytest.mark.hudi),
+]
+
+
 @frozen
 class Topic:
     """A topic of a real broker, which the ranks are published to."""
@@ -40,7 +49,7 @@ class Topic:
         return committed(self.broker, self.name)
 
 
-@pytest.fixture(params=["memory", "parquet", pytest.param("delta", marks=pytest.mark.delta)], autouse=True)
+@pytest.fixture(params=BACKENDS, autouse=True)
 def headwater_backend(request: pytest.FixtureRequest) -> str:
     """Every backend in turn."""
     if request.param == "parquet":
@@ -51,7 +60,7 @@ def headwater_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, headwater_trial: Trial) -> Trial:
     """The deployment that a scenario is about, on the session of all tests where it needs one."""
-    if headwater_backend == "delta":
+    if headwater_backend in {"delta", "hudi-mor", "hudi-cow"}:
         request.getfixturevalue("spark")
         headwater_trial.prepare = _compact_few_files
     return headwater_trial
@@ -59,9 +68,16 @@ def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, head
 
 def _compact_few_files(runner: Runner) -> None:
     """Let a compaction take up the few files of a scenario."""
-    from headwater.adapters.delta.compaction import CompactionPolicy
+    from headwater.adapters.delta.compaction import CompactionPolicy as DeltaPolicy
+    from headwater.adapters.delta.store import DeltaStore
+    from headwater.adapters.hudi.compaction import CompactionPolicy as HudiPolicy
+    from headwater.adapters.hudi.store import HudiStore
 
-    runner.keeper.compaction = CompactionPolicy(min_files=2, min_share=0)
+    match runner.keeper:
+        case DeltaStore() as store:
+            store.compaction = DeltaPolicy(min_files=2, min_share=0)
+        case HudiStore() as store:
+            store.compaction = HudiPolicy(min_files=1)
 
 
 # ---- a topic that a view is published to

@@ -28,16 +28,17 @@ TUNED = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session with Delta and Kafka, started when a test first asks for it."""
-    from headwater.adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
+    """A Spark session with Delta, Hudi and Kafka, started when a test first asks for it."""
+    from headwater.adapters.delta import package as delta
+    from headwater.adapters.hudi import package as hudi
     from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
 
     scratch = tmp_path_factory.mktemp("spark")
     session = open_session(
         TUNED | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)},
-        packages=[*PACKAGES, KAFKA_PACKAGE],
-        extensions=EXTENSIONS,
-        defaults=SETTINGS,
+        packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE],
+        extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
+        defaults={**delta.SETTINGS, **hudi.SETTINGS},
         app_name="headwater-tests",
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from attrs import frozen
@@ -189,40 +189,38 @@ class _Spark:
     session: Any
 
 
-class DeltaBackend(Backend):
-    """Tables in Delta Lake, frames of Spark."""
+@frozen
+class _Format:
+    """What a table format is to Spark and to pip."""
+
+    package: Any
+    """A module with ``PACKAGES``, ``EXTENSIONS`` and ``SETTINGS``."""
+    extra: str
+
+
+class _SparkBackend(Backend):
+    """Frames of Spark, whatever the tables are kept in."""
 
     @singleton
     @provider
-    def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
+    def spark(self, deployment: Deployment, exits: ExitStack, format_: _Format) -> _Spark:
         """The session that is running already, or one of our own, stopped in the end."""
-        with _installed("pyspark", extra="delta"):
+        with _installed("pyspark", extra=format_.extra):
             from pyspark.sql import SparkSession
 
-            from ..adapters.delta.package import EXTENSIONS, PACKAGES, SETTINGS
             from ..adapters.spark.session import KAFKA_PACKAGE, open_session
 
         kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
         running = SparkSession.getActiveSession()
         session = open_session(
             deployment.backend.spark,
-            packages=[*PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
-            extensions=EXTENSIONS,
-            defaults=SETTINGS,
+            packages=[*format_.package.PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
+            extensions=format_.package.EXTENSIONS,
+            defaults=format_.package.SETTINGS,
         )
         if running is None:
             exits.callback(session.stop)
         return _Spark(session)
-
-    @singleton
-    @provider
-    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        """Tables in Delta Lake."""
-        from ..adapters.delta.store import DeltaStore
-
-        if deployment.backend.path is None:
-            raise ConfigError("backend.path is missing; backend delta needs a folder for its tables")
-        return DeltaStore(spark.session, deployment.backend.path)
 
     @singleton
     @provider
@@ -237,3 +235,64 @@ class DeltaBackend(Backend):
     def sources(self, spark: _Spark) -> Sources:
         """Sources as Spark frames."""
         return SparkSources(spark.session)
+
+
+def _folder(deployment: Deployment) -> str:
+    if deployment.backend.path is None:
+        raise ConfigError(f"backend.path is missing; backend {deployment.backend.name} needs a folder for its tables")
+    return deployment.backend.path
+
+
+class DeltaBackend(_SparkBackend):
+    """Tables in Delta Lake, frames of Spark."""
+
+    @singleton
+    @provider
+    def format_(self) -> _Format:
+        """Delta Lake."""
+        from ..adapters.delta import package
+
+        return _Format(package, "delta")
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        """Tables in Delta Lake."""
+        from ..adapters.delta.store import DeltaStore
+
+        return DeltaStore(spark.session, _folder(deployment))
+
+
+class _HudiBackend(_SparkBackend):
+    """Tables in Apache Hudi, frames of Spark."""
+
+    table_type: ClassVar[str]
+
+    @singleton
+    @provider
+    def format_(self) -> _Format:
+        """Apache Hudi."""
+        from ..adapters.hudi import package
+
+        return _Format(package, "hudi")
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        """Tables in Apache Hudi."""
+        from ..adapters.hudi.definition import TableType
+        from ..adapters.hudi.store import HudiStore
+
+        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type))
+
+
+class HudiMorBackend(_HudiBackend):
+    """Keyed tables are merged when they are read: the cheapest epoch."""
+
+    table_type = "MERGE_ON_READ"
+
+
+class HudiCowBackend(_HudiBackend):
+    """Tables are merged when they are written: the cheapest read."""
+
+    table_type = "COPY_ON_WRITE"

@@ -48,11 +48,24 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
     """The Delta backend over tables below a folder."""
     from ..adapters.delta.compaction import CompactionPolicy
     from ..adapters.delta.store import DeltaStore
+
+    eager = CompactionPolicy(min_files=2, min_share=0)  # the few files of a test are to be compacted
+    return _spark_backend("delta", session, lambda: DeltaStore(session, root, eager))
+
+
+def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
+    """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, over tables below a folder."""
+    from ..adapters.hudi.compaction import CompactionPolicy
+    from ..adapters.hudi.definition import TableType
+    from ..adapters.hudi.store import HudiStore
+
+    kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[name]
+    eager = CompactionPolicy(min_files=1)  # the few files of a test are to be compacted
+    return _spark_backend(name, session, lambda: HudiStore(session, root, kind, buckets=1, compaction=eager))
+
+
+def _spark_backend(name: str, session: SparkSession, store: Callable[[], KeptStore]) -> Backend:
     from ..adapters.spark.engine import SparkEngine
     from ..adapters.spark.schema import frame_of
 
-    def frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        return frame_of(session, schema, rows)
-
-    eager = CompactionPolicy(min_files=2, min_share=0)  # the few files of a test are to be compacted
-    return Backend("delta", SparkEngine(session), frame, lambda: DeltaStore(session, root, eager))
+    return Backend(name, SparkEngine(session), lambda rows, schema: frame_of(session, schema, rows), store)

@@ -1,8 +1,9 @@
-"""Deployments on Delta for runs that get killed, and what their tables' logs say without Spark."""
+"""Deployments for runs that get killed, and what their tables' logs say without Spark."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from headwater.domain.epoch import Mark
@@ -10,6 +11,7 @@ from tests.configurations import ranked_contracts
 from tests.spark_fixtures import TUNED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SPARK = TUNED | {"spark.driver.memory": "1g"}
@@ -35,12 +37,23 @@ def write(config: Path, source: str, backend: str = "delta") -> None:
 
 def committed(config: Path, table: str) -> int:
     """The epoch of the newest marked commit of a table; -1 if it has none."""
-    log = config.parent / "lake" / "ranked" / table / "_delta_log"
-    return max(map(_epoch, log.glob("*.json")), default=-1)
+    folder = config.parent / "lake" / "ranked" / table
+    epochs = [*map(_delta_epoch, folder.glob("_delta_log/*.json")), *map(_hudi_epoch, _hudi_commits(folder))]
+    return max(epochs, default=-1)
 
 
-def _epoch(commit: Path) -> int:
+def _delta_epoch(commit: Path) -> int:
     actions = map(json.loads, commit.read_text().splitlines())
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
     mark = info.get("userMetadata")
     return Mark.from_json(mark).epoch.number if mark else -1
+
+
+def _hudi_commits(folder: Path) -> Iterator[Path]:
+    """Completed commits: their files name when they were completed."""
+    return (file for file in folder.glob(".hoodie/timeline/*_*.*commit") if not file.name.startswith("."))
+
+
+def _hudi_epoch(commit: Path) -> int:
+    found = re.search(rb'{"epoch":{"pipeline":"ranked","number":(\d+)}', commit.read_bytes())
+    return int(found[1]) if found else -1

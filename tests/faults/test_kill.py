@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.delta, pytest.mark.faults]
+pytestmark = [pytest.mark.faults]
+
+BACKENDS = [
+    pytest.param("delta", marks=pytest.mark.delta),
+    pytest.param("hudi-mor", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
+]
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
+@pytest.fixture(params=BACKENDS)
+def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     (tmp_path / "in").mkdir()
-    write(tmp_path / "deploy.toml", 'kind = "files"\npath = "in"\n')
+    write(tmp_path / "deploy.toml", 'kind = "files"\npath = "in"\n', request.param)
     return tmp_path / "deploy.toml"
 
 

@@ -173,8 +173,8 @@ class TestReading:
         ('path = "lake"', 'path = "lake"\nretain = 5', "deploy.toml:4: backend.retain: 5 is not a table of keys"),
         ('path = "lake"', 'path = "lake"\nexpire_every = 8', "deploy.toml:4: backend.expire_every: needs to be told what to "
          'keep: add retain = { versions = 5 }, { duration = "2d" } or both'),
-        ('"delta"', '"hudi-mor"', "deploy.toml:2: backend.name: 'hudi-mor' is unknown; allowed: delta, memory"),
-        ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, memory; did you mean "
+        ('"delta"', '"iceberg"', "deploy.toml:2: backend.name: 'iceberg' is unknown; allowed: delta, hudi-cow, hudi-mor, memory"),
+        ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, hudi-cow, hudi-mor, memory; did you mean "
          "'delta'?"),
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
         ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "

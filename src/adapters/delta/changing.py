@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..spark.jvm import sequence
-from ..spark.schema import named
+from ..spark.schema import named, typed
 from ..spark.size import fits_one_task
 from .pruning import prune
-from .rows import APPENDED, as_rows, content, logged, operating, typed
+from .rows import APPENDED, as_rows, content, logged, operating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

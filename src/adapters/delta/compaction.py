@@ -9,8 +9,8 @@ from attrs import frozen
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
-from ..spark.schema import named
-from .rows import APPENDED, OPERATION, logged, stored_schema, typed
+from ..spark.schema import named, typed
+from .rows import APPENDED, OPERATION, logged, stored_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

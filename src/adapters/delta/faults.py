@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.errors.exceptions.captured import CapturedException
 
 from ...domain.errors import EpochConflict, StoreUnavailable
+from ..spark.faults import is_unreachable, thrown_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ class Overtaken(StoreUnavailable):
 
 _SAME_WRITER = "ConcurrentTransactionException"
 _OVERTAKEN = ("Concurrent", "MetadataChangedException", "ProtocolChangedException")
-_UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 
 
 @contextmanager
@@ -30,7 +29,7 @@ def translated(table: str, place: str) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        thrown = _thrown(error)
+        thrown = thrown_by(error)
         # Delta's own Python exceptions forget the Java one, but are named after it.
         kind = type(error).__name__ if thrown is None else str(thrown.getClass().getName())
         reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
@@ -41,23 +40,6 @@ def translated(table: str, place: str) -> Iterator[None]:
             ) from error
         if any(word in kind for word in _OVERTAKEN):
             raise Overtaken(f"table {table}: overtaken by another commit ({reason}); try again") from error
-        if any(name.startswith(_UNREACHABLE) for name in _lineage(thrown)):
+        if is_unreachable(thrown):
             raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
         raise
-
-
-def _thrown(error: Exception) -> Any:
-    """The Java exception behind a Python one; None if there is none."""
-    if isinstance(error, Py4JJavaError):
-        return error.java_exception
-    return error._origin if isinstance(error, CapturedException) else None
-
-
-def _lineage(thrown: Any) -> Iterator[str]:
-    """The classes of a Java exception and of what caused it, each with what it extends."""
-    while thrown is not None:
-        kind = thrown.getClass()
-        while kind is not None:
-            yield str(kind.getName())
-            kind = kind.getSuperclass()
-        thrown = thrown.getCause()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ...domain.change import Between
 from ...domain.schema import INTEGERS
+from ..spark.matching import instant, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from .actions import DataFile
 
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-def literal(value: Any, data_type: DataType) -> Any:
-    """A literal in the one form in which values of its type are compared: times of day without a zone are UTC."""
-    return _instant(value) if data_type.name == "timestamp" and isinstance(value, datetime) else value
 
 
 def prune(files: Iterable[DataFile], within: Mapping[str, tuple[Any, ...] | Between], schema: Schema) -> list[DataFile]:
@@ -76,10 +72,6 @@ def _double(text: Any) -> float | None:
     return number if isfinite(number) else None
 
 
-def _instant(moment: datetime) -> datetime:
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(INTEGERS, int),
     "decimal": lambda text: Decimal(str(text)),
@@ -87,6 +79,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "double": _double,
     "string": str,
     "date": date.fromisoformat,
-    "timestamp": lambda text: _instant(datetime.fromisoformat(text)),
+    "timestamp": lambda text: instant(datetime.fromisoformat(text)),
     "timestamp_ntz": datetime.fromisoformat,
 }

@@ -7,21 +7,19 @@ At most one row a key comes with each commit, so `_sequence` orders the rows of 
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...domain.epoch import POSITION
 from ...domain.merge import Replace, fold
 from ...domain.schema import Column, DataType
 from ...domain.table import Layout
-from ..spark.schema import lazy, named, quoted
+from ..spark.merging import one_a_key
+from ..spark.schema import lazy, named, typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import narwhals as nw
 
     from ...domain.change import Change
     from ...domain.merge import ColumnRule
@@ -45,22 +43,12 @@ def stored_schema(spec: TableSpec) -> Schema:
     return spec.schema.plus(*_HIDDEN) if logged(spec) else spec.schema
 
 
-def typed(rows: DataFrame, schema: Schema, *more: str) -> DataFrame:
-    """The schema's columns in its types, null where the rows lack one; and `more`, in SQL.
-
-    In SQL, because each `Column` made on the way costs several calls into the JVM.
-    """
-    there = set(rows.columns)
-    columns = ((quoted(each.name) if each.name in there else "NULL", each) for each in schema.columns)
-    return rows.selectExpr(*(f"CAST({sql} AS {each.type.ddl}) AS {quoted(each.name)}" for sql, each in columns), *more)
-
-
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:
     """A change of a keyed table as rows with `_sequence` and `_op`; None if it asks for nothing."""
     added = change.append if change.overwrite is None else change.overwrite
     parts = [
         (added, APPENDED),
-        (None if change.merge is None else _one_a_key(change.merge, spec), MERGED),
+        (None if change.merge is None else one_a_key(change.merge, spec), MERGED),
         (None if change.delete is None else change.delete.select(*spec.key), DELETED),
     ]
     frames = [operating(part.to_native(), spec, sequence, operation) for part, operation in parts if part is not None]
@@ -97,9 +85,3 @@ def _folded(rows: DataFrame, spec: TableSpec, rules: Mapping[str, ColumnRule]) -
     folded: DataFrame = fold(lazy(rows), key=spec.key, rules=rules, groups=spec.groups, arrival=SEQUENCE).to_native()
     last = [OPERATION] if OPERATION in rules else []
     return folded.select(*map(named, (*spec.schema.names, SEQUENCE, *last)))
-
-
-def _one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
-    if POSITION not in rows.collect_schema().names():
-        return rows
-    return fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)

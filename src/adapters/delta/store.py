@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -16,6 +14,7 @@ from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, Vers
 from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Ensured, TableSpec
 from ..spark.holds import Holds
+from ..spark.place import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import definition
 from .changing import apply, restore
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from ...domain.lease import Lease
     from .transaction import Transaction
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.[A-Za-z0-9_][A-Za-z0-9_-]*")
 _TRIES = 5
 
 
@@ -70,11 +68,6 @@ class _Table:
         return self.newest_mark[1]
 
 
-def _absolute(root: str) -> str:
-    """A folder's place whatever becomes the working directory; URIs have one already."""
-    return root if "://" in root else str(Path(root).absolute())
-
-
 @define(eq=False)
 class DeltaStore(KeptStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
@@ -90,13 +83,13 @@ class DeltaStore(KeptStore):
     """
 
     session: SparkSession
-    root: str = field(converter=_absolute)
+    root: str = field(converter=absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     sweep: SweepPolicy = field(factory=SweepPolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
-        log = TableLog(self.session, self._path(spec.name))
+        log = TableLog(self.session, folder_of(self.root, spec.name))
         _check_names(spec)
         with translated(spec.name, log.path):
             if not log.exists:
@@ -139,7 +132,7 @@ class DeltaStore(KeptStore):
             return differences(before, used.asked_for(until))
 
     def versions(self, table: str) -> Iterator[Commit]:
-        log = self._tables[table].log if table in self._tables else TableLog(self.session, self._path(table))
+        log = self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
         with translated(table, log.path):
             newest = log.newest() if log.exists else -1
         for number in range(newest, -1, -1):
@@ -207,11 +200,6 @@ class DeltaStore(KeptStore):
 
     def _table(self, name: str) -> _Table:
         return self._tables[name]
-
-    def _path(self, table: str) -> str:
-        if not _NAME.fullmatch(table):
-            raise ConfigError(f"{table!r} is no table name; write pipeline.table, in letters, digits, _ and -")
-        return "/".join((self.root.rstrip("/"), *table.split(".")))
 
 
 def _commit(log: TableLog, number: int) -> Commit:

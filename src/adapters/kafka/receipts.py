@@ -1,4 +1,4 @@
-"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0011)."""
+"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0010)."""
 
 from __future__ import annotations
 

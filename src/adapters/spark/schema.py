@@ -58,6 +58,16 @@ def named(column: str) -> Column:
     return F.col(quoted(column))
 
 
+def typed(rows: DataFrame, schema: Schema, *more: str) -> DataFrame:
+    """The schema's columns in its types, null where the rows lack one; and `more`, in SQL.
+
+    In SQL, because each `Column` made on the way costs several calls into the JVM.
+    """
+    there = set(rows.columns)
+    columns = ((quoted(each.name) if each.name in there else "NULL", each) for each in schema.columns)
+    return rows.selectExpr(*(f"CAST({sql} AS {each.type.ddl}) AS {quoted(each.name)}" for sql, each in columns), *more)
+
+
 def lazy(rows: DataFrame) -> nw.LazyFrame[Any]:
     """A Spark frame as narwhals has it."""
     frame: nw.LazyFrame[Any] = nw.from_native(rows)

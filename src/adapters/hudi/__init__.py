@@ -1,0 +1,1 @@
+"""Versioned tables on Apache Hudi, merge-on-read and copy-on-write."""

@@ -1,0 +1,105 @@
+"""Upkeep: the log folded into base files on merge-on-read, small files put together where there is no log."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ..spark.jvm import java_class
+from .definition import TableType
+from .lock import UPKEEP, locked
+from .writing import table_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .definition import Definition
+    from .place import Folder
+    from .timeline import Timeline
+
+_MEBIBYTE = 1024 * 1024
+_CLUSTER = "hoodie.clustering.plan.strategy"
+_COMPACT = "org.apache.hudi.table.action.compact.strategy"
+
+
+@frozen
+class CompactionPolicy:
+    """Which files a compaction takes up.
+
+    Args:
+        min_files: a file group with fewer log files is left alone; without a log, so is a table with fewer commits
+            since its last compaction.
+        target_bytes: how large files are made; files of half that are not small.
+        max_bytes: of one compaction; what is left over waits for the next.
+    """
+
+    min_files: int = 8
+    target_bytes: int = 128 * _MEBIBYTE
+    max_bytes: int = 4096 * _MEBIBYTE
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The policy in Hudi's words."""
+        return {
+            "hoodie.compact.inline.max.delta.commits": "1",
+            "hoodie.compaction.strategy": f"{_COMPACT}.LogFileNumBasedCompactionStrategy",
+            "hoodie.compaction.logfile.num.threshold": str(self.min_files),
+            "hoodie.compaction.target.io": str(self.max_bytes // _MEBIBYTE),
+            "hoodie.parquet.max.file.size": str(self.target_bytes),
+            "hoodie.clustering.inline.max.commits": str(self.min_files),
+            "hoodie.clustering.async.max.commits": str(self.min_files),
+            f"{_CLUSTER}.target.file.max.bytes": str(self.target_bytes),
+            f"{_CLUSTER}.small.file.limit": str(self.target_bytes // 2),
+            f"{_CLUSTER}.max.bytes.per.group": str(self.max_bytes),
+            # One file is no smaller for being written again.
+            f"{_CLUSTER}.single.group.clustering.enabled": "false",
+        }
+
+
+def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> bool:
+    """Do what upkeep pays now: whether there was anything to do."""
+    with locked(folder, UPKEEP), _client(folder, timeline, definition, policy) as client:
+        if definition.table_type is TableType.MERGE_ON_READ:
+            return _folded(folder, timeline, client)
+        # A commit to files that are being put together would fail: here it waits.
+        with locked(folder):
+            return _put_together(folder, timeline, client)
+
+
+def _folded(folder: Folder, timeline: Timeline, client: Any) -> bool:
+    """Fold logs into base files, while commits go on beside it."""
+    with locked(folder):
+        instant = timeline.pending("filterPendingCompactionTimeline") or _scheduled(folder, client.scheduleCompaction)
+    if instant is not None:
+        client.compact(instant, True)
+    return instant is not None
+
+
+def _put_together(folder: Folder, timeline: Timeline, client: Any) -> bool:
+    instant = timeline.pending("filterPendingClusteringTimeline") or _scheduled(folder, client.scheduleClustering)
+    if instant is not None:
+        client.cluster(instant, True)
+    return instant is not None
+
+
+def _scheduled(folder: Folder, schedule: Any) -> str | None:
+    """The instant of a plan, if there is anything to plan."""
+    planned = schedule(java_class(folder.session, "org.apache.hudi.common.util.Option").empty())
+    return str(planned.get()) if planned.isPresent() else None
+
+
+@contextmanager
+def _client(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> Iterator[Any]:
+    """Hudi's own client, which its writer has no word for upkeep of."""
+    settings = java_class(folder.session, "java.util.HashMap")()
+    for name, value in (table_settings(definition) | policy.settings).items():
+        settings.put(name, value)
+    client = java_class(folder.session, "org.apache.hudi.DataSourceUtils").createHoodieClient(
+        folder.session.sparkContext._jsc, timeline.schema(), folder.path, definition.hudi_name, settings
+    )
+    try:
+        yield client
+    finally:
+        client.close()

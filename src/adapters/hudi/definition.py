@@ -1,0 +1,110 @@
+"""How a table's spec is kept with the table: created, compared, widened.
+
+In a file beside Hudi's own, which makes a table only with its first commit and keeps fewer types than there are.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from ...domain.errors import SchemaConflict
+from ...domain.schema import Schema
+from ...domain.table import Layout, TableSpec
+
+if TYPE_CHECKING:
+    from .place import Folder
+
+_FILE = ".headwater.json"
+
+
+class TableType(Enum):
+    """Hudi's two ways to keep a table."""
+
+    MERGE_ON_READ = "MERGE_ON_READ"
+    """Changes go to logs beside the base files, and are merged when they are read: the cheapest epoch."""
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    """The files that change are written again: the cheapest read."""
+
+
+@frozen
+class Definition:
+    """What a table is kept as.
+
+    Args:
+        spec: its spec, rules apart.
+        table_type: of its keyed rows.
+        buckets: into which the rows of a partition are shared out by key; it cannot change later.
+    """
+
+    spec: TableSpec
+    table_type: TableType
+    buckets: int
+
+    @property
+    def hudi_name(self) -> str:
+        """The table's name as Hudi takes it."""
+        return self.spec.name.replace(".", "_").replace("-", "_")
+
+    def to_json(self) -> str:
+        """The definition as JSON."""
+        spec = self.spec
+        return json.dumps(
+            {
+                "schema": spec.schema.ddl,
+                "key": spec.key,
+                "partition_by": spec.partition_by,
+                "layout": spec.layout.value,
+                "table_type": self.table_type.value,
+                "buckets": self.buckets,
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, name: str) -> Definition:
+        """Read `to_json` back, for the table of a name."""
+        kept = json.loads(text)
+        schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
+        spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout)
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"])
+
+
+def ensured(folder: Folder, wanted: Definition) -> Definition:
+    """The definition a table has now: the one wanted, where there was none, or the kept one, widened.
+
+    Raises:
+        SchemaConflict: the stored table differs by more than new columns, or was not made by Headwater.
+    """
+    kept = _kept(folder, wanted.spec.name)
+    now = wanted if kept is None else _widened(kept, wanted)
+    if now != kept:
+        folder.put(_FILE, now.to_json())
+    return now
+
+
+def _kept(folder: Folder, name: str) -> Definition | None:
+    if folder.holds(_FILE):
+        return Definition.from_json(folder.text(_FILE), name)
+    if folder.holds(".hoodie"):
+        raise SchemaConflict(
+            f"table {name}: a Hudi table stands in its place that Headwater did not make; move it away"
+        )
+    return None
+
+
+def _widened(kept: Definition, wanted: Definition) -> Definition:
+    for what, old, new in (
+        ("laid out as", kept.spec.layout.value, wanted.spec.layout.value),
+        ("of type", kept.table_type.value, wanted.table_type.value),
+    ):
+        if old != new:
+            raise SchemaConflict(
+                f"table {kept.spec.name} is {what} {old}, not {new}: give the pipeline another name, or remove the old"
+                " table"
+            )
+    added = kept.spec.widened_by(wanted.spec)
+    return evolve(kept, spec=evolve(kept.spec, schema=kept.spec.schema.plus(*added.columns)))

@@ -1,0 +1,70 @@
+"""Rows of one version of a table, for no more partitions than may hold wanted ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from ...domain.change import Between, Matching
+from ..spark.matching import literal, only_matching
+from ..spark.schema import empty_frame, quoted
+from .rows import in_folders, told
+from .texts import folder_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from ...domain.schema import DataType
+    from ...domain.table import TableSpec
+    from .place import Folder
+
+
+@define(eq=False)
+class Reading:
+    """One version of a table; None is the one before the first."""
+
+    spec: TableSpec
+    folder: Folder
+    version: str | None
+
+    def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
+        """The rows that match, in the spec's columns; of some partitions only, where `folders` names them."""
+        wanted = wanted or Matching()
+        chosen = self._chosen(wanted, folders)
+        if self.version is None or (self.spec.partition_by and not chosen):
+            return empty_frame(self.folder.session, self.spec.schema)
+        rows = self._as_of(self.version)
+        if self.spec.partition_by:
+            rows = in_folders(rows, chosen)
+        found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
+        return found.selectExpr(*map(quoted, self.spec.schema.names))
+
+    def _as_of(self, version: str) -> DataFrame:
+        reader = self.folder.session.read.format("hudi").option("as.of.instant", version)
+        return reader.option("hoodie.metadata.enable", "false").load(self.folder.path)
+
+    def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
+        """The partitions to look into."""
+        there = self.folder.folders() if folders is None else folders
+        return [each for each in there if _may_hold(each, wanted.within, self.spec)]
+
+
+def _may_hold(folder: str, within: Mapping[str, tuple[Any, ...] | Between], spec: TableSpec) -> bool:
+    """Whether a partition cannot be proven to hold no row within the literals."""
+    asked = within.keys() & set(spec.partition_by)
+    values = folder_values(folder, spec.schema, spec.partition_by) if asked else {}
+    return all(_fits(value, within[name], spec.schema[name]) for name, value in values.items() if name in asked)
+
+
+def _fits(value: Any, wanted: tuple[Any, ...] | Between, data_type: DataType) -> bool:
+    if value is None:
+        return False
+    try:
+        if isinstance(wanted, Between):
+            return bool(literal(wanted.low, data_type) <= value <= literal(wanted.high, data_type))
+        return any(value == literal(each, data_type) for each in wanted)
+    except TypeError:  # a literal of another kind than the column: Spark casts, here is only proven
+        return True

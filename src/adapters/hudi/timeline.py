@@ -1,0 +1,189 @@
+"""A table's timeline: its instants, and what their commits tell."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field, frozen
+
+from ...domain.epoch import Mark
+from ...domain.errors import StoreUnavailable, VersionExpired, VersionNotFound
+from ...domain.ports import Commit, Version
+from ..spark.jvm import java_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .place import Folder
+
+METADATA_PREFIX = "headwater."
+MARK = f"{METADATA_PREFIX}mark"
+_SECOND_DIGITS = 14
+_KEPT_INSTANTS = 256
+_PATIENCE = timedelta(seconds=5)
+
+
+@frozen(eq=False, slots=False)
+class Instant:
+    """One completed commit, its metadata read when it is asked for."""
+
+    name: str
+    _java: Any
+    _timeline: Any
+
+    @cached_property
+    def mark(self) -> Mark | None:
+        """The mark it carries; None for upkeep."""
+        text = self._metadata.getExtraMetadata().get(MARK)
+        return None if text is None else Mark.from_json(text)
+
+    @property
+    def folders(self) -> set[str]:
+        """The partitions that it wrote to or replaced files of; the empty name where there are none."""
+        touched = set(self._metadata.getPartitionToWriteStats().keySet())
+        if self._java.getAction() == "replacecommit":
+            touched.update(self._timeline.readReplaceCommitMetadata(self._java).getPartitionToReplaceFileIds().keySet())
+        return touched
+
+    @property
+    def commit(self) -> Commit:
+        """It, as a port tells it."""
+        return Commit(Version(self.name), _moment(self.name), self.mark, int(self._metadata.fetchTotalRecordsWritten()))
+
+    @cached_property
+    def _metadata(self) -> Any:
+        return self._timeline.readCommitMetadata(self._java)
+
+
+@define(eq=False)
+class Timeline:
+    """The timeline of the table in a folder. Errors of the JVM pass through."""
+
+    folder: Folder
+    _opened: Any = field(init=False, default=None)
+    _met: OrderedDict[str, Instant] = field(init=False, factory=OrderedDict)
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever committed, or begun."""
+        return self._opened is not None or self.folder.holds(".hoodie/hoodie.properties")
+
+    def newest_first(self) -> Iterator[Instant]:
+        """All completed commits, read as the iterator advances."""
+        if not self.exists:
+            return
+        timeline = self._completed()
+        instants = timeline.getReverseOrderedInstants().iterator()
+        while instants.hasNext():
+            yield self._instant(instants.next(), timeline)
+
+    def newest(self) -> str | None:
+        """The newest version; None before the first."""
+        return next((instant.name for instant in self.newest_first()), None)
+
+    def instant(self, version: str) -> Instant:
+        """One completed commit.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+            VersionExpired: the timeline no longer tells of it.
+        """
+        if version not in self._met:
+            timeline = self._completed() if self.exists else None
+            if timeline is None or not timeline.containsInstant(version):
+                raise self._missing(version)
+            found = timeline.findInstantsInClosedRange(version, version).firstInstant().get()
+            return self._instant(found, timeline)
+        return self._met[version]
+
+    def readable(self, version: str) -> Instant:
+        """As `instant`, for a commit whose files are still kept."""
+        instant = self.instant(version)
+        if instant.name < self._earliest_kept():
+            raise self._expired(version)
+        return instant
+
+    def sequence(self) -> int:
+        """The sequence of the newest marked commit; 0 before the first."""
+        return next((instant.mark.sequence for instant in self.newest_first() if instant.mark), 0)
+
+    def wait_for_the_clock(self) -> None:
+        """Make sure that the next instant comes after the newest: instants are ordered by the time they are made.
+
+        Raises:
+            StoreUnavailable: this machine's clock is far behind that of the newest commit.
+        """
+        newest = self.newest()
+        behind = _moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
+        if behind > _PATIENCE:
+            raise StoreUnavailable(
+                f"{self.folder.path}: the clock is {behind} behind the newest commit; set it right, or try again later"
+            )
+        if behind > timedelta(milliseconds=-1):
+            time.sleep(behind.total_seconds() + 0.002)
+
+    def touched(self, after: str | None, until: str) -> set[str]:
+        """The partitions that marked commits in between wrote to or replaced files of."""
+        folders: set[str] = set()
+        for instant in self.newest_first():
+            if after is not None and instant.name <= after:
+                break
+            if instant.name <= until and instant.mark:
+                folders |= instant.folders
+        return folders
+
+    def pending(self, kind: str) -> str | None:
+        """The oldest instant of upkeep that was planned and never completed, by the name of Hudi's filter."""
+        first = getattr(self._client.reloadActiveTimeline(), kind)().firstInstant()
+        return str(first.get().requestedTime()) if first.isPresent() else None
+
+    def schema(self) -> str:
+        """The schema that the table is stored by, as Avro writes it."""
+        resolver = java_class(self.folder.session, "org.apache.hudi.common.table.TableSchemaResolver")
+        return str(resolver(self._client).getTableSchema(False).toString())
+
+    def _instant(self, java: Any, timeline: Any) -> Instant:
+        name = str(java.requestedTime())
+        if name not in self._met:
+            self._met[name] = Instant(name, java, timeline)
+            if len(self._met) > _KEPT_INSTANTS:
+                self._met.popitem(last=False)
+        return self._met[name]
+
+    def _completed(self) -> Any:
+        return self._client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
+
+    def _earliest_kept(self) -> str:
+        """The oldest instant whose files the last cleaning kept."""
+        timeline = self._client.reloadActiveTimeline()
+        last = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
+        return str(timeline.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
+
+    def _missing(self, version: str) -> Exception:
+        archived = self.exists and version.isdecimal() and self._client.getArchivedTimeline().containsInstant(version)
+        if archived:
+            return self._expired(version)
+        return VersionNotFound(f"{self.folder.path} has no version {version!r}: no commit was made at that instant")
+
+    def _expired(self, version: str) -> VersionExpired:
+        return VersionExpired(
+            f"version {version} of {self.folder.path} has been cleaned away; read a newer one, or keep versions for"
+            " longer"
+        )
+
+    @property
+    def _client(self) -> Any:
+        if self._opened is None:
+            client = java_class(self.folder.session, "org.apache.hudi.common.table.HoodieTableMetaClient")
+            self._opened = client.builder().setConf(self.folder.storage).setBasePath(self.folder.path).build()
+        return self._opened
+
+
+def _moment(instant: str) -> datetime:
+    """When an instant was requested: its name is the time in UTC, to the millisecond."""
+    second = datetime.strptime(instant[:_SECOND_DIGITS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:]))

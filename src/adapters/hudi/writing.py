@@ -1,0 +1,94 @@
+"""One commit through Hudi's own writer, and the settings that make a small one cheap."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ..spark.size import fits_one_task
+from .definition import TableType
+from .names import KEY, PARTITION
+from .timeline import MARK, METADATA_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from .definition import Definition
+
+_UPKEEP_ON_REQUEST = {
+    # `compact` does it, between epochs; inline it would be part of one now and then.
+    "hoodie.compact.inline": "false",
+    "hoodie.clustering.inline": "false",
+    # Files are put together under the lock of commits, so a plan that is met there is a dead process's: it is dropped.
+    "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy",
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
+    # A version stays readable until it is expired on purpose.
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+}
+_SMALL_COMMITS = {
+    # Hudi's table about the table is a second commit with each commit; the folders are listed in less time.
+    "hoodie.metadata.enable": "false",
+    # Neither are there executors enough to spare the storage from their questions.
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    # Keys stand once in what is written: changes are folded before.
+    "hoodie.combine.before.insert": "false",
+    "hoodie.combine.before.upsert": "false",
+    # Instants are made under the table's lock, one after the other, so no clock has to be waited for.
+    "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+}
+
+
+class Operation(Enum):
+    """What is done with the rows given."""
+
+    UPSERT = "upsert"
+    ADD = "bulk_insert"
+    OVERWRITE = "insert_overwrite_table"
+
+
+def write(rows: DataFrame, path: str, definition: Definition, operation: Operation, mark: str) -> None:
+    """Commit stored rows, with the mark in the commit."""
+    few = rows.coalesce(1) if fits_one_task(rows) else rows
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.value, MARK: mark}
+    few.write.format("hudi").options(**settings).mode("append").save(path)
+
+
+def table_settings(definition: Definition) -> dict[str, str]:
+    """The settings of every write to a table."""
+    spec = definition.spec
+    settings = _UPKEEP_ON_REQUEST | _SMALL_COMMITS
+    settings |= {
+        "hoodie.table.name": definition.hudi_name,
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.datasource.write.table.type": definition.table_type.value,
+        "hoodie.datasource.write.commitmeta.key.prefix": METADATA_PREFIX,
+        # The later commit stands: commits are fenced, so their order is the order of the epochs.
+        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+        "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{_key_generator(definition)}",
+    }
+    if spec.partition_by:
+        settings["hoodie.datasource.write.partitionpath.field"] = PARTITION
+    if spec.key:
+        settings |= {"hoodie.datasource.write.recordkey.field": KEY} | _index(definition)
+    return settings
+
+
+def _key_generator(definition: Definition) -> str:
+    return "SimpleKeyGenerator" if definition.spec.partition_by else "NonpartitionedKeyGenerator"
+
+
+def _index(definition: Definition) -> dict[str, str]:
+    """How the file of a key is found: by its hash on merge-on-read, where a write then costs its rows alone.
+
+    A copy-on-write table writes whole files again whatever the index is; the keys of the partitions that are touched
+    are looked up, and so its files can grow to their size.
+    """
+    if definition.table_type is TableType.COPY_ON_WRITE:
+        return {"hoodie.index.type": "SIMPLE"}
+    return {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": str(definition.buckets),
+        "hoodie.bucket.index.hash.field": KEY,
+    }

@@ -1,0 +1,52 @@
+"""Rows that match what a read is after, and literals as they are compared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from ...domain.change import Between, Matching
+from .schema import named, spark_type
+from .size import fits_one_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from ...domain.schema import DataType, Schema
+
+
+def only_matching(rows: DataFrame, wanted: Matching, schema: Schema) -> DataFrame:
+    """Those rows that match."""
+    for name, values in wanted.within.items():
+        rows = rows.filter(_within(name, values, schema[name]))
+    if wanted.keys is None:
+        return rows
+    keys = wanted.keys.to_native()
+    if fits_one_task(rows, keys):
+        rows, keys = rows.coalesce(1), F.broadcast(keys)
+    return rows.join(keys, list(keys.columns), "left_semi")
+
+
+def literal(value: Any, data_type: DataType) -> Any:
+    """A literal in the one form in which values of its type are compared: times of day without a zone are UTC."""
+    return instant(value) if data_type.name == "timestamp" and isinstance(value, datetime) else value
+
+
+def instant(moment: datetime) -> datetime:
+    """A moment in UTC; one without a zone means UTC."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _within(name: str, values: tuple[Any, ...] | Between, data_type: DataType) -> Column:
+    if isinstance(values, Between):
+        return named(name).between(_constant(values.low, data_type), _constant(values.high, data_type))
+    return named(name).isin(*(_constant(value, data_type) for value in values)) if values else F.lit(False)
+
+
+def _constant(value: Any, data_type: DataType) -> Column:
+    plain = literal(value, data_type)
+    # PySpark reads times without a zone in the machine's own: as text they mean the session's.
+    written = plain.isoformat(sep=" ") if data_type.name in {"timestamp", "timestamp_ntz"} else plain
+    return F.lit(written).cast(spark_type(data_type))

@@ -1,0 +1,219 @@
+"""Both table types of the Hudi backend under the contract."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+from attrs import evolve
+from py4j.protocol import Py4JJavaError
+
+from headwater.adapters.hudi import timeline, writing
+from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.spark.jvm import java_class
+from headwater.domain.change import Between, Change
+from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
+from headwater.domain.table import Layout
+from headwater.testing.frames import SparkFrames
+from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from headwater.adapters.hudi.store import HudiStore
+
+pytestmark = [pytest.mark.hudi, pytest.mark.contract]
+
+NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
+EVENTS = spec_of("id bigint, name string")
+
+
+class _AnHourBehind(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) - timedelta(hours=1)
+
+
+class Hudi(SparkFrames, StoreHarness):
+    table_type = "MERGE_ON_READ"
+
+    @pytest.fixture(autouse=True)
+    def _root(self, tmp_path: Path) -> None:
+        self.root = tmp_path
+
+    def reopen(self) -> HudiStore:
+        from headwater.adapters.hudi.definition import TableType
+        from headwater.adapters.hudi.store import HudiStore
+
+        eager = CompactionPolicy(min_files=1)  # the few files of a test are to be compacted
+        return HudiStore(self.spark, str(self.root), TableType(self.table_type), buckets=2, compaction=eager)
+
+
+class TestMergeOnRead(Hudi, StoreContract):
+    pass
+
+
+class TestCopyOnWrite(Hudi, StoreContract):
+    table_type = "COPY_ON_WRITE"
+
+
+class TestWriters(Hudi):
+    """What a second writer meets, and what a dead one leaves behind."""
+
+    def test_of_two_at_the_same_moment_one_succeeds(self, store: HudiStore) -> None:
+        mine, theirs = self.table(store, NAMES), self.table(self.reopen(), NAMES)
+        mine.newest = mine.commit(append=[(1, 1, "before")])
+        theirs.sequence = 1
+        start = Barrier(2)
+
+        def race(table: TableDriver, day: int) -> bool:
+            start.wait()
+            try:
+                table.commit(append=[(day, 2, "raced")])
+            except EpochConflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as threads:  # on files of their own, where Hudi alone would let both pass
+            won = list(threads.map(race, (mine, theirs), (2, 3)))
+        assert sorted(won) == [False, True]
+        winner = 2 if won[0] else 3
+        newest = next(self.reopen().versions(NAMES.name))
+        assert mine.rows_at(newest.version) == bag((1, 1, "before"), (winner, 2, "raced"))
+        assert newest.mark == mark_of(2)
+
+    @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    def test_what_a_dead_writer_left_is_never_seen_and_taken_away(self, table_type: str) -> None:
+        self.table_type = table_type
+        table = self.table(self.reopen(), NAMES)
+        table.commit(append=[(1, 1, "a")])
+        instants = self.root / "pipeline" / "items" / ".hoodie" / "timeline"
+        completed = {file.name for file in instants.iterdir()}
+        with pytest.raises(Py4JJavaError, match="half way"):
+            table.commit_change(Change(append=self.failing(), merge=self.frame([(1, 1, "b")], NAMES.schema)))
+        assert {file.name for file in instants.iterdir()} > completed
+        again = self.table(self.reopen(), NAMES)
+        assert [commit.version for commit in again.store.versions(NAMES.name)] == [table.newest]
+        assert table.rows() == bag((1, 1, "a"))
+        again.sequence = 1
+        again.commit(merge=[(1, 1, "c")])
+        assert again.rows() == bag((1, 1, "c"))
+        assert [
+            file.name for file in instants.glob("*.inflight") if not list(instants.glob(f"{file.stem[:17]}_*"))
+        ] == []
+
+    def failing(self) -> nw.LazyFrame[Any]:
+        """Rows of which the last cannot be computed."""
+        rows = self.frame([(day, 5, "x") for day in range(5)], NAMES.schema).to_native()
+        name = "IF(day = 4, CAST(raise_error('half way') AS string), name) AS name"
+        return nw.from_native(rows.selectExpr("day", "id", name))
+
+    def test_a_clock_that_is_behind_makes_no_commit(self, store: HudiStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, 1, "a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(timeline, "datetime", _AnHourBehind)
+            with pytest.raises(StoreUnavailable, match="behind"):
+                table.commit(append=[(1, 2, "b")])
+        assert len(list(store.versions(NAMES.name))) == 1
+        table.commit(append=[(1, 2, "b")])
+
+    def test_null_keys_are_refused(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        for row in ((None, 1, "a"), (1, None, "a")):
+            with pytest.raises(BadInput, match="null"):
+                table.commit(append=[row])
+        assert list(store.versions(NAMES.name)) == []
+
+    def test_a_table_that_is_not_headwaters_is_left_alone(self, store: HudiStore) -> None:
+        place = self.root / "pipeline" / "items"
+        self.spark.range(1).write.format("hudi").option("hoodie.table.name", "theirs").save(str(place))
+        with pytest.raises(SchemaConflict, match="move it away"):
+            store.ensure(NAMES)
+
+    def test_a_partition_is_read_alone(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(day, 1, "a") for day in range(3)])
+        for day in (0, 2):
+            for file in (self.root / "pipeline" / "items" / str(day)).iterdir():
+                file.write_bytes(b"torn")
+        assert table.rows(table.matching(day=Between(1, 1))) == bag((1, 1, "a"))
+
+
+class TestUpkeep(Hudi):
+    """What was planned and never finished disturbs nobody, and what was cleaned away is told."""
+
+    def test_commits_go_on_over_a_compaction_that_is_planned(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        before = table.commit(overwrite=[(1, id_, "a") for id_ in range(3)])
+        table.commit(append=[(1, 3, "b")], merge=[(1, 0, "b")])
+        self.plan(table, "scheduleCompaction")
+        between = table.commit(merge=[(1, 1, "c")], delete=[(1, 2)])
+        content = bag((1, 0, "b"), (1, 1, "c"), (1, 3, "b"))
+        assert table.rows() == content
+        table.compact()
+        assert table.newest == between
+        assert table.rows() == content
+        table.commit(merge=[(1, 1, "d")])
+        assert table.rows() == bag((1, 0, "b"), (1, 1, "d"), (1, 3, "b"))
+        assert table.rows_at(before) == bag(*((1, id_, "a") for id_ in range(3)))
+
+    def test_a_plan_to_put_files_together_is_in_nobodys_way(self, store: HudiStore) -> None:
+        table = self.table(store, EVENTS)
+        for _ in range(3):
+            table.commit(append=[(1, "a")])
+        self.plan(table, "scheduleClustering")
+        table.commit(append=[(2, "b")])
+        assert table.rows() == bag(*[(1, "a")] * 3, (2, "b"))
+        table.compact()
+        assert table.rows() == bag(*[(1, "a")] * 3, (2, "b"))
+        assert len(list((self.root / "pipeline" / "items").glob("*.parquet"))) > len(
+            table.frame().to_native().inputFiles()
+        )
+        self.plan(table, "scheduleClustering")
+        table.commit(overwrite=[(3, "c")])
+        assert table.rows() == bag((3, "c"))
+
+    def test_files_that_are_to_be_put_together_may_change(
+        self, store: HudiStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(writing._SMALL_COMMITS, "hoodie.parquet.small.file.limit", "0")  # each commit a file
+        table = self.table(store, evolve(NAMES, layout=Layout.MERGED))
+        for id_ in range(3):
+            table.commit(append=[(1, id_, "a")])
+        self.plan(table, "scheduleClustering")
+        table.commit(merge=[(1, 1, "b")])
+        content = bag((1, 0, "a"), (1, 1, "b"), (1, 2, "a"))
+        assert table.rows() == content
+        table.compact()
+        assert table.rows() == content
+        table.commit(merge=[(1, 1, "c")], delete=[(1, 2)])
+        assert table.rows() == bag((1, 0, "a"), (1, 1, "c"))
+
+    def plan(self, table: TableDriver, schedule: str) -> None:
+        """Plan upkeep, and do none, as a process that dies in between."""
+        with self.client(table) as client:
+            nothing = java_class(self.spark, "org.apache.hudi.common.util.Option").empty()
+            assert getattr(client, schedule)(nothing).isPresent()
+
+    def client(self, table: TableDriver) -> AbstractContextManager[Any]:
+        used = table.store._table(table.spec.name)
+        return _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1))
+
+    def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:
+        table = self.table(store, spec_of("id bigint, name string", ["id"]))
+        made = [table.commit(overwrite=[(number, "a")]) for number in range(4)]
+        with self.client(table) as client:
+            client.getConfig().setValue("hoodie.clean.commits.retained", "1")
+            client.clean()
+        assert table.rows_at(made[3]) == bag((3, "a"))
+        for reading in (partial(store.read, NAMES.name), partial(store.changes, NAMES.name, None)):
+            with pytest.raises(VersionExpired):
+                reading(made[0])
