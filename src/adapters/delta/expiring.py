@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from ..spark.holds import Holds
+    from ...domain.holds import Holds
     from .folder import LyingFile
     from .log import TableLog
 
@@ -55,8 +55,7 @@ class Sweep:
     def expire(self, keep: Collection[Version], *, dry_run: bool) -> Expiry:
         """What has gone, or, as a dry run, would go."""
         told, before = self._told(), self.holds.expired()
-        wanted = self._unkept(told, keep)
-        gone = self.holds.give_up(wanted, map(str, told), self.now, dry_run=dry_run)
+        gone = self.holds.give_up(list(map(str, told)), keep, self.now, dry_run=dry_run)
         kept = [number for number in told if str(number) not in gone]
         files = self._unneeded(told, kept)
         if not dry_run:
@@ -69,10 +68,6 @@ class Sweep:
     def _told(self) -> list[int]:
         """The versions that the log has commits of, oldest first."""
         return [file.version for file in self.log.folder().log_files() if file.commits and file.version is not None]
-
-    def _unkept(self, told: Iterable[int], keep: Collection[Version]) -> set[str]:
-        newest = max(map(int, keep), default=0)
-        return {str(number) for number in told if number < newest}.difference(keep, self.holds.held(self.now))
 
     def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[LyingFile]:
         """The data files that no kept version has: those that one had before, and old ones that none ever had."""

@@ -1,8 +1,9 @@
 """Notes on a table's versions, beside the table format's own: who holds one, and which are on record to go.
 
-Both kinds of note are files of their own in a hidden folder, which no table format and no reader looks into. Nothing is
-locked: an expiry records first and reads the leases then; a reader writes its lease first and reads the record then. So
-at least one of the two sees the other.
+Both kinds of note are files of their own in a hidden folder, which no table format and no reader looks into. So any
+store that keeps its tables in folders can use them, given a way to keep small files there. Nothing is locked: an expiry
+records first and reads the leases then; a reader writes its lease first and reads the record then. So at least one of
+the two sees the other.
 """
 
 from __future__ import annotations
@@ -13,35 +14,40 @@ from uuid import uuid4
 
 from attrs import define, field
 
-from ...domain.errors import VersionExpired
-from ...domain.lease import Lease
-from .small_files import SmallFiles
+from .errors import StoreUnavailable, VersionExpired
+from .lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
+    from .ports import SmallFiles
 
 _FOLDER = ".headwater"
+_TRIES = 5
 
 
 @define(eq=False)
 class Holds:
-    """The leases on one table and the record of its expired versions, below the table's folder."""
+    """The leases on one table and the record of its expired versions.
 
-    session: SparkSession
+    Args:
+        path: the table's folder.
+        open_folder: gives the small files of a folder, named by its path.
+    """
+
     path: str
+    open_folder: Callable[[str], SmallFiles]
     _leases: SmallFiles = field(init=False)
     _expired: SmallFiles = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._leases = SmallFiles(self.session, f"{self.path}/{_FOLDER}/leases")
-        self._expired = SmallFiles(self.session, f"{self.path}/{_FOLDER}/expired")
+        self._leases = self.open_folder(f"{self.path}/{_FOLDER}/leases")
+        self._expired = self.open_folder(f"{self.path}/{_FOLDER}/expired")
 
     def leases(self) -> tuple[Lease, ...]:
         """All leases, in the order of their ends."""
-        found = map(Lease.from_json, self._leases.read().values())
+        found = map(Lease.from_json, self._read(self._leases).values())
         return tuple(sorted(found, key=lambda lease: (lease.until, lease.id)))
 
     def held(self, now: datetime) -> set[str]:
@@ -77,22 +83,25 @@ class Holds:
         """Take a lease back, if it is there."""
         self._leases.delete(_file(lease_id))
 
-    def give_up(self, versions: Collection[str], among: Iterable[str], now: datetime, *, dry_run: bool) -> set[str]:
-        """Put versions on record to go, for good: all that are on record then, and that no lease holds.
+    def give_up(self, told: Sequence[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
+        """Put on record, for good, that all versions go which are older than the newest to keep, and are not held.
 
         Args:
-            versions: those to go.
-            among: all that the table format still tells of; others need no record.
+            told: all versions that the table format still tells of, oldest first; others need no record.
+            keep: those that stay; where none of them is told of, none goes.
             now: the present moment (UTC).
             dry_run: put nothing on record.
-        """
-        told = set(among)
-        recorded = self._recorded() if dry_run else self._record(versions, told)
-        return recorded.union(versions).intersection(told).difference(self.held(now))
 
-    def _record(self, versions: Collection[str], told: set[str]) -> set[str]:
+        Returns:
+            All that are on record then, or would be, and that no lease holds.
+        """
+        wanted = _older(told, keep).difference(keep, self.held(now))
+        recorded = self._recorded() if dry_run else self._record(wanted, set(told))
+        return recorded.union(wanted).intersection(told).difference(self.held(now))
+
+    def _record(self, versions: set[str], told: set[str]) -> set[str]:
         """Add versions to the record, and drop those from it that are not told of; what it holds then."""
-        earlier = self._expired.read()
+        earlier = self._read(self._expired)
         recorded = _versions(earlier)
         wanted = recorded.union(versions).intersection(told)
         if wanted != recorded:
@@ -109,13 +118,28 @@ class Holds:
                 self.unpin(lease.id)
 
     def _recorded(self) -> set[str]:
-        return _versions(self._expired.read())
+        return _versions(self._read(self._expired))
+
+    def _read(self, files: SmallFiles) -> Mapping[str, str]:
+        """All files of a folder, none of them missed because another one was to replace it."""
+        for _ in range(_TRIES):
+            if (found := files.read()) is not None:
+                return found
+        raise StoreUnavailable(
+            f"the notes in {self.path}/{_FOLDER} changed {_TRIES} times while they were read; try again later"
+        )
 
     def _error(self, version: str) -> VersionExpired:
         return VersionExpired(
             f"version {version} of {self.path} has expired; read a newer one, pin what you read, or keep versions for"
             " longer"
         )
+
+
+def _older(told: Sequence[str], keep: Collection[str]) -> set[str]:
+    """The versions before the newest one to keep."""
+    newest = max((place for place, version in enumerate(told) if version in keep), default=0)
+    return set(told[:newest])
 
 
 def _versions(files: Mapping[str, str]) -> set[str]:
