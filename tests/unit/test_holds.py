@@ -78,7 +78,7 @@ def test_a_lease_that_came_between_is_spared(holds: Holds, tmp_path: Path) -> No
 
 def test_a_lease_on_what_is_to_go_is_taken_back(holds: Holds) -> None:
     holds.give_up(TOLD, ["11"], NOW, dry_run=False)
-    with pytest.raises(VersionExpired, match="version 9 of .* has expired; read a newer one"):
+    with pytest.raises(VersionExpired, match=r"version 9 of .* has expired; read a newer one"):
         holds.pin(lease_on("9"))
     assert holds.leases() == ()
 
