@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from attrs import field, frozen
+
 from ..domain.errors import StoreUnavailable
+from ..domain.ports import SmallFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def create(file: Path, text: str) -> bool:
@@ -20,11 +23,46 @@ def create(file: Path, text: str) -> bool:
     Raises:
         StoreUnavailable: it cannot be written.
     """
+    with _explained("write", file), _draft(file, text) as draft:
+        return _linked(draft, file)
+
+
+@frozen
+class LocalFiles(SmallFiles):
+    """The files of one folder. Where the disk fails, `StoreUnavailable` is raised."""
+
+    folder: Path = field(converter=Path)
+
+    def write(self, name: str, text: str) -> None:
+        file = self.folder / name
+        with _explained("write", file), _draft(file, text) as draft:
+            draft.replace(file)
+
+    def delete(self, name: str) -> None:
+        file = self.folder / name
+        with _explained("delete", file):
+            file.unlink(missing_ok=True)
+
+    def read(self) -> dict[str, str] | None:
+        with _explained("read", self.folder):
+            try:
+                return {file.name: file.read_text(encoding="utf-8") for file in self._files()}
+            except FileNotFoundError:
+                return None
+
+    def _files(self) -> list[Path]:
+        there = self.folder.iterdir() if self.folder.exists() else ()
+        return [file for file in there if not file.name.startswith(".")]
+
+
+@contextmanager
+def _explained(doing: str, path: Path) -> Iterator[None]:
     try:
-        with _draft(file, text) as draft:
-            return _linked(draft, file)
+        yield
     except OSError as error:
-        raise StoreUnavailable(f"cannot write {file}: {error.strerror}; check the disk, and who may write") from error
+        raise StoreUnavailable(
+            f"cannot {doing} {path}: {error.strerror}; check the disk, and who may {doing}"
+        ) from error
 
 
 def _linked(draft: Path, file: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     import narwhals as nw
@@ -174,6 +174,22 @@ class TableKeeper(Protocol):
 
 class KeptStore(TableStore, TableKeeper, Protocol):
     """A table store that does its own upkeep."""
+
+
+class SmallFiles(Protocol):
+    """A folder of small text files, each of which appears whole or not at all. It need not be there yet."""
+
+    @abstractmethod
+    def write(self, name: str, text: str) -> None:
+        """Write a file, in the place of any of that name."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    @abstractmethod
+    def read(self) -> Mapping[str, str] | None:
+        """The texts of all files by name; None if one of them went while they were read."""
 
 
 class StreamSource(Protocol):

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.adapters.local_files import create
+from headwater.adapters.local_files import LocalFiles, create
 from headwater.domain.errors import StoreUnavailable
 
 
@@ -30,3 +30,44 @@ def test_what_fails_leaves_nothing(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         create(tmp_path / "a", "\ud800")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_of_files(tmp_path):
+    files = LocalFiles(tmp_path / "a" / "b")
+    assert files.read() == {}
+    files.delete("none")
+    files.write("one", "first ü")
+    files.write("one", "second ü")
+    files.write("two", "other")
+    (files.folder / ".draft").write_text("half of a wri")
+    assert files.read() == {"one": "second ü", "two": "other"}
+    files.delete("one")
+    assert files.read() == {"two": "other"}
+
+
+def test_a_file_that_goes_while_it_is_read_is_told_of(tmp_path):
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert LocalFiles(tmp_path).read() is None
+
+
+def test_readers_see_a_file_whole_while_it_is_replaced(tmp_path):
+    files, texts = LocalFiles(tmp_path), [letter * 10_000 for letter in "abcdefgh"]
+    files.write("one", texts[0])
+    with ThreadPoolExecutor(4) as pool:
+        writing = [pool.submit(files.write, "one", text) for text in texts]
+        seen = [files.read() for _ in range(50)]
+        for each in writing:
+            each.result()
+    assert all(found is not None and found["one"] in texts for found in seen)
+    assert [file.name for file in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_disk_that_fails_is_told_of(tmp_path):
+    (tmp_path / "file").touch()
+    files = LocalFiles(tmp_path / "file" / "below")
+    with pytest.raises(StoreUnavailable, match=r"cannot write .*; check the disk"):
+        files.write("one", "text")
+    with pytest.raises(StoreUnavailable, match=r"cannot delete .*; check the disk"):
+        files.delete("one")
+    with pytest.raises(StoreUnavailable, match=r"cannot read .*; check the disk"):
+        LocalFiles(tmp_path / "file").read()

@@ -16,7 +16,7 @@ from headwater.domain.schema import Schema
 from headwater.domain.table import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 
@@ -77,6 +77,12 @@ class Manifests:
         stamped = evolve(manifest, committed_at=datetime.now(UTC).isoformat())
         made = create(self._path(manifest.number), json.dumps(asdict(stamped)))
         return Version(str(manifest.number)) if made else None
+
+    def only_in(self, gone: Collection[str]) -> dict[Path, int]:
+        """The data files that no version but these has, as far as they are there, and their sizes."""
+        needed = {file for each in self.all() if str(each.number) not in gone for file in each.files}
+        unneeded = {file for each in gone for file in self.at(Version(each)).files}.difference(needed)
+        return {path: path.stat().st_size for path in map(self.folder.joinpath, unneeded) if path.exists()}
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:012d}.json"

@@ -12,22 +12,24 @@ import narwhals as nw
 import polars as pl
 from attrs import define, evolve, field
 
+from headwater.adapters.local_files import LocalFiles
 from headwater.adapters.memory.schema import collected, lazy, polars_schema
-from headwater.domain.change import Between, Matching
+from headwater.domain.change import Between, Change, Matching
 from headwater.domain.changelog.net import net_changes
 from headwater.domain.errors import ConfigError, StoreUnavailable
-from headwater.domain.ports import KeptStore
+from headwater.domain.holds import Holds
+from headwater.domain.ports import Commit, Expiry, KeptStore, Version
 from headwater.domain.reference import changed, matched, touched
 from headwater.domain.table import Ensured, TableSpec
 
 from .manifests import Manifest, Manifests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from headwater.domain.change import Change
     from headwater.domain.epoch import Mark
-    from headwater.domain.ports import Commit, Version
+    from headwater.domain.lease import Lease
 
 _SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
 _FILE, _PLACE = "_file", 8  # a file's name begins with so many letters for its partition
@@ -63,8 +65,7 @@ class ParquetStore(KeptStore):
         return self._marked(table, mark, applied)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        files = self._files(table, to)
-        return self._marked(table, mark, lambda newest: newest.next(mark, files))
+        return self._marked(table, mark, lambda newest: newest.next(mark, self._files(table, to)))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         spec, old, new = self._specs[table], self._files(table, after), self._files(table, until)
@@ -87,6 +88,30 @@ class ParquetStore(KeptStore):
             return None
         new = self._write(spec, self._rows(spec, chosen))
         return manifests.add(newest.next(None, _without(newest.files, chosen) | new))
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        manifests, holds = self._manifests(table), self._holds(table)
+        told = [manifest.commit.version for manifest in manifests.all()][::-1]
+        before, gone = holds.expired(), holds.give_up(told, keep, now, dry_run=dry_run)
+        files = manifests.only_in(gone)
+        if not dry_run:
+            for file in files:
+                file.unlink(missing_ok=True)
+            holds.forget_ended(now)
+        return Expiry(table, tuple(each for each in told if each in gone - before), len(files), sum(files.values()))
+
+    def expired(self, table: str) -> Collection[Version]:
+        return set(map(Version, self._holds(table).expired()))
+
+    def pin(self, lease: Lease) -> None:
+        self._manifests(lease.table).at(Version(lease.version))
+        self._holds(lease.table).pin(lease)
+
+    def unpin(self, table: str, lease_id: str) -> None:
+        self._holds(table).unpin(lease_id)
+
+    def leases(self, table: str) -> Sequence[Lease]:
+        return self._holds(table).leases()
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Manifest], Manifest]) -> Version:
         manifests, made = self._manifests(table), None
@@ -127,10 +152,15 @@ class ParquetStore(KeptStore):
         return {file: part.height for file, part in files.items()}
 
     def _files(self, table: str, at: Version | None) -> Mapping[str, int]:
+        if at is not None:
+            self._holds(table).check_readable(at)
         return {} if at is None else self._manifests(table).at(at).files
 
     def _manifests(self, table: str) -> Manifests:
         return Manifests(self.root.joinpath(*table.split(".")))
+
+    def _holds(self, table: str) -> Holds:
+        return Holds(str(self._manifests(table).folder), LocalFiles)
 
 
 def _without(files: Mapping[str, int], others: Collection[str]) -> dict[str, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from ..spark.holds import Holds
+    from ...domain.holds import Holds
     from .folder import StoredFile
     from .log import TableLog
 
@@ -56,8 +56,7 @@ class Sweep:
         """What has gone, or, as a dry run, would go."""
         log_files, before = self.log.folder().log_files(), self.holds.expired()
         told = [file.version for file in log_files if file.commits]
-        wanted = self._unkept(told, keep)
-        gone = self.holds.give_up(wanted, map(str, told), self.now, dry_run=dry_run)
+        gone = self.holds.give_up(list(map(str, told)), keep, self.now, dry_run=dry_run)
         kept = [number for number in told if str(number) not in gone]
         files = self._unneeded(told, kept)
         if not dry_run:
@@ -66,10 +65,6 @@ class Sweep:
             self.holds.forget_ended(self.now)
         versions = (Version(str(number)) for number in told if str(number) in gone - before)
         return Expiry(self.table, tuple(versions), len(files), sum(file.size for file in files))
-
-    def _unkept(self, told: Iterable[int], keep: Collection[Version]) -> set[str]:
-        newest = max(map(int, keep), default=0)
-        return {str(number) for number in told if number < newest}.difference(keep, self.holds.held(self.now))
 
     def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[StoredFile]:
         """The data files that no kept version has: those that one had before, and old ones that none ever had."""

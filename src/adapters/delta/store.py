@@ -11,9 +11,10 @@ from attrs import define, field
 from ...domain.change import Matching
 from ...domain.epoch import Mark
 from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
+from ...domain.holds import Holds
 from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Ensured, TableSpec
-from ..spark.holds import Holds
+from ..spark.hadoop_files import HadoopFiles
 from ..spark.place import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import definition
@@ -102,7 +103,7 @@ class DeltaStore(KeptStore):
                 )
             if (new := there.widened_by(spec)).columns:
                 definition.widen(self.session, log.path, new)
-        self._tables[spec.name] = _Table(spec, log, Holds(self.session, log.path))
+        self._tables[spec.name] = _Table(spec, log, Holds(log.path, partial(HadoopFiles, self.session)))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from py4j.protocol import Py4JJavaError
 
-from ...domain.errors import StoreUnavailable
+from ...domain.ports import SmallFiles
 from .jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TRIES = 5
-
 
 @define(eq=False)
-class SmallFiles:
+class HadoopFiles(SmallFiles):
     """The files of one folder, which need not be there yet. Errors of the JVM pass through.
 
     They are written as Structured Streaming writes its checkpoints: beside their place, then renamed, or in one piece
@@ -29,7 +27,6 @@ class SmallFiles:
     _opened: Any = field(init=False, default=None)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, in the place of any of that name."""
         self._files.mkdirs(self._path())
         out = self._files.createAtomic(self._path(name), True)
         try:
@@ -40,34 +37,21 @@ class SmallFiles:
         out.close()
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
         self._files.delete(self._path(name))
 
-    def read(self) -> dict[str, str]:
-        """The texts of all files by name; none is missing that was replaced by another one meanwhile.
-
-        Raises:
-            StoreUnavailable: files went time and again while they were read.
-        """
-        for _ in range(_TRIES):
-            if (found := self._read(self._names())) is not None:
-                return found
-        raise StoreUnavailable(f"{self.folder} changed {_TRIES} times while it was read; try again later")
+    def read(self) -> dict[str, str] | None:
+        try:
+            return {name: self._text(name) for name in self._names()}
+        except Py4JJavaError as error:
+            if str(error.java_exception.getClass().getName()) != "java.io.FileNotFoundException":
+                raise
+            return None
 
     def _names(self) -> list[str]:
         if not self._files.exists(self._path()):
             return []
         names = (str(status.getPath().getName()) for status in self._files.list(self._path()))
         return [name for name in names if not name.startswith(".")]
-
-    def _read(self, names: list[str]) -> dict[str, str] | None:
-        """The texts of some files; None if one of them went in the meantime."""
-        try:
-            return {name: self._text(name) for name in names}
-        except Py4JJavaError as error:
-            if str(error.java_exception.getClass().getName()) != "java.io.FileNotFoundException":
-                raise
-            return None
 
     def _text(self, name: str) -> str:
         stream = self._files.open(self._path(name))
