@@ -46,5 +46,5 @@ def run_pytest(project: Path, site: Path, *arguments: str) -> int:
     environ = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
     outcomes = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", done.stdout.splitlines()[-1])}
-    assert (done.returncode, set(outcomes)) == (0, {"passed"}), done.stdout + done.stderr
+    assert (done.returncode, set(outcomes) - {"deselected"}) == (0, {"passed"}), done.stdout + done.stderr
     return outcomes["passed"]
