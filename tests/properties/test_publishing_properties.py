@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headwater.domain.service import ViewSpec
     from headwater.testing.kafka_broker import KafkaBroker
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @define(eq=False)
