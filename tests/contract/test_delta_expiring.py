@@ -78,7 +78,7 @@ class Lake(Delta):
 
 def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, after: bool = False) -> None:
     """Let something happen just before (or after) an expiry puts on record what goes."""
-    from headwater.adapters.spark.holds import Holds
+    from headwater.domain.holds import Holds
 
     record = Holds._record
 
