@@ -114,4 +114,4 @@ def test_a_pipeline_is_not_moved_upon_another(here: Headwater, there: Headwater)
 
 def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["move", str(folder / "deploy.toml"), "--to", "detla", "--path", "lake"]) == 2
-    assert "not one of delta, memory" in capsys.readouterr().err
+    assert "not one of delta, hudi-cow, hudi-mor, memory" in capsys.readouterr().err
