@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ...domain.table import TableSpec
     from .place import Folder
 
+# There is no table about the table (`writing.py`): folders are listed, and Hudi has no statistics to skip files by.
+_LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+
 
 @define(eq=False)
 class Reading:
@@ -43,8 +46,8 @@ class Reading:
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
     def _as_of(self, version: str) -> DataFrame:
-        reader = self.folder.session.read.format("hudi").option("as.of.instant", version)
-        return reader.option("hoodie.metadata.enable", "false").load(self.folder.path)
+        reader = self.folder.session.read.format("hudi").options(**_LISTED).option("as.of.instant", version)
+        return reader.load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""

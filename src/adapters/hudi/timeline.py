@@ -126,11 +126,11 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched(self, after: str | None, until: str) -> set[str]:
-        """The partitions that marked commits in between wrote to or replaced files of."""
+    def touched(self, after: str, until: str) -> set[str]:
+        """The partitions that marked commits wrote to or replaced files of; `after` may be empty, for all of them."""
         folders: set[str] = set()
         for instant in self.newest_first():
-            if after is not None and instant.name <= after:
+            if instant.name <= after:
                 break
             if instant.name <= until and instant.mark:
                 folders |= instant.folders
