@@ -94,7 +94,7 @@ class TestStream:
 
 def test_memory_has_no_frames_of_spark(config: Path) -> None:
     config.write_text(CONFIG.replace('"delta"', '"memory"'))
-    with Headwater.from_config(config) as headwater, pytest.raises(NotSupported, match="use backend delta"):
+    with Headwater.from_config(config) as headwater, pytest.raises(NotSupported, match="use a backend on Spark"):
         headwater.foreach_batch("visit_rank")
 
 
