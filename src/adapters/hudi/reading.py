@@ -68,6 +68,7 @@ def _fits(value: Any, wanted: tuple[Any, ...] | Between, data_type: DataType) ->
     try:
         if isinstance(wanted, Between):
             return bool(literal(wanted.low, data_type) <= value <= literal(wanted.high, data_type))
-        return any(value == literal(each, data_type) for each in wanted)
+        # Not `==`, which takes a literal of another kind for another value.
+        return any(value <= literal(each, data_type) <= value for each in wanted if each is not None)
     except TypeError:  # a literal of another kind than the column: Spark casts, here is only proven
         return True
