@@ -135,6 +135,7 @@ class HudiStore(TableStore, TableKeeper):
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             _fence(used, mark)
+            used.timeline.clear_unmade()
             used.timeline.wait_for_the_clock()
             rows, operation = prepare(used.newest())
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
