@@ -1,6 +1,6 @@
 """Rank a year of flights epoch by epoch, then hold the result against one batch window over all rows.
 
-python -m examples.flights.demo [--backend delta|memory]
+python -m examples.flights.demo [--backend delta|hudi-mor|hudi-cow|memory]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PIPELINE = "flight_rank"
 def main() -> int:
     """Run the demo; 0 if every rank is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--backend", default="delta", help="memory or delta (default)")
+    parser.add_argument("--backend", default="delta", help="memory, delta (default), hudi-mor or hudi-cow")
     backend = parser.parse_args().backend
     os.environ |= {"HEADWATER_BACKEND__NAME": backend}
     print("Fetching and sorting the flights of 2013 …", flush=True)

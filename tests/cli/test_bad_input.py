@@ -185,12 +185,15 @@ class TestConfiguration:
 
 
 class TestTheWorldOutside:
-    @pytest.mark.delta
+    @pytest.mark.parametrize(
+        "backend",
+        [pytest.param("delta", marks=pytest.mark.delta), pytest.param("hudi-mor", marks=pytest.mark.hudi)],
+    )
     @pytest.mark.usefixtures("spark")
-    def test_a_path_that_cannot_be_written(self, deployment: Deployment) -> None:
+    def test_a_path_that_cannot_be_written(self, deployment: Deployment, backend: str) -> None:
         deployment.file("a.json").write_text(GOOD + "\n")
         (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
-        deployment.configure('name = "memory"', 'name = "delta"\npath = "occupied/lake"')
+        deployment.configure('name = "memory"', f'name = "{backend}"\npath = "occupied/lake"')
         deployment.refuses(1, f"{deployment.folder / 'occupied' / 'lake'}", "cannot be reached or written: ")
 
     def test_a_broker_that_is_down(self, deployment: Deployment, free_port: int) -> None:

@@ -109,6 +109,13 @@ class TestWriters(Hudi):
             file.name for file in instants.glob("*.inflight") if not list(instants.glob(f"{file.stem[:17]}_*"))
         ] == []
 
+    def test_a_table_that_was_begun_and_never_made(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        (self.root / "pipeline" / "items" / ".hoodie" / "timeline").mkdir(parents=True)
+        again = self.table(self.reopen(), NAMES)
+        again.commit(append=[(1, 1, "a")])
+        assert table.rows_at(again.newest) == bag((1, 1, "a"))
+
     def failing(self) -> nw.LazyFrame[Any]:
         """Rows of which the last cannot be computed."""
         rows = self.frame([(day, 5, "x") for day in range(5)], NAMES.schema).to_native()

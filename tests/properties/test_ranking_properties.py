@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.app.runner import Runner, RunOptions
 from headwater.domain.ranking import METHODS, Ranking, RankingSettings
-from headwater.testing.backends import Backend, delta_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -174,3 +174,22 @@ def test_ranks_on_delta(
     schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]],
 ) -> None:
     _hold(delta_backend(spark, str(tmp_path / uuid4().hex)), schedule)
+
+
+@pytest.mark.hudi
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@given(schedule=schedules())
+@settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+def test_ranks_on_hudi(
+    spark: SparkSession,
+    tmp_path: Path,
+    name: str,
+    schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]],
+) -> None:
+    _hold(hudi_backend(spark, str(tmp_path / uuid4().hex), name), schedule)

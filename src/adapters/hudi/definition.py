@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from ...domain.errors import SchemaConflict
 from ...domain.schema import Schema
 from ...domain.table import Layout, TableSpec
+from .lock import locked
 
 if TYPE_CHECKING:
     from .place import Folder
@@ -79,11 +80,20 @@ def ensured(folder: Folder, wanted: Definition) -> Definition:
     Raises:
         SchemaConflict: the stored table differs by more than new columns, or was not made by Headwater.
     """
+    now, is_kept = _now(folder, wanted)
+    if not is_kept:  # else there is no need to wait for a writer
+        with locked(folder):
+            now, is_kept = _now(folder, wanted)
+            if not is_kept:
+                folder.put(_FILE, now.to_json())
+    return now
+
+
+def _now(folder: Folder, wanted: Definition) -> tuple[Definition, bool]:
+    """The definition that a table is to have, and whether it is the one that is kept."""
     kept = _kept(folder, wanted.spec.name)
     now = wanted if kept is None else _widened(kept, wanted)
-    if now != kept:
-        folder.put(_FILE, now.to_json())
-    return now
+    return now, now == kept
 
 
 def _kept(folder: Folder, name: str) -> Definition | None:

@@ -49,6 +49,10 @@ class Folder:
             stream.close()
         self._replace(unfinished, self._inside(name))
 
+    def remove(self, name: str) -> None:
+        """Remove a file or folder, with all that is in it."""
+        self._system.delete(self._inside(name), True)
+
     def folders(self) -> list[str]:
         """The names of its folders, hidden ones aside."""
         listed = self._system.listStatus(self._inside("."))

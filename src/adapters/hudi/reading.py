@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ...domain.table import TableSpec
     from .place import Folder
 
+# There is no table about the table (`writing.py`): folders are listed, and Hudi has no statistics to skip files by.
+_LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+
 
 @define(eq=False)
 class Reading:
@@ -43,8 +46,8 @@ class Reading:
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
     def _as_of(self, version: str) -> DataFrame:
-        reader = self.folder.session.read.format("hudi").option("as.of.instant", version)
-        return reader.option("hoodie.metadata.enable", "false").load(self.folder.path)
+        reader = self.folder.session.read.format("hudi").options(**_LISTED).option("as.of.instant", version)
+        return reader.load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""
@@ -65,6 +68,7 @@ def _fits(value: Any, wanted: tuple[Any, ...] | Between, data_type: DataType) ->
     try:
         if isinstance(wanted, Between):
             return bool(literal(wanted.low, data_type) <= value <= literal(wanted.high, data_type))
-        return any(value == literal(each, data_type) for each in wanted)
+        # Not `==`, which takes a literal of another kind for another value.
+        return any(value <= literal(each, data_type) <= value for each in wanted if each is not None)
     except TypeError:  # a literal of another kind than the column: Spark casts, here is only proven
         return True

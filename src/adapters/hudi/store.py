@@ -85,7 +85,7 @@ class HudiStore(TableStore, TableKeeper):
 
     def ensure(self, spec: TableSpec) -> None:
         folder = Folder(self.session, folder_of(self.root, spec.name))
-        with translated(spec.name, folder.path), locked(folder):
+        with translated(spec.name, folder.path):
             definition = ensured(folder, self._wanted(spec))
         self._tables[spec.name] = _Table(definition, spec, folder, Timeline(folder))
 
@@ -125,7 +125,7 @@ class HudiStore(TableStore, TableKeeper):
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
         with translated(table, used.folder.path):
-            if not used.timeline.exists:
+            if used.timeline.newest() is None:
                 return None
             if not compact(used.folder, used.timeline, used.definition, self.compaction):
                 return None
@@ -135,6 +135,7 @@ class HudiStore(TableStore, TableKeeper):
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             _fence(used, mark)
+            used.timeline.clear_unmade()
             used.timeline.wait_for_the_clock()
             rows, operation = prepare(used.newest())
             write(rows, used.folder.path, used.definition, operation, mark.to_json())

@@ -5,6 +5,7 @@ Hudi's own key generators do not tell null from a word for it, nor a separator f
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -36,13 +37,12 @@ def folder_text(schema: Schema, names: Sequence[str]) -> str:
 
 
 def folder_values(text: str, schema: Schema, names: Sequence[str]) -> dict[str, Any]:
-    """The values of columns by the name of their folder; those of a type that is not read back are left out."""
-    values = zip(names, text.split(_SEPARATOR), strict=True)
-    return {
-        name: None if value == _NULL else _READERS[schema[name].name](_unescaped(value))
-        for name, value in values
-        if schema[name].name in _READERS
-    }
+    """The values of columns by the name of their folder; those that are not to be read back are left out."""
+    values: dict[str, Any] = {}
+    for name, value in zip(names, text.split(_SEPARATOR), strict=True):
+        with suppress(KeyError, ValueError, ArithmeticError):  # Spark has types, and dates, that Python has not
+            values[name] = None if value == _NULL else _READERS[schema[name].name](_unescaped(value))
+    return values
 
 
 def _joined(texts: Iterable[str]) -> str:

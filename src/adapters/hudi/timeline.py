@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"
+_META = ".hoodie"
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
 _PATIENCE = timedelta(seconds=5)
@@ -70,7 +71,12 @@ class Timeline:
     @property
     def exists(self) -> bool:
         """Whether anything was ever committed, or begun."""
-        return self._opened is not None or self.folder.holds(".hoodie/hoodie.properties")
+        return self._opened is not None or self.folder.holds(f"{_META}/hoodie.properties")
+
+    def clear_unmade(self) -> None:
+        """Take away what a writer left that died while it was making the table; call it under the table's lock."""
+        if not self.exists and self.folder.holds(_META):
+            self.folder.remove(_META)
 
     def newest_first(self) -> Iterator[Instant]:
         """All completed commits, read as the iterator advances."""
@@ -126,11 +132,11 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched(self, after: str | None, until: str) -> set[str]:
-        """The partitions that marked commits in between wrote to or replaced files of."""
+    def touched(self, after: str, until: str) -> set[str]:
+        """The partitions that marked commits wrote to or replaced files of; `after` may be empty, for all of them."""
         folders: set[str] = set()
         for instant in self.newest_first():
-            if after is not None and instant.name <= after:
+            if instant.name <= after:
                 break
             if instant.name <= until and instant.mark:
                 folders |= instant.folders
