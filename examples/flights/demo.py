@@ -23,6 +23,7 @@ from .prepare import write
 
 _HERE = Path(__file__).parent
 ROOT = _HERE.parents[1] / "var" / "flights"
+CONFIG = _HERE / "flights.toml"
 PIPELINE = "flight_rank"
 
 
@@ -36,17 +37,15 @@ def main() -> int:
     write(ROOT / "landings")
     shutil.rmtree(ROOT / "lake", ignore_errors=True)
     began = perf_counter()
-    with Headwater.from_config(
-        _HERE / "flights.toml", report=lambda epoch: print(progress(epoch), flush=True)
-    ) as headwater:
+    with Headwater.from_config(CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         headwater.run(until_idle=True)
         print(f"\n{headwater.epoch(PIPELINE) + 1} epochs in {perf_counter() - began:.0f} s on {backend}")
         _show_sample(headwater)
         _show_corrections(headwater)
-        return compare(_polars(headwater.view(f"{PIPELINE}.ranks")))
+        return compare(polars(headwater.view(f"{PIPELINE}.ranks")))
 
 
-def _polars(frame: Any) -> pl.DataFrame:
+def polars(frame: Any) -> pl.DataFrame:
     """A view's rows, small enough here to look at in one piece."""
     rows: pl.DataFrame = nw.from_native(frame).lazy().collect(backend="polars").to_native()
     return rows
@@ -54,14 +53,14 @@ def _polars(frame: Any) -> pl.DataFrame:
 
 def _show_sample(headwater: Headwater) -> None:
     ranks = nw.from_native(headwater.view(f"{PIPELINE}.ranks"))
-    sample = _polars(ranks.filter(nw.col("tailnum") == "N14228").to_native()).sort("rank")
+    sample = polars(ranks.filter(nw.col("tailnum") == "N14228").to_native()).sort("rank")
     print("\nThe first flights of one aircraft's year:")
     print(sample.select("tailnum", "flight_id", "carrier", "flight", "origin", "dest", "scheduled", "rank").head(8))
 
 
 def _show_corrections(headwater: Headwater) -> None:
     last = headwater.epoch(PIPELINE)
-    moved = _polars(headwater.changes(PIPELINE, after=last - 1, until=last)).filter(pl.col("row_kind") == "+U")
+    moved = polars(headwater.changes(PIPELINE, after=last - 1, until=last)).filter(pl.col("row_kind") == "+U")
     print(
         f"\nRows whose rank the last epoch corrected, because an earlier flight became known after them: {moved.height}"
     )

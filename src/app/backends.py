@@ -7,16 +7,19 @@ from enum import Enum
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 from injector import Module
 
 from ..domain.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..domain.ports import StreamSource
-    from .config.values import SourceSettings
+    from .config.values import Deployment, SourceSettings
 
 GROUP = "headwater.backends"
+_JOINED = ("spark.jars.packages", "spark.sql.extensions")
 
 
 class Part(Enum):
@@ -62,6 +65,11 @@ class Backend(Module):
     """What it does not offer; the table in docs/backends.md is made of these."""
 
     @classmethod
+    def spark_settings(cls) -> Mapping[str, str]:
+        """What a Spark session must be started with to serve this backend; nothing where it needs none."""
+        return {}
+
+    @classmethod
     def offers(cls, part: Part) -> bool:
         """Whether the backend has declared no gap there."""
         return part not in {gap.part for gap in cls.gaps}
@@ -87,3 +95,17 @@ def load_backend(name: str) -> type[Backend]:
             f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.backends.Backend"
         )
     return backend
+
+
+def on_one_session(*deployments: Deployment) -> list[Deployment]:
+    """Deployments that can be open at once in one process: whichever starts Spark, starts it for all of them."""
+    needed: dict[str, str] = {}
+    for each in deployments:
+        for name, value in load_backend(each.backend.name).spark_settings().items():
+            needed[name] = f"{needed[name]},{value}" if name in _JOINED and name in needed else value
+    return [evolve(each, backend=evolve(each.backend, spark=_with(each.backend.spark, needed))) for each in deployments]
+
+
+def _with(given: Mapping[str, str], needed: Mapping[str, str]) -> dict[str, str]:
+    joined = {name: f"{needed[name]},{given[name]}" for name in _JOINED if name in needed and name in given}
+    return {**needed, **given, **joined}

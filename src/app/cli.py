@@ -19,6 +19,8 @@ from ..domain.errors import ConfigError, HeadwaterError
 from ..domain.schema import Schema
 from .api import Headwater
 from .arguments import add_command, add_format, count, epoch_or_time, utc_time
+from .backends import on_one_session
+from .config import load
 from .explain import explain
 from .output import rows, write
 from .progress import moment, progress, tables_at
@@ -158,11 +160,9 @@ def _status_row(status: PipelineStatus) -> list[str | int | None]:
 
 def _move(options: argparse.Namespace) -> None:
     there = {**os.environ, "HEADWATER_BACKEND__NAME": options.to, "HEADWATER_BACKEND__PATH": options.path}
-    with (
-        Headwater.from_config(options.config) as headwater,
-        Headwater.from_config(options.config, environ=there) as target,
-    ):
-        moved = headwater.move(target)
+    here, target = on_one_session(load(options.config), load(options.config, there))
+    with Headwater(here) as headwater, Headwater(target) as other:
+        moved = headwater.move(other)
     for pipeline, publication in moved.items():
         _say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
     _say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -20,7 +21,7 @@ from .runner import EpochReport, Runner, RunOptions
 from .sources import PolarsSources, SparkSources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..domain.ports import Clock
     from ..domain.service import Service
@@ -190,7 +191,7 @@ class _Spark:
 
 
 @frozen
-class _Format:
+class TableFormat:
     """What a table format is to Spark and to pip."""
 
     package: Any
@@ -201,10 +202,23 @@ class _Format:
 class _SparkBackend(Backend):
     """Frames of Spark, whatever the tables are kept in."""
 
+    @classmethod
+    @abstractmethod
+    def table_format(cls) -> TableFormat:
+        """What the tables are kept in."""
+
+    @classmethod
+    def spark_settings(cls) -> Mapping[str, str]:
+        """See `Backend.spark_settings`."""
+        package = cls.table_format().package
+        joined = {"spark.jars.packages": package.PACKAGES, "spark.sql.extensions": package.EXTENSIONS}
+        return {**package.SETTINGS, **{name: ",".join(each) for name, each in joined.items()}}
+
     @singleton
     @provider
-    def spark(self, deployment: Deployment, exits: ExitStack, format_: _Format) -> _Spark:
+    def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
         """The session that is running already, or one of our own, stopped in the end."""
+        format_ = self.table_format()
         with _installed("pyspark", extra=format_.extra):
             from pyspark.sql import SparkSession
 
@@ -246,13 +260,12 @@ def _folder(deployment: Deployment) -> str:
 class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
 
-    @singleton
-    @provider
-    def format_(self) -> _Format:
+    @classmethod
+    def table_format(cls) -> TableFormat:
         """Delta Lake."""
         from ..adapters.delta import package
 
-        return _Format(package, "delta")
+        return TableFormat(package, "delta")
 
     @singleton
     @provider
@@ -268,13 +281,12 @@ class _HudiBackend(_SparkBackend):
 
     table_type: ClassVar[str]
 
-    @singleton
-    @provider
-    def format_(self) -> _Format:
+    @classmethod
+    def table_format(cls) -> TableFormat:
         """Apache Hudi."""
         from ..adapters.hudi import package
 
-        return _Format(package, "hudi")
+        return TableFormat(package, "hudi")
 
     @singleton
     @provider

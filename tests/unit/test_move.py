@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater import Headwater
+from headwater import BackendSettings, Headwater
+from headwater.app.backends import on_one_session
 from headwater.app.cli import main
+from headwater.app.config import load
 from headwater.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -110,6 +112,21 @@ def test_a_pipeline_is_not_moved_upon_another(here: Headwater, there: Headwater)
     here.move(there)
     with pytest.raises(ConfigError, match="there already, at epoch 0"):
         here.move(there)
+
+
+def test_spark_is_started_for_both(folder: Path) -> None:
+    memory = load(folder / "deploy.toml")
+    mine = {"spark.jars.packages": "mine:jar:1", "spark.sql.shuffle.partitions": "7"}
+    delta = evolve(memory, backend=BackendSettings("delta", "lake", spark=mine))
+    hudi = evolve(memory, backend=BackendSettings("hudi-mor", "lake"))
+    for one in (started := on_one_session(memory, delta, hudi)):
+        for name in ("spark.jars.packages", "spark.sql.extensions"):
+            assert "delta" in one.backend.spark[name]
+            assert "hudi" in one.backend.spark[name]
+        assert one.backend.spark["spark.serializer"].endswith("KryoSerializer")
+    assert started[1].backend.spark.items() >= {"spark.sql.shuffle.partitions": "7"}.items()
+    assert started[1].backend.spark["spark.jars.packages"].endswith(",mine:jar:1")
+    assert on_one_session(memory) == [memory]
 
 
 def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
