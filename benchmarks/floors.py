@@ -18,9 +18,21 @@ from headwater.domain.table import TableSpec
 from .data import DDL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-_WINDOW = "*, dense_rank() OVER (PARTITION BY group_id ORDER BY event_time) AS rank"
+_WINDOW = "dense_rank() OVER (PARTITION BY group_id ORDER BY event_time) AS rank"
+
+
+_HUDI = {
+    # As light as Hudi appends small batches: no table about the table, no server beside it, no key to look up.
+    "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.metadata.enable": "false",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+}
 
 
 class Floor(ABC):
@@ -40,10 +52,12 @@ class Floor(ABC):
 
 
 @define(eq=False)
-class DeltaFloor(Floor):
-    """Spark's own Delta writer, on the session that is running."""
+class SparkFloor(Floor):
+    """Spark's own writer of a table format, on the session that is running."""
 
     folder: Path
+    form: str
+    options: Mapping[str, str] = field(factory=dict)
     session: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -53,18 +67,33 @@ class DeltaFloor(Floor):
 
     def append(self, file: Path) -> float:
         began = perf_counter()
-        self.session.read.parquet(str(file)).write.format("delta").mode("append").save(str(self.folder / "plain"))
+        self._write(self.session.read.parquet(str(file)), "plain", "append")
         return perf_counter() - began
 
     def recompute(self) -> float:
         began = perf_counter()
-        everything = self.session.read.format("delta").load(str(self.folder / "plain"))
-        ranked = everything.selectExpr(*_columns(), _WINDOW.removeprefix("*, "))
-        ranked.write.format("delta").mode("overwrite").save(str(self.folder / "ranked"))
+        everything = self.session.read.format(self.form).load(str(self.folder / "plain"))
+        self._write(everything.selectExpr(*_columns(), _WINDOW), "ranked", "overwrite")
         return perf_counter() - began
 
     def jobs(self) -> int:
         return max(self.session.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
+
+    def _write(self, rows: Any, name: str, mode: str) -> None:
+        writer = rows.write.format(self.form).options(**self.options).mode(mode)
+        writer.option("hoodie.table.name", name).save(str(self.folder / name))
+
+
+def floor_of(backend: str, folder: Path) -> Floor:
+    """The floor of a backend, its Spark session being the one that runs."""
+    match backend:
+        case "memory":
+            return MemoryFloor()
+        case "delta":
+            return SparkFloor(folder, "delta")
+        case _:
+            kind = {"hudi-mor": "MERGE_ON_READ", "hudi-cow": "COPY_ON_WRITE"}[backend]
+            return SparkFloor(folder, "hudi", {**_HUDI, "hoodie.datasource.write.table.type": kind})
 
 
 def _columns() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Measure ranking epochs of 10,000 rows over growing pasts, next to the floor and the full recompute, in one run.
 
-python -m benchmarks.run [--backends delta memory] [--pasts 100000 1000000 5000000] [--epochs 8]
+python -m benchmarks.run [--backends delta hudi-mor hudi-cow memory] [--pasts 100000 1000000 5000000] [--epochs 8]
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from attrs import asdict, define, field, frozen
 from headwater import Headwater
 
 from .data import DDL, EPOCH_ROWS, write_epoch, write_past
-from .floors import DeltaFloor, Floor, MemoryFloor
+from .floors import floor_of
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
+
+    from .floors import Floor
 
 _FOLDER = Path("var/bench")
 _WARM_UP = 4
@@ -121,7 +123,7 @@ class Trial:
     def measure(self) -> Row:
         with Headwater.from_config(self.folder / "bench.toml", report=self.reports.append) as headwater:
             headwater.start()
-            floor: Floor = MemoryFloor() if self.backend == "memory" else DeltaFloor(self.folder)
+            floor = floor_of(self.backend, self.folder)
             load = self._load(headwater, floor)
             for _ in range(_WARM_UP):
                 self._epoch(headwater, floor, late_share=0.01)
@@ -194,7 +196,7 @@ def _print(rows: list[Row]) -> None:
 def main() -> int:
     """Measure, print the table, and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backends", nargs="+", default=["delta", "memory"])
+    parser.add_argument("--backends", nargs="+", default=["delta", "hudi-mor", "hudi-cow", "memory"])
     parser.add_argument("--pasts", nargs="+", type=int, default=[100_000, 1_000_000, 5_000_000])
     parser.add_argument("--epochs", type=int, default=8)
     arguments = parser.parse_args()
