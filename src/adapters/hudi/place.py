@@ -10,6 +10,8 @@ from attrs import define
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 
@@ -48,6 +50,12 @@ class Folder:
         finally:
             stream.close()
         self._replace(unfinished, self._inside(name))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files of it, by their whole paths, one after the other; those that are gone are passed over."""
+        path, system = self._java("org.apache.hadoop.fs.Path"), self._system
+        for each in paths:
+            system.delete(path(each), False)
 
     def folders(self) -> list[str]:
         """The names of its folders, hidden ones aside."""
