@@ -10,6 +10,8 @@ from attrs import define
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 
@@ -52,6 +54,12 @@ class Folder:
     def remove(self, name: str) -> None:
         """Remove a file or folder, with all that is in it."""
         self._system.delete(self._inside(name), True)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files of it, by their whole paths, one after the other; those that are gone are passed over."""
+        path, system = self._java("org.apache.hadoop.fs.Path"), self._system
+        for each in paths:
+            system.delete(path(each), False)
 
     def folders(self) -> list[str]:
         """The names of its folders, hidden ones aside."""

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...domain.errors import ConfigError, EpochConflict
-from ...domain.ports import Commit, TableKeeper, TableStore, Version
+from ...domain.holds import Holds
+from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Layout
+from ..spark.hadoop_files import HadoopFiles
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
 from .changing import restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured
 from .differing import differences
+from .expiring import Sweep
 from .faults import translated
 from .lock import locked
 from .place import Folder
@@ -25,13 +28,15 @@ from .timeline import Timeline
 from .writing import Operation, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import datetime
 
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
+    from ...domain.lease import Lease
     from ...domain.table import TableSpec
 
 
@@ -43,11 +48,13 @@ class _Table:
     spec: TableSpec
     folder: Folder
     timeline: Timeline
+    holds: Holds
 
     def at(self, version: str | None) -> Reading:
         """A version that can be read."""
         if version is not None:
             self.timeline.readable(version)
+            self.holds.check_readable(version)
         return Reading(self.spec, self.folder, version)
 
     def newest(self) -> Reading:
@@ -62,7 +69,7 @@ class _Table:
 
 
 @define(eq=False)
-class HudiStore(TableStore, TableKeeper):
+class HudiStore(KeptStore):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
@@ -87,7 +94,9 @@ class HudiStore(TableStore, TableKeeper):
         folder = Folder(self.session, folder_of(self.root, spec.name))
         with translated(spec.name, folder.path):
             definition = ensured(folder, self._wanted(spec))
-        self._tables[spec.name] = _Table(definition, spec, folder, Timeline(folder))
+        self._tables[spec.name] = _Table(
+            definition, spec, folder, Timeline(folder), Holds(folder.path, partial(HadoopFiles, self.session))
+        )
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
@@ -131,6 +140,32 @@ class HudiStore(TableStore, TableKeeper):
                 return None
             # Not its own instant, which is that of its plan: commits made meanwhile are newer, and build on it.
             return used.newest_version()
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            return Sweep(table, used.folder, used.timeline, used.holds, now).expire(keep, dry_run=dry_run)
+
+    def expired(self, table: str) -> Collection[Version]:
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            return set(map(Version, used.holds.expired().union(used.timeline.cleaned())))
+
+    def pin(self, lease: Lease) -> None:
+        used = self._table(lease.table)
+        with translated(lease.table, used.folder.path):
+            used.timeline.readable(lease.version)
+            used.holds.pin(lease)
+
+    def unpin(self, table: str, lease_id: str) -> None:
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            used.holds.unpin(lease_id)
+
+    def leases(self, table: str) -> Sequence[Lease]:
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            return used.holds.leases()
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):

@@ -87,6 +87,20 @@ class Timeline:
         while instants.hasNext():
             yield self._instant(instants.next(), timeline)
 
+    def told(self) -> list[str]:
+        """The names of all completed commits, oldest first."""
+        return [instant.name for instant in self.newest_first()][::-1]
+
+    def replaced(self) -> dict[tuple[str, str], str]:
+        """The file groups, by partition and id, that are read no more, and since which instant."""
+        timeline = self._completed().getCompletedReplaceTimeline()
+        found = {}
+        for instant in timeline.getInstants():
+            metadata = timeline.readReplaceCommitMetadata(instant)
+            for partition, ids in metadata.getPartitionToReplaceFileIds().items():
+                found.update({(partition, each): str(instant.requestedTime()) for each in ids})
+        return found
+
     def newest(self) -> str | None:
         """The newest version; None before the first."""
         return next((instant.name for instant in self.newest_first()), None)
@@ -109,9 +123,14 @@ class Timeline:
     def readable(self, version: str) -> Instant:
         """As `instant`, for a commit whose files are still kept."""
         instant = self.instant(version)
-        if instant.name < self._earliest_kept():
+        if instant.name < self._cleaned_before():
             raise self._expired(version)
         return instant
+
+    def cleaned(self) -> list[str]:
+        """The commits whose files Hudi's own cleaner has taken, on whose behalf ever."""
+        before = self._cleaned_before() if self.exists else ""
+        return [name for name in self.told() if name < before] if before else []
 
     def sequence(self) -> int:
         """The sequence of the newest marked commit; 0 before the first."""
@@ -144,13 +163,13 @@ class Timeline:
 
     def pending(self, kind: str) -> str | None:
         """The oldest instant of upkeep that was planned and never completed, by the name of Hudi's filter."""
-        first = getattr(self._client.reloadActiveTimeline(), kind)().firstInstant()
+        first = getattr(self.client.reloadActiveTimeline(), kind)().firstInstant()
         return str(first.get().requestedTime()) if first.isPresent() else None
 
     def schema(self) -> str:
         """The schema that the table is stored by, as Avro writes it."""
         resolver = java_class(self.folder.session, "org.apache.hudi.common.table.TableSchemaResolver")
-        return str(resolver(self._client).getTableSchema(False).toString())
+        return str(resolver(self.client).getTableSchema(False).toString())
 
     def _instant(self, java: Any, timeline: Any) -> Instant:
         name = str(java.requestedTime())
@@ -161,16 +180,16 @@ class Timeline:
         return self._met[name]
 
     def _completed(self) -> Any:
-        return self._client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
+        return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
 
-    def _earliest_kept(self) -> str:
-        """The oldest instant whose files the last cleaning kept."""
-        timeline = self._client.reloadActiveTimeline()
+    def _cleaned_before(self) -> str:
+        """The oldest instant whose files the last cleaning by Hudi itself kept; empty if there was none."""
+        timeline = self.client.reloadActiveTimeline()
         last = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
         return str(timeline.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
 
     def _missing(self, version: str) -> Exception:
-        archived = self.exists and version.isdecimal() and self._client.getArchivedTimeline().containsInstant(version)
+        archived = self.exists and version.isdecimal() and self.client.getArchivedTimeline().containsInstant(version)
         if archived:
             return self._expired(version)
         return VersionNotFound(f"{self.folder.path} has no version {version!r}: no commit was made at that instant")
@@ -182,7 +201,8 @@ class Timeline:
         )
 
     @property
-    def _client(self) -> Any:
+    def client(self) -> Any:
+        """Hudi's own client of the table; call it where the table exists."""
         if self._opened is None:
             client = java_class(self.folder.session, "org.apache.hudi.common.table.HoodieTableMetaClient")
             self._opened = client.builder().setConf(self.folder.storage).setBasePath(self.folder.path).build()

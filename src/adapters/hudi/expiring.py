@@ -1,0 +1,62 @@
+"""Gives up versions of a table: which go, and which files nothing needs any more.
+
+Hudi's own cleaner keeps the last so many commits or hours, and savepoints beside them, each a file that lists all
+others. What is kept here has holes wherever a lease or a publication stands, so the files are reckoned from the same
+view of them that a read is planned by.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from ...domain.ports import Expiry, Version
+from .groups import file_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from ...domain.holds import Holds
+    from .groups import DataFile
+    from .place import Folder
+    from .timeline import Timeline
+
+
+@frozen(eq=False)
+class Sweep:
+    """One look at a table, for what may go.
+
+    Args:
+        table: its name.
+        folder, timeline, holds: of the table.
+        now: the present moment (UTC).
+    """
+
+    table: str
+    folder: Folder
+    timeline: Timeline
+    holds: Holds
+    now: datetime
+
+    def expire(self, keep: Collection[Version], *, dry_run: bool) -> Expiry:
+        """What has gone, or, as a dry run, would go.
+
+        No lock is held: of commits that complete from now on no file is looked at, and what they, and compactions,
+        build on is the newest version, which stays.
+        """
+        told, before = self.timeline.told(), self.holds.expired()
+        gone = self.holds.give_up(told, keep, self.now, dry_run=dry_run)
+        files = self._unneeded(told, [version for version in told if version not in gone])
+        if not dry_run:
+            self.folder.delete(file.path for file in files)
+            self.holds.forget_ended(self.now)
+        versions = tuple(Version(version) for version in told if version in gone - before)
+        return Expiry(self.table, versions, len(files), sum(file.size for file in files))
+
+    def _unneeded(self, told: Collection[str], kept: Sequence[str]) -> list[DataFile]:
+        """The files that no kept version is read from; logs before what they are about, wherever a deletion stops."""
+        groups = file_groups(self.folder, self.timeline, set(told)) if told else []
+        unneeded = [file for group in groups for file in group.unneeded(kept)]
+        return sorted(unneeded, key=lambda file: file.instant, reverse=True)

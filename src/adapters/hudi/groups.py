@@ -1,0 +1,124 @@
+"""The data files of a table as they lie in its folder: file groups, and the slices of each, one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ..spark.jvm import java_class
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from .place import Folder
+    from .timeline import Timeline
+
+
+@frozen
+class DataFile:
+    """A base file or a log.
+
+    Args:
+        path: where, as Hadoop writes it.
+        instant: of the commit that wrote it.
+        size: in bytes.
+    """
+
+    path: str
+    instant: str
+    size: int
+
+
+@frozen
+class Slice:
+    """What a file group was read from, from an instant on until the next slice began.
+
+    Args:
+        begun: that instant.
+        files: a base file, if there is one, and the logs on top of it.
+    """
+
+    begun: str
+    files: tuple[DataFile, ...]
+
+
+@frozen
+class FileGroup:
+    """Files that held the same keys one after the other.
+
+    Args:
+        slices: oldest first.
+        replaced: the instant from which on none is read any more; None if the newest still is.
+    """
+
+    slices: tuple[Slice, ...]
+    replaced: str | None
+
+    def unneeded(self, kept: Sequence[str]) -> Iterator[DataFile]:
+        """The files that none of some versions is read from; the versions are sorted."""
+        for each, end in zip(self.slices, self._ends(), strict=True):
+            read_at = _newest_before(kept, end)
+            last = read_at if read_at >= each.begun else ""
+            yield from (file for file in each.files if file.instant > last)
+
+    def _ends(self) -> list[str | None]:
+        return [*(later.begun for _, later in pairwise(self.slices)), self.replaced][: len(self.slices)]
+
+
+def file_groups(folder: Folder, timeline: Timeline, completed: Collection[str]) -> list[FileGroup]:
+    """All file groups, with the files of completed commits alone."""
+    context = java_class(folder.session, "org.apache.hudi.client.common.HoodieSparkEngineContext")
+    view = java_class(folder.session, "org.apache.hudi.common.table.view.HoodieTableFileSystemView")
+    visible = timeline.client.getActiveTimeline().filterCompletedAndCompactionInstants()
+    listed = view.fileListingBasedFileSystemView(context(folder.session.sparkContext._jsc), timeline.client, visible)
+    try:
+        listed.loadAllPartitions()
+        replaced = timeline.replaced()
+        return [_group(each, completed, replaced) for each in _each(listed.fetchAllStoredFileGroups())]
+    finally:
+        listed.close()
+
+
+def _group(java: Any, completed: Collection[str], replaced: Mapping[tuple[str, str], str]) -> FileGroup:
+    slices = (_slice(each, completed) for each in _each(java.getAllRawFileSlices()))
+    identity = str(java.getPartitionPath()), str(java.getFileGroupId().getFileId())
+    return FileGroup(_joined(slices, completed), replaced.get(identity))
+
+
+def _joined(slices: Iterable[Slice], completed: Collection[str]) -> tuple[Slice, ...]:
+    """Slices, oldest first; one whose base is still to be written is read as a part of the one before."""
+    joined: list[Slice] = []
+    for each in sorted(slices, key=lambda each: each.begun):
+        if joined and each.begun not in completed:
+            before = joined.pop()
+            joined.append(Slice(before.begun, before.files + each.files))
+        else:
+            joined.append(each)
+    return tuple(joined)
+
+
+def _slice(java: Any, completed: Collection[str]) -> Slice:
+    base = java.getBaseFile()
+    files = [_file(base.get(), base.get().getCommitTime())] if base.isPresent() else []
+    files += [_file(log, log.getDeltaCommitTime()) for log in _each(java.getLogFiles())]
+    # Others are a writer's that is at work, or has died.
+    return Slice(str(java.getBaseInstantTime()), tuple(file for file in files if file.instant in completed))
+
+
+def _file(java: Any, instant: Any) -> DataFile:
+    return DataFile(str(java.getPathInfo().getPath().toString()), str(instant), int(java.getFileSize()))
+
+
+def _newest_before(versions: Sequence[str], end: str | None) -> str:
+    """The last of sorted versions before one, empty if there is none."""
+    place = len(versions) if end is None else bisect_left(versions, end)
+    return versions[place - 1] if place else ""
+
+
+def _each(stream: Any) -> Iterator[Any]:
+    iterator = stream.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

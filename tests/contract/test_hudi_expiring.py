@@ -1,0 +1,213 @@
+"""What expiring means on Hudi beyond the contract: which files go, plans, races and crashes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+from attrs import evolve
+from py4j.protocol import Py4JJavaError
+
+from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.hudi.place import Folder
+from headwater.adapters.spark.jvm import java_class
+from headwater.domain.change import Change
+from headwater.domain.errors import VersionExpired
+from headwater.domain.holds import Holds
+from headwater.domain.table import Layout
+from headwater.testing.store_harness import bag, spec_of
+from headwater.testing.store_keeping import expire, pin
+
+from .test_hudi import Hudi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from headwater.adapters.hudi.store import HudiStore
+    from headwater.domain.ports import Version
+    from headwater.testing.store_harness import TableDriver
+
+pytestmark = [pytest.mark.hudi, pytest.mark.contract]
+
+NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
+
+both_types = pytest.mark.parametrize("layout", [Layout.LOG, Layout.MERGED], ids=["mor", "cow"])
+
+
+class Lake(Hudi):
+    """Tables laid out as a log are merged on read, others are copied on write."""
+
+    @pytest.fixture(autouse=True)
+    def _odd_root(self, tmp_path: Path) -> None:
+        """A folder whose name means what it says."""
+        self.root = tmp_path / "a {lake}, ü"
+
+    def data(self) -> set[str]:
+        """The names of the data files, logs among them."""
+        files = (self.root / "pipeline" / "items").glob("[0-9]*/*")
+        return {file.name for file in files if ".parquet" in file.name[-8:] or ".log." in file.name}
+
+    def changed_daily(self, layout: Layout, times: int) -> tuple[TableDriver, list[Version]]:
+        """A table whose one row was changed so many times, and the versions made: they hold 0, 1, 2 …"""
+        table = self.table(self.reopen(), evolve(NAMES, layout=layout))
+        return table, [table.commit(merge=[(1, 1, str(number))]) for number in range(times)]
+
+    def another(self, table: TableDriver) -> TableDriver:
+        """The table as another writer has it, at the newest mark."""
+        theirs = self.table(self.reopen(), table.spec)
+        theirs.sequence, theirs.newest = table.sequence, table.newest
+        return theirs
+
+
+def before_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen between the record of what goes and the search for its files."""
+    give_up = Holds.give_up
+
+    def giving_up(holds: Holds, told: list[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
+        monkeypatch.setattr(Holds, "give_up", give_up)
+        gone = give_up(holds, told, keep, now, dry_run=dry_run)
+        act()
+        return gone
+
+    monkeypatch.setattr(Holds, "give_up", giving_up)
+
+
+class TestFiles(Lake):
+    @both_types
+    def test_only_what_no_kept_version_is_read_from_goes(self, layout: Layout) -> None:
+        table, made = self.changed_daily(layout, 4)
+        if layout is Layout.LOG:
+            table.compact()
+        made.append(table.commit(merge=[(1, 1, "4")]))
+        lease, before = pin(table, made[1]), self.data()
+        told = expire(table, [made[4]])
+        gone = before - self.data()
+        assert told.files == len(gone) > 0
+        assert [table.rows_at(made[number]) for number in (1, 4)] == [bag((1, 1, "1")), bag((1, 1, "4"))]
+        for number in (0, 2, 3):
+            with pytest.raises(VersionExpired):
+                table.rows_at(made[number])
+        table.store.unpin(NAMES.name, lease.id)
+        assert expire(table, [made[4]]).files > 0
+        assert table.rows() == bag((1, 1, "4"))
+
+    def test_a_log_goes_that_only_versions_between_two_kept_ones_had(self) -> None:
+        table, made = self.changed_daily(Layout.LOG, 3)
+        table.compact()
+        newest = table.commit(merge=[(1, 1, "3")])
+        pin(table, made[1])
+        before = self.data()
+        expire(table, [newest])
+        (gone,) = before - self.data()
+        assert made[2] in gone
+        assert table.rows_at(made[1]) == bag((1, 1, "1"))
+        assert table.rows() == bag((1, 1, "3"))
+
+    def test_what_is_planned_to_be_compacted_stays(self) -> None:
+        table, made = self.changed_daily(Layout.LOG, 2)
+        used = table.store._table(NAMES.name)
+        with _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1)) as client:
+            assert client.scheduleCompaction(java_class(self.spark, "org.apache.hudi.common.util.Option").empty())
+        made.append(table.commit(merge=[(1, 2, "b")]))
+        expire(table, made[-1:])
+        assert table.rows() == bag((1, 1, "1"), (1, 2, "b"))
+        table.compact()
+        assert table.rows() == bag((1, 1, "1"), (1, 2, "b"))
+        assert expire(table, made[-1:]).files == 0
+        table.commit(merge=[(1, 1, "c")])
+        expire(table, [table.newest])
+        assert table.rows() == bag((1, 1, "c"), (1, 2, "b"))
+
+    @both_types
+    def test_what_a_dead_writer_left_is_left_to_the_next_writer(self, layout: Layout) -> None:
+        table, made = self.changed_daily(layout, 2)
+        rows = self.frame([(day, 5, "x") for day in range(5)], NAMES.schema).to_native()
+        failing = rows.selectExpr("day", "id", "IF(day = 4, CAST(raise_error('half way') AS string), name) AS name")
+        with pytest.raises(Py4JJavaError, match="half way"):
+            table.commit_change(Change(append=nw.from_native(failing)))
+        expire(table, made[-1:])
+        assert table.rows() == bag((1, 1, "1"))
+        table.commit(merge=[(1, 1, "2")])
+        assert table.rows() == bag((1, 1, "2"))
+
+    def test_what_hudis_own_cleaner_took_is_told_as_expired(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        made = [table.commit(overwrite=[(1, 1, str(number))]) for number in range(4)]
+        assert not store.expired(NAMES.name)
+        used = store._table(NAMES.name)
+        with _client(used.folder, used.timeline, used.definition, CompactionPolicy()) as client:
+            client.getConfig().setValue("hoodie.clean.commits.retained", "1")
+            client.clean()
+        assert made[0] in store.expired(NAMES.name)
+        assert made[3] not in store.expired(NAMES.name)
+        with pytest.raises(VersionExpired):
+            pin(table, made[0])
+
+    def test_a_table_without_commits_has_nothing_to_give_up(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        told = expire(table, [])
+        assert (told.versions, told.files) == ((), 0)
+        assert not store.expired(NAMES.name)
+
+
+class TestRaces(Lake):
+    @both_types
+    def test_a_commit_and_a_compaction_made_meanwhile_are_not_disturbed(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table, made = self.changed_daily(layout, 3)
+        theirs = self.another(table)
+
+        def work() -> None:
+            theirs.commit(merge=[(1, 1, "3"), (2, 1, "new")])
+            theirs.compact()
+
+        before_listing(monkeypatch, work)
+        assert expire(table, made[-1:]).versions
+        assert table.rows_at(made[-1]) == bag((1, 1, "2"))
+        assert theirs.rows() == bag((1, 1, "3"), (2, 1, "new"))
+        theirs.commit(overwrite=[(1, 1, "4")])
+        assert theirs.rows() == bag((1, 1, "4"))
+
+    @both_types
+    def test_expiries_and_commits_side_by_side(self, layout: Layout) -> None:
+        table, made = self.changed_daily(layout, 2)
+        theirs, now = self.another(table), datetime.now(UTC)
+
+        def commit_all() -> None:
+            for number in range(2, 6):
+                made.append(theirs.commit(merge=[(1, 1, str(number))]))
+
+        with ThreadPoolExecutor(1) as threads:
+            writing = threads.submit(commit_all)
+            while not writing.done():
+                newest = made[-1]
+                expire(table, [newest], now)
+                assert table.rows_at(newest).total() == 1
+            writing.result()
+        assert theirs.rows() == bag((1, 1, "5"))
+
+    @both_types
+    def test_an_expiry_that_died_is_finished_by_the_next(self, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+        table, made = self.changed_daily(layout, 3)
+        newest = table.commit(overwrite=[(1, 1, "3")])
+        before = self.data()
+        with monkeypatch.context() as dying:
+            dying.setattr(Folder, "delete", _die)
+            with pytest.raises(KeyboardInterrupt):
+                expire(table, [newest])
+        assert self.data() == before
+        with pytest.raises(VersionExpired):
+            table.rows_at(made[0])
+        freed = expire(table, [made[0], newest])  # what is on record goes, though it is to be kept now
+        assert freed.versions == ()
+        assert freed.files == len(before - self.data()) > 0
+        assert table.rows() == bag((1, 1, "3"))
+
+
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt
