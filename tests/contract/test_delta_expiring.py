@@ -16,6 +16,7 @@ from headwater.domain.lease import Lease
 from headwater.domain.table import Layout
 from headwater.testing.store_harness import bag, spec_of
 from headwater.testing.store_keeping import HOUR, expire, pin
+from tests.configurations import ranked_contracts
 
 from .test_delta import Delta
 
@@ -303,19 +304,4 @@ class TestCommands(Lake):
         assert len(told("show", "ranked")) == 3
 
 
-CONFIG = """\
-[backend]
-name = "delta"
-path = "lake"
-retain = { versions = 1 }
-[sources.contracts]
-kind = "files"
-path = "in"
-schema = "project bigint, contract bigint, signed timestamp"
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-"""
+CONFIG = ranked_contracts(backend='name = "delta"\npath = "lake"\nretain = { versions = 1 }\n')

@@ -13,25 +13,13 @@ from headwater.app.backends import on_one_session
 from headwater.app.cli import main
 from headwater.app.config import load
 from headwater.domain.errors import ConfigError
+from tests.configurations import SCHEMA, ranked_contracts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-CONFIG = """\
-[backend]
-name = "memory"
-[sources.contracts]
-kind = "files"
-path = "in"
-schema = "project bigint, contract bigint, signed timestamp"
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-materialize = ["ranks"]
+IDLE = f"""\
 [pipelines.idle]
 service = "ranking"
 source = "nothing"
@@ -41,8 +29,9 @@ order_by = "signed"
 [sources.nothing]
 kind = "files"
 path = "nothing"
-schema = "project bigint, contract bigint, signed timestamp"
+schema = "{SCHEMA}"
 """
+CONFIG = ranked_contracts(pipeline='materialize = ["ranks"]\n') + IDLE
 BEFORE = [(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T09:00:00Z"), (None, 10, "2024-03-02T09:00:00Z")]
 AFTER = [(1, 13, "2024-03-01T08:00:00Z"), (1, 14, "2024-03-03T08:00:00Z")]
 

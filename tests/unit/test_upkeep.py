@@ -21,6 +21,7 @@ from headwater.domain.table import TableSpec
 from headwater.domain.upkeep import Upkeep
 from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
+from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -191,23 +192,7 @@ class FailingKeeper(MemoryStore):
         raise StoreUnavailable(f"{table} cannot be looked at now")
 
 
-CONFIG = """\
-[backend]
-name = "memory"
-compact_every = 1
-expire_every = 2
-retain = { versions = 1 }
-[sources.contracts]
-kind = "files"
-path = "in"
-schema = "project bigint, contract bigint, signed timestamp"
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
-"""
+CONFIG = ranked_contracts(backend='name = "memory"\ncompact_every = 1\nexpire_every = 2\nretain = { versions = 1 }\n')
 
 
 @pytest.fixture
