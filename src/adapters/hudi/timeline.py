@@ -88,7 +88,7 @@ class Timeline:
 
     def told(self) -> dict[str, str]:
         """When each completed commit was complete, written as their names are; oldest first."""
-        return dict(reversed([(instant.name, instant.completed) for instant in self.newest_first()]))
+        return dict(sorted((instant.name, instant.completed) for instant in self.newest_first()))
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """The file groups, by partition and id, that are read no more, and since which instant."""
