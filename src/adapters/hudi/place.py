@@ -51,16 +51,16 @@ class Folder:
             stream.close()
         self._replace(unfinished, self._inside(name))
 
+    def folders(self) -> list[str]:
+        """The names of its folders, hidden ones aside."""
+        listed = self._system.listStatus(self._inside("."))
+        return [status.getPath().getName() for status in listed if _shown(status)]
+
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files of it, by their whole paths, one after the other; those that are gone are passed over."""
         path, system = self._java("org.apache.hadoop.fs.Path"), self._system
         for each in paths:
             system.delete(path(each), False)
-
-    def folders(self) -> list[str]:
-        """The names of its folders, hidden ones aside."""
-        listed = self._system.listStatus(self._inside("."))
-        return [status.getPath().getName() for status in listed if _shown(status)]
 
     @property
     def storage(self) -> Any:
