@@ -15,7 +15,7 @@ from ...domain.ports import Expiry, Version
 from .groups import file_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from ...domain.holds import Holds
@@ -47,7 +47,7 @@ class Sweep:
         build on is the newest version, which stays.
         """
         told, before = self.timeline.told(), self.holds.expired()
-        gone = self.holds.give_up(told, keep, self.now, dry_run=dry_run)
+        gone = self.holds.give_up(list(told), keep, self.now, dry_run=dry_run)
         files = self._unneeded(told, [version for version in told if version not in gone])
         if not dry_run:
             self.folder.delete(file.path for file in files)
@@ -55,8 +55,8 @@ class Sweep:
         versions = tuple(Version(version) for version in told if version in gone - before)
         return Expiry(self.table, versions, len(files), sum(file.size for file in files))
 
-    def _unneeded(self, told: Collection[str], kept: Sequence[str]) -> list[DataFile]:
+    def _unneeded(self, told: Mapping[str, str], kept: Sequence[str]) -> list[DataFile]:
         """The files that no kept version is read from; logs before what they are about, wherever a deletion stops."""
-        groups = file_groups(self.folder, self.timeline, set(told)) if told else []
+        groups = file_groups(self.folder, self.timeline, told) if told else []
         unneeded = [file for group in groups for file in group.unneeded(kept)]
         return sorted(unneeded, key=lambda file: file.instant, reverse=True)

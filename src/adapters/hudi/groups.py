@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -11,7 +11,7 @@ from attrs import frozen
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .place import Folder
     from .timeline import Timeline
@@ -34,14 +34,17 @@ class DataFile:
 
 @frozen
 class Slice:
-    """What a file group was read from, from an instant on until the next slice began.
+    """What a file group is read from at an instant and later, until the next slice begins.
 
     Args:
         begun: that instant.
+        completed: when its commit was complete. A compaction is planned long before that: versions made meanwhile were
+            read from the slice before, and whoever opened one then still is.
         files: a base file, if there is one, and the logs on top of it.
     """
 
     begun: str
+    completed: str
     files: tuple[DataFile, ...]
 
 
@@ -59,17 +62,17 @@ class FileGroup:
 
     def unneeded(self, kept: Sequence[str]) -> Iterator[DataFile]:
         """The files that none of some versions is read from; the versions are sorted."""
-        for each, end in zip(self.slices, self._ends(), strict=True):
-            read_at = _newest_before(kept, end)
-            last = read_at if read_at >= each.begun else ""
+        for each, later in zip_longest(self.slices, self.slices[1:]):
+            last = _newest(kept, each.begun, *self._end(later))
             yield from (file for file in each.files if file.instant > last)
 
-    def _ends(self) -> list[str | None]:
-        return [*(later.begun for _, later in pairwise(self.slices)), self.replaced][: len(self.slices)]
+    def _end(self, later: Slice | None) -> tuple[str | None, str | None]:
+        """The first moment at which no one read from the slice before, and a version before that which never did."""
+        return (self.replaced, None) if later is None else (later.completed, later.begun)
 
 
-def file_groups(folder: Folder, timeline: Timeline, completed: Collection[str]) -> list[FileGroup]:
-    """All file groups, with the files of completed commits alone."""
+def file_groups(folder: Folder, timeline: Timeline, completed: Mapping[str, str]) -> list[FileGroup]:
+    """All file groups, with the files of those commits alone that are given, and when each was complete."""
     context = java_class(folder.session, "org.apache.hudi.client.common.HoodieSparkEngineContext")
     view = java_class(folder.session, "org.apache.hudi.common.table.view.HoodieTableFileSystemView")
     visible = timeline.client.getActiveTimeline().filterCompletedAndCompactionInstants()
@@ -82,40 +85,43 @@ def file_groups(folder: Folder, timeline: Timeline, completed: Collection[str]) 
         listed.close()
 
 
-def _group(java: Any, completed: Collection[str], replaced: Mapping[tuple[str, str], str]) -> FileGroup:
+def _group(java: Any, completed: Mapping[str, str], replaced: Mapping[tuple[str, str], str]) -> FileGroup:
     slices = (_slice(each, completed) for each in _each(java.getAllRawFileSlices()))
     identity = str(java.getPartitionPath()), str(java.getFileGroupId().getFileId())
     return FileGroup(_joined(slices, completed), replaced.get(identity))
 
 
-def _joined(slices: Iterable[Slice], completed: Collection[str]) -> tuple[Slice, ...]:
+def _joined(slices: Iterable[Slice], completed: Mapping[str, str]) -> tuple[Slice, ...]:
     """Slices, oldest first; one whose base is still to be written is read as a part of the one before."""
     joined: list[Slice] = []
     for each in sorted(slices, key=lambda each: each.begun):
         if joined and each.begun not in completed:
             before = joined.pop()
-            joined.append(Slice(before.begun, before.files + each.files))
+            joined.append(Slice(before.begun, before.completed, before.files + each.files))
         else:
             joined.append(each)
     return tuple(joined)
 
 
-def _slice(java: Any, completed: Collection[str]) -> Slice:
+def _slice(java: Any, completed: Mapping[str, str]) -> Slice:
     base = java.getBaseFile()
     files = [_file(base.get(), base.get().getCommitTime())] if base.isPresent() else []
     files += [_file(log, log.getDeltaCommitTime()) for log in _each(java.getLogFiles())]
     # Others are a writer's that is at work, or has died.
-    return Slice(str(java.getBaseInstantTime()), tuple(file for file in files if file.instant in completed))
+    known, begun = tuple(file for file in files if file.instant in completed), str(java.getBaseInstantTime())
+    return Slice(begun, completed.get(begun, begun), known)
 
 
 def _file(java: Any, instant: Any) -> DataFile:
     return DataFile(str(java.getPathInfo().getPath().toString()), str(instant), int(java.getFileSize()))
 
 
-def _newest_before(versions: Sequence[str], end: str | None) -> str:
-    """The last of sorted versions before one, empty if there is none."""
-    place = len(versions) if end is None else bisect_left(versions, end)
-    return versions[place - 1] if place else ""
+def _newest(versions: Sequence[str], after: str, before: str | None, other_than: str | None) -> str:
+    """The last of sorted versions in a range, its end and one other version aside; empty if there is none."""
+    place = len(versions) if before is None else bisect_left(versions, before)
+    found = (version for version in reversed(versions[max(0, place - 2) : place]) if version != other_than)
+    newest = next(found, "")
+    return newest if newest >= after else ""
 
 
 def _each(stream: Any) -> Iterator[Any]:

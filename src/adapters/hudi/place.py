@@ -55,16 +55,16 @@ class Folder:
         """Remove a file or folder, with all that is in it."""
         self._system.delete(self._inside(name), True)
 
+    def folders(self) -> list[str]:
+        """The names of its folders, hidden ones aside."""
+        listed = self._system.listStatus(self._inside("."))
+        return [status.getPath().getName() for status in listed if _shown(status)]
+
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files of it, by their whole paths, one after the other; those that are gone are passed over."""
         path, system = self._java("org.apache.hadoop.fs.Path"), self._system
         for each in paths:
             system.delete(path(each), False)
-
-    def folders(self) -> list[str]:
-        """The names of its folders, hidden ones aside."""
-        listed = self._system.listStatus(self._inside("."))
-        return [status.getPath().getName() for status in listed if _shown(status)]
 
     @property
     def storage(self) -> Any:

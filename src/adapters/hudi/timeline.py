@@ -43,6 +43,11 @@ class Instant:
         return None if text is None else Mark.from_json(text)
 
     @property
+    def completed(self) -> str:
+        """When it was complete, written as its name is, which is when it was begun."""
+        return str(self._java.getCompletionTime())
+
+    @property
     def folders(self) -> set[str]:
         """The partitions that it wrote to or replaced files of; the empty name where there are none."""
         touched = set(self._metadata.getPartitionToWriteStats().keySet())
@@ -87,9 +92,9 @@ class Timeline:
         while instants.hasNext():
             yield self._instant(instants.next(), timeline)
 
-    def told(self) -> list[str]:
-        """The names of all completed commits, oldest first."""
-        return [instant.name for instant in self.newest_first()][::-1]
+    def told(self) -> dict[str, str]:
+        """When each completed commit was complete, written as their names are; oldest first."""
+        return dict(sorted((instant.name, instant.completed) for instant in self.newest_first()))
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """The file groups, by partition and id, that are read no more, and since which instant."""
