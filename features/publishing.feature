@@ -31,7 +31,6 @@ Feature: A view's changes are published to a topic
       | 13       | 1    |
       | 11       | 2    |
 
-  @core
   Scenario Outline: A run that dies <moment> loses nothing and tells nothing twice
     Given the ranks are published to a topic
     And an epoch of contracts brings
