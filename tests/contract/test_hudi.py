@@ -13,8 +13,9 @@ import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
-from headwater.adapters.hudi import timeline, writing
+from headwater.adapters.hudi import lock, timeline, writing
 from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.hudi.place import Folder
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Between, Change
 from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
@@ -24,6 +25,7 @@ from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -108,6 +110,33 @@ class TestWriters(Hudi):
         assert [
             file.name for file in instants.glob("*.inflight") if not list(instants.glob(f"{file.stem[:17]}_*"))
         ] == []
+
+    @pytest.mark.parametrize("kind", [lock._file_lock, lock._storage_lock])
+    def test_a_lock_keeps_others_out_and_is_given_back(
+        self, monkeypatch: pytest.MonkeyPatch, kind: Callable[[Folder, str], AbstractContextManager[None]]
+    ) -> None:
+        monkeypatch.setattr(lock, "_SECONDS", 0.5)
+        monkeypatch.setattr(lock, "_file_lock", kind)
+        folder = Folder(self.spark, str(self.root))
+        with (
+            lock.locked(folder),
+            ThreadPoolExecutor(1) as other,
+            pytest.raises(StoreUnavailable, match="another writer"),
+        ):
+            other.submit(self.lock_and_leave, folder).result()
+        self.lock_and_leave(folder)
+
+    def lock_and_leave(self, folder: Folder) -> None:
+        with lock.locked(folder):
+            pass
+
+    def test_a_storage_lock_is_seen_by_other_processes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lock, "_SECONDS", 0.5)
+        folder = Folder(self.spark, str(self.root))
+        with lock._storage_lock(folder, "x"), pytest.raises(StoreUnavailable), lock._storage_lock(folder, "x"):
+            pass
+        with lock._storage_lock(folder, "x"):
+            pass
 
     def test_a_table_that_was_begun_and_never_made(self, store: HudiStore) -> None:
         table = self.table(store, NAMES)
