@@ -26,6 +26,7 @@ SEGMENT = "_segment"
 _WALL = "_wall"
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
 _FARTHEST = 2.0**61  # what lies beyond, NaN too, shares the last segment: it only has to have a number
+_SHORT = 8  # microseconds: no time is beyond the farthest segment where they are longer
 
 
 @frozen
@@ -74,11 +75,11 @@ class Segments:
         return timed.with_columns(self._number_of(nw.col(_WALL)).alias(SEGMENT)).drop(_WALL)
 
     def _number_of(self, value: nw.Expr) -> nw.Expr:
-        exact = (value - self.offset) / self.interval
-        low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
-        within = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
-        number = within.floor().cast(nw.Int64)
-        return nw.when(number.is_null()).then(nw.lit(self.null_segment)).otherwise(number)
+        exact = (value - self.offset if self.offset else value) / self.interval
+        if self.zone is None or self.interval < _SHORT:
+            low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
+            exact = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
+        return exact.floor().cast(nw.Int64).fill_null(self.null_segment)
 
     def start(self, rows: nw.LazyFrame[Any], engine: FrameEngine, number: str, into: str) -> nw.LazyFrame[Any]:
         """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers)."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KEPT_VERSIONS = 16
+_KEPT_ACTIONS = 1000
 _STEPS = 50
-_T = TypeVar("_T")
+_K, _T = TypeVar("_K"), TypeVar("_T")
 
 
 @define(eq=False)
@@ -37,6 +38,7 @@ class TableLog:
     path: str
     _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _actions: OrderedDict[str, Any] = field(init=False, factory=OrderedDict)
     _opened: Any = field(init=False, default=None)
 
     @property
@@ -59,10 +61,10 @@ class TableLog:
         Raises:
             VersionNotFound: there never was such a version.
         """
-        newest = self.newest()
-        if not version.isdecimal() or int(version) > newest:
-            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {newest}")
-        return int(version)
+        number = int(version) if version.isdecimal() else None
+        if number is None or number > self.newest_known and number > self.newest():
+            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
+        return number
 
     def commit(self, version: int) -> CommitFile:
         """One commit of the log.
@@ -95,12 +97,12 @@ class TableLog:
         return self._files[version]
 
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Make sure that files of an older version have not been cleaned away.
+        """Make sure that files of an older version than the newest known have not been cleaned away.
 
         Raises:
             VersionExpired: one of them has.
         """
-        current, path = self.files(self.newest()), java_class(self.session, "org.apache.hadoop.fs.Path")
+        current, path = self.files(self.newest_known), java_class(self.session, "org.apache.hadoop.fs.Path")
         settings = self._log.newDeltaHadoopConf()
         for file in files:
             if file.path in current:
@@ -111,8 +113,7 @@ class TableLog:
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
         """The rows of chosen files, with the columns of a version; the plan holds the files, whatever comes later."""
-        read = self._java("actions.Action").fromJson
-        added = sequence(self.session, (read(file.added(changes=False)) for file in files))
+        added = sequence(self.session, map(self._added, files))
         return DataFrame(
             self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
             self.session,
@@ -136,6 +137,13 @@ class TableLog:
         if not file.getFileSystem(self._log.newDeltaHadoopConf()).exists(file):
             raise VersionExpired(_expired(self.path, version))
         return file
+
+    def _added(self, file: DataFile) -> Any:
+        """The action that adds a file, as Delta has it."""
+        if file.path in self._actions:
+            return self._actions[file.path]
+        action = self._java("actions.Action").fromJson(file.added(changes=False))
+        return _keep(self._actions, file.path, action, _KEPT_ACTIONS)
 
     def _java(self, name: str) -> Any:
         return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
@@ -171,9 +179,9 @@ class TableLog:
         return {file.path: file for file in files}
 
 
-def _keep(kept: OrderedDict[int, _T], version: int, value: _T) -> _T:
-    kept[version] = value
-    if len(kept) > _KEPT_VERSIONS:
+def _keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int = _KEPT_VERSIONS) -> _T:
+    kept[name] = value
+    if len(kept) > at_most:
         kept.popitem(last=False)
     return value
 

@@ -54,7 +54,7 @@ class _Table:
 
     def asked_for(self, version: str) -> Reading:
         """A version that a caller names, which may have expired."""
-        number, newest = self.log.number(version), self.log.newest_known
+        newest, number = self.log.newest(), self.log.number(version)
         if number != newest:  # which never expires
             self.log.check_told(number)
             self.holds.check_readable(version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +17,18 @@ from .jvm import java_class
 from .schema import lazy, named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pyspark.sql import Column, SparkSession
 
 
+_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
 _FOR_SMALL = MappingProxyType(
     {
         # Whole stages have the epoch's literals in their code, and compiling one takes longer than these rows do; so
         # does a second look at the plan on the way.
-        "spark.sql.codegen.wholeStage": "false",
+        _WHOLE_STAGE: "false",
         "spark.sql.adaptive.enabled": "false",
         # Sharing so few rows out costs more than working on them side by side saves.
         "spark.sql.shuffle.partitions": "1",
@@ -58,9 +60,21 @@ class SparkEngine(FrameEngine):
                 self.session.conf.set(name, value)
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        kept = frame.to_native().persist(StorageLevel.MEMORY_AND_DISK)
+        with self._whole_stages():
+            kept = frame.to_native().persist(StorageLevel.MEMORY_AND_DISK)
         self._persisted.append(kept)
         return lazy(self._from_cache(kept))
+
+    @contextmanager
+    def _whole_stages(self) -> Iterator[None]:
+        """Plan in whole stages what reads stored rows: only these read Parquet in batches."""
+        if _WHOLE_STAGE in self._usual:
+            self.session.conf.set(_WHOLE_STAGE, self._usual[_WHOLE_STAGE])
+        try:
+            yield
+        finally:
+            if _WHOLE_STAGE in self._usual:
+                self.session.conf.set(_WHOLE_STAGE, _FOR_SMALL[_WHOLE_STAGE])
 
     def _from_cache(self, kept: DataFrame) -> DataFrame:
         """The same rows by a plan that starts at the cache: a longer one is analysed again at every step on it."""
