@@ -89,7 +89,7 @@ class Trial:
         headwater.run(until_idle=True)
 
     def _sample(self, headwater: Headwater, every: int) -> Sample:
-        files = [file for file in self.folder.glob("lake/**/*") if file.is_file()]
+        files = [file for file in self.folder.glob("lake/**/*") if file.is_file() and file.suffix != ".crc"]
         log = [file for file in files if not {"_delta_log", ".hoodie"}.isdisjoint(file.parts)]
         lately = [sum(report.seconds.values()) for report in self.reports[-every:]]
         kept_up = [report.seconds.get(name, 0.0) for report in self.reports[-every:] for name in ("compact", "expire")]
