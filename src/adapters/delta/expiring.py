@@ -71,11 +71,17 @@ class Sweep:
         needed, there = self._names_in(dict.fromkeys(kept)), self.log.folder().data_files()
         self._check_whole(told[-1], there)
         unneeded = [file for file in there if file.name not in needed]
-        if not unneeded:
-            return []
-        removed = {unquote(path) for number in told for path in self.log.commit(number).removed}
         old = self.now - self.policy.orphan_age
-        return [file for file in unneeded if file.name in removed or file.modified < old]
+        unnamed = self._never_removed({file.name for file in unneeded if file.modified >= old}, told)
+        return [file for file in unneeded if file.name not in unnamed]
+
+    def _never_removed(self, files: set[str], told: Sequence[int]) -> set[str]:
+        """Those files that no commit has taken out; most went lately, so the newest commits are asked first."""
+        for number in reversed(told):
+            if not files:
+                break
+            files = files.difference(map(unquote, self.log.commit(number).removed))
+        return files
 
     def _names_in(self, versions: Collection[int]) -> set[str]:
         """The files of any of some versions; of one that follows another, only what it adds needs to be looked at."""

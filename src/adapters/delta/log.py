@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KEPT_VERSIONS = 16
+_KEPT_COMMITS = 4000
 _KEPT_ACTIONS = 1000
 _STEPS = 50
 _K = TypeVar("_K")
@@ -76,7 +77,7 @@ class TableLog:
         if version in self._commits:
             return self._commits[version]
         text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
-        return _keep(self._commits, version, CommitFile.parse(text))
+        return _keep(self._commits, version, CommitFile.parse(text), _KEPT_COMMITS)
 
     def check_told(self, version: int) -> None:
         """Make sure that the log still tells of a version.
