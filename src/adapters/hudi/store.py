@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError, EpochConflict
+from ...domain.errors import ConfigError
 from ...domain.holds import Holds
 from ...domain.ports import Commit, Expiry, KeptStore, Version
-from ...domain.table import Layout
+from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
@@ -88,7 +88,7 @@ class HudiStore(KeptStore):
     table_type: TableType
     buckets: int = 4
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
-    _tables: dict[str, _Table] = field(init=False, factory=dict)
+    _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
         folder = Folder(self.session, folder_of(self.root, spec.name))
@@ -169,7 +169,7 @@ class HudiStore(KeptStore):
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
-            _fence(used, mark)
+            mark.check_follows(used.timeline.sequence(), used.spec.name)
             used.timeline.clear_unmade()
             used.timeline.wait_for_the_clock()
             rows, operation = prepare(used.newest())
@@ -190,8 +190,6 @@ class HudiStore(KeptStore):
         return Timeline(Folder(self.session, folder_of(self.root, table)))
 
     def _table(self, name: str) -> _Table:
-        if name not in self._tables:
-            raise ConfigError(f"table {name} is not open; call ensure() with its spec first")
         return self._tables[name]
 
 
@@ -201,11 +199,3 @@ def _restored(used: _Table, to: Version | None, now: Reading) -> tuple[DataFrame
     if to is None or not used.spec.key:
         return stored(wanted.content(), used.spec), Operation.OVERWRITE
     return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
-
-
-def _fence(used: _Table, mark: Mark) -> None:
-    if mark.sequence != (newest := used.timeline.sequence()) + 1:
-        raise EpochConflict(
-            f"table {used.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run"
-            " has been here, and nothing was changed. Let one run at a time write a pipeline"
-        )
