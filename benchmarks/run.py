@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,8 @@ from attrs import asdict, define, field, frozen
 
 from headwater import Headwater
 
-from .data import DDL, EPOCH_ROWS, write_epoch, write_past
+from .data import EPOCH_ROWS, write_epoch, write_past
+from .deployment import PIPELINE, fresh
 from .floors import floor_of
 
 if TYPE_CHECKING:
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 
 _FOLDER = Path("var/bench")
 _WARM_UP = 4
-_CONFIG = f"""
-[backend]
-name = "{{backend}}"
-path = "lake"
-compact_every = {{compact_every}}
-[backend.spark]
-"spark.driver.memory" = "8g"
-[sources.orders]
-kind = "files"
-path = "in"
-format = "parquet"
-schema = "{DDL}"
-event_time = "event_time"
-[pipelines.order_rank]
-service = "ranking"
-source = "orders"
-group = ["group_id"]
-id = ["order_id"]
-order_by = "event_time"
-"""
 
 
 @frozen
@@ -109,19 +89,18 @@ class Trial:
     past: int
     epochs: int
     folder: Path = field(init=False)
+    config: Path = field(init=False)
     reports: list[EpochReport] = field(factory=list)
     files: int = 0
     next_id: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.folder = _FOLDER / f"{self.backend}-{self.past}"
-        shutil.rmtree(self.folder, ignore_errors=True)
-        (self.folder / "in").mkdir(parents=True)
-        config = _CONFIG.format(backend=self.backend, compact_every=_WARM_UP + 2 * self.epochs + 1)
-        (self.folder / "bench.toml").write_text(config)
+        upkeep = f"compact_every = {_WARM_UP + 2 * self.epochs + 1}"
+        self.config = fresh(self.folder, self.backend, upkeep=upkeep, spark={"spark.driver.memory": "8g"})
 
     def measure(self) -> Row:
-        with Headwater.from_config(self.folder / "bench.toml", report=self.reports.append) as headwater:
+        with Headwater.from_config(self.config, report=self.reports.append) as headwater:
             headwater.start()
             floor = floor_of(self.backend, self.folder)
             load = self._load(headwater, floor)
@@ -134,7 +113,7 @@ class Trial:
             compaction = self.reports[-1].seconds.get("compact", 0.0)
             calm, late = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             began = perf_counter()
-            _drain(headwater.view("order_rank.ranks"))
+            _drain(headwater.view(f"{PIPELINE}.ranks"))
             viewed = perf_counter() - began
             return Row(
                 self.backend,

@@ -1,6 +1,6 @@
 """Count the files of a ranking pipeline over many small epochs, and time its reads, with and without upkeep.
 
-python -m benchmarks.upkeep [--epochs 500] [--rows 200] [--every 50]
+python -m benchmarks.upkeep [--backend delta] [--epochs 500] [--rows 200] [--every 50]
 
 A reader holds a lease on the first epoch all the time, and must find it unchanged at the end.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +21,8 @@ from attrs import asdict, define, field, frozen
 from headwater import Headwater
 from headwater.domain.errors import VersionExpired
 
-from .data import DDL, write_epoch
+from .data import write_epoch
+from .deployment import PIPELINE, fresh
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
@@ -33,33 +33,14 @@ _UPKEEP = {
     "compact": "compact_every = 16",
     "compact and expire": "compact_every = 16\nexpire_every = 16\nretain = { versions = 5 }",
 }
-_CONFIG = f"""
-[backend]
-name = "delta"
-path = "lake"
-{{upkeep}}
-[backend.spark]
-"spark.driver.memory" = "2g"
-"spark.sql.shuffle.partitions" = 1
-[sources.orders]
-kind = "files"
-path = "in"
-format = "parquet"
-schema = "{DDL}"
-event_time = "event_time"
-[pipelines.order_rank]
-service = "ranking"
-source = "orders"
-group = ["group_id"]
-id = ["order_id"]
-order_by = "event_time"
-"""
+_SPARK = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "1"}
 
 
 @frozen
 class Sample:
     """How it stands after so many epochs; seconds of an epoch are the median of those since the sample before."""
 
+    backend: str
     upkeep: str
     epochs: int
     data_files: int
@@ -74,24 +55,24 @@ class Sample:
 class Trial:
     """One way of upkeep."""
 
+    backend: str
     upkeep: str
     rows: int
     folder: Path = field(init=False)
+    config: Path = field(init=False)
     reports: list[EpochReport] = field(factory=list)
     files: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.folder = _FOLDER / f"upkeep-{self.upkeep.replace(' ', '-')}"
-        shutil.rmtree(self.folder, ignore_errors=True)
-        (self.folder / "in").mkdir(parents=True)
-        (self.folder / "bench.toml").write_text(_CONFIG.format(upkeep=_UPKEEP[self.upkeep]))
+        self.folder = _FOLDER / f"upkeep-{self.backend}-{self.upkeep.replace(' ', '-')}"
+        self.config = fresh(self.folder, self.backend, upkeep=_UPKEEP[self.upkeep], spark=_SPARK)
 
     def samples(self, epochs: int, every: int) -> list[Sample]:
-        with Headwater.from_config(self.folder / "bench.toml", report=self.reports.append) as headwater:
+        with Headwater.from_config(self.config, report=self.reports.append) as headwater:
             self._bring(headwater, 1)
             first = _ranks(headwater, 0)
             found = []
-            with headwater.pin("order_rank", at=0, hold=timedelta(days=1), holder="benchmark") as pin:
+            with headwater.pin(PIPELINE, at=0, hold=timedelta(days=1), holder="benchmark") as pin:
                 for _ in range(epochs // every):
                     self._bring(headwater, every)
                     found.append(self._sample(headwater, every))
@@ -108,16 +89,17 @@ class Trial:
         headwater.run(until_idle=True)
 
     def _sample(self, headwater: Headwater, every: int) -> Sample:
-        data = [file for file in self.folder.glob("lake/**/*.parquet") if "_delta_log" not in file.parts]
-        log = [file for file in self.folder.glob("lake/**/_delta_log/*") if file.is_file()]
+        files = [file for file in self.folder.glob("lake/**/*") if file.is_file() and file.suffix != ".crc"]
+        log = [file for file in files if not {"_delta_log", ".hoodie"}.isdisjoint(file.parts)]
         lately = [sum(report.seconds.values()) for report in self.reports[-every:]]
         kept_up = [report.seconds.get(name, 0.0) for report in self.reports[-every:] for name in ("compact", "expire")]
-        size = sum(file.stat().st_size for file in (*data, *log)) / 2**20
+        size = sum(file.stat().st_size for file in files) / 2**20
         views = [_timed(headwater) for _ in range(3)]
         return Sample(
+            self.backend,
             self.upkeep,
             self.files,
-            len(data),
+            len(files) - len(log),
             len(log),
             size,
             median(lately),
@@ -127,9 +109,9 @@ class Trial:
 
     def _check_unleased(self, headwater: Headwater) -> None:
         """What is not held has gone, where anything goes."""
-        headwater.upkeep("order_rank").expire(dry_run=False)
+        headwater.upkeep(PIPELINE).expire(dry_run=False)
         try:
-            headwater.view("order_rank.ranks", at=0)
+            headwater.view(f"{PIPELINE}.ranks", at=0)
         except VersionExpired:
             assert "expire" in self.upkeep
         else:
@@ -137,19 +119,19 @@ class Trial:
 
 
 def _ranks(headwater: Headwater, epoch: int) -> list[Any]:
-    return sorted(tuple(row) for row in headwater.view("order_rank.ranks", at=epoch).collect())
+    return sorted(tuple(row) for row in headwater.view(f"{PIPELINE}.ranks", at=epoch).collect())
 
 
 def _timed(headwater: Headwater) -> float:
     began = perf_counter()
-    headwater.view("order_rank.ranks").write.format("noop").mode("overwrite").save()
+    headwater.view(f"{PIPELINE}.ranks").write.format("noop").mode("overwrite").save()
     return perf_counter() - began
 
 
 def _print(sample: Sample) -> None:
     took = f"epoch {sample.epoch:5.2f} s, upkeep {sample.upkeep_share:4.0%}, view {sample.view:6.2f} s"
     files = f"{sample.data_files:6d} data files  {sample.log_files:6d} log files  {sample.mebibytes:7.1f} MiB"
-    print(f"{sample.upkeep:>18}  {sample.epochs:5d} epochs  {files}  {took}", flush=True)
+    print(f"{sample.backend:>8} {sample.upkeep:>18}  {sample.epochs:5d} epochs  {files}  {took}", flush=True)
 
 
 def main() -> int:
@@ -158,10 +140,12 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--backend", default="delta")
     parser.add_argument("--upkeep", nargs="+", choices=list(_UPKEEP), default=list(_UPKEEP))
     given = parser.parse_args()
-    found = [sample for each in given.upkeep for sample in Trial(each, given.rows).samples(given.epochs, given.every)]
-    (_FOLDER / "upkeep.json").write_text(json.dumps([asdict(sample) for sample in found], indent=1))
+    trials = (Trial(given.backend, each, given.rows) for each in given.upkeep)
+    found = [sample for trial in trials for sample in trial.samples(given.epochs, given.every)]
+    (_FOLDER / f"upkeep-{given.backend}.json").write_text(json.dumps([asdict(sample) for sample in found], indent=1))
     return 0
 
 

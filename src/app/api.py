@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.ledger import Ledger, Snapshot
+from ..domain.ports import HandedOver
 from ..domain.service import ViewSpec
 from ..domain.upkeep import Upkeep
 from .clock import SystemClock
@@ -132,13 +133,13 @@ class Headwater:
             ConfigError: there is no such pipeline, or its source is read by Headwater itself.
         """
         runner = self._runner(pipeline)
-        offer = getattr(runner.source, "offer", None)
-        if offer is None:
+        source = runner.source
+        if not isinstance(source, HandedOver):
             raise ConfigError(f'pipeline {pipeline!r} reads its source itself; give the source kind = "stream"')
 
         def epoch(rows: Any, batch: int) -> None:
             query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            offer(query or "by hand", batch, rows)
+            source.offer(query or "by hand", batch, rows)
             runner.advance()
 
         return epoch
@@ -209,7 +210,7 @@ class Headwater:
         if at is None:
             return ledger.snapshot()
         if isinstance(at, int):
-            return self._before_all(ledger) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
+            return Snapshot(ledger.store, None) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
         return ledger.snapshot(ledger.as_of_time(at))
 
     def upkeep(self, pipeline: str) -> Upkeep:
@@ -334,9 +335,6 @@ class Headwater:
 
     def _before(self, snapshot: Snapshot) -> int:
         return snapshot.publication.epoch.number - 1 if snapshot.publication else -1
-
-    def _before_all(self, ledger: Ledger) -> Snapshot:
-        return Snapshot(ledger.store, None)
 
     def _status(self, pipeline: str) -> PipelineStatus:
         runner, latest = self._runner(pipeline), self._ledger(pipeline).latest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NewType, Protocol
+from typing import TYPE_CHECKING, Any, NewType, Protocol, runtime_checkable
 
 from attrs import frozen
 
@@ -214,6 +214,21 @@ class StreamSource(Protocol):
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """How much is waiting behind these offsets, in words with its unit (``3 files``, ``12 records``)."""
+
+
+@runtime_checkable
+class HandedOver(StreamSource, Protocol):
+    """A source that a program of the user's own hands its batches to."""
+
+    @abstractmethod
+    def offer(self, query: str, batch: int, rows: Any) -> None:
+        """Hold a batch ready for the next epoch.
+
+        Args:
+            query: whose batch it is.
+            batch: its number, growing from batch to batch of a query; one that is published is passed over.
+            rows: the engine's own frame.
+        """
 
 
 @frozen

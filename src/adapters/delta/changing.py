@@ -105,11 +105,13 @@ def _in_partitions(incoming: DataFrame, stored: Reading) -> list[DataFile]:
 def _arranged(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
     """Rows such that each partition's come together in sized files, however few or many they are.
 
-    By the JVM, since PySpark's own `hint` takes no expressions.
+    By the JVM, since PySpark's own `hint` takes no expressions. Where Spark does not adapt, it only warns of the hint.
     """
     if fits_one_task(rows):
         return rows.coalesce(1)
     session = rows.sparkSession
+    if session.conf.get("spark.sql.adaptive.enabled") != "true":
+        return rows
     columns = sequence(session, (named(name)._jc.expr() for name in partition_by))
     return DataFrame(rows._jdf.hint("rebalance", columns), session)
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _KEPT_VERSIONS = 16
 _KEPT_ACTIONS = 1000
 _STEPS = 50
-_K, _T = TypeVar("_K"), TypeVar("_T")
+_K = TypeVar("_K")
+_T = TypeVar("_T")
 
 
 @define(eq=False)
@@ -62,7 +63,7 @@ class TableLog:
             VersionNotFound: there never was such a version.
         """
         number = int(version) if version.isdecimal() else None
-        if number is None or number > self.newest_known and number > self.newest():
+        if number is None or (number > self.newest_known and number > self.newest()):
             raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
         return number
 

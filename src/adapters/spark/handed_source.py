@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ...domain.changelog.row_kind import INSERT, KINDS, KNOWN
 from ...domain.epoch import ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
 from ...domain.errors import BadInput, SourceChanged
-from ...domain.ports import StreamSource
+from ...domain.ports import HandedOver
 from .schema import lazy, named, spark_type
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class HandedSource(StreamSource):
+class HandedSource(HandedOver):
     """What `Headwater.foreach_batch` gives a pipeline; offsets are the query and the number of its batch.
 
     A batch that the tables hold already is passed over, so the query may repeat it as Spark's guarantee has it.
@@ -40,7 +40,6 @@ class HandedSource(StreamSource):
         self.schema = self.spec.rows
 
     def offer(self, query: str, batch: int, rows: DataFrame) -> None:
-        """Hold a batch ready for the next epoch."""
         self._offered = (query, batch, rows)
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:

@@ -109,7 +109,7 @@ class RankingViews:
         if spec.name == "base":
             return self._zipper(cells)
         if spec.name == "top":
-            cells = cells.filter(self._best_rank() <= self.settings.top)
+            cells = cells.filter(self._before_cell() < self.settings.top)
             matching = Matching(cells.select(*self.tables.cells.key))
         return self._lifted(spec, snapshot.read(self.tables.ranked.name, matching), cells)
 
@@ -144,9 +144,6 @@ class RankingViews:
     def _before_cell(self) -> nw.Expr:
         """How many ranks come before the best one that a row of a cell can have."""
         return nw.col(_TOTAL) - nw.col(_BASE) - nw.col(_SIZE) if self.settings.descending else nw.col(_BASE)
-
-    def _best_rank(self) -> nw.Expr:
-        return self._before_cell() + 1
 
     def _zipper(self, cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Half-open intervals of the order value, with the rank they start from; a group's newest is open-ended."""
