@@ -11,8 +11,8 @@ import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
+from headwater.adapters.hudi import expiring
 from headwater.adapters.hudi.compaction import CompactionPolicy, _client
-from headwater.adapters.hudi.place import Folder
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Change
 from headwater.domain.errors import VersionExpired
@@ -199,7 +199,7 @@ class TestRaces(Lake):
         newest = table.commit(overwrite=[(1, 1, "3")])
         before = self.data()
         with monkeypatch.context() as dying:
-            dying.setattr(Folder, "delete", _die)
+            dying.setattr(expiring, "delete_files", _die)
             with pytest.raises(KeyboardInterrupt):
                 expire(table, [newest])
         assert self.data() == before

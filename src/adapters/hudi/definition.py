@@ -85,7 +85,7 @@ def ensured(folder: Folder, wanted: Definition) -> Definition:
         with locked(folder):
             now, is_kept = _now(folder, wanted)
             if not is_kept:
-                folder.put(_FILE, now.to_json())
+                folder.texts.write(_FILE, now.to_json())
     return now
 
 
@@ -98,7 +98,7 @@ def _now(folder: Folder, wanted: Definition) -> tuple[Definition, bool]:
 
 def _kept(folder: Folder, name: str) -> Definition | None:
     if folder.holds(_FILE):
-        return Definition.from_json(folder.text(_FILE), name)
+        return Definition.from_json(folder.texts.text(_FILE), name)
     if folder.holds(".hoodie"):
         raise SchemaConflict(
             f"table {name}: a Hudi table stands in its place that Headwater did not make; move it away"

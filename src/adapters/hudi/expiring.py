@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from ...domain.ports import Expiry, Version
+from ..spark.hadoop_files import delete_files
 from .groups import file_groups
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Sweep:
         gone = self.holds.give_up(list(told), keep, self.now, dry_run=dry_run)
         files = self._unneeded(told, [version for version in told if version not in gone])
         if not dry_run:
-            self.folder.delete(file.path for file in files)
+            delete_files(self.folder.session, (file.path for file in files))
             self.holds.forget_ended(self.now)
         versions = tuple(Version(version) for version in told if version in gone - before)
         return Expiry(self.table, versions, len(files), sum(file.size for file in files))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError
 from ...domain.holds import Holds
-from ...domain.ports import Commit, Expiry, KeptStore, Version
+from ...domain.ports import Commit, Expiry, Version
 from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
+from ..spark.kept_store import FolderStore
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
 from .changing import restored, written
@@ -28,7 +29,7 @@ from .timeline import Timeline
 from .writing import Operation, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     import narwhals as nw
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
-    from ...domain.lease import Lease
     from ...domain.table import TableSpec
 
 
@@ -69,7 +69,7 @@ class _Table:
 
 
 @define(eq=False)
-class HudiStore(KeptStore):
+class HudiStore(FolderStore):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
@@ -105,8 +105,7 @@ class HudiStore(KeptStore):
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
-        if not used.spec.key and not (change.merge is change.delete is None):
-            raise ConfigError(f"table {table} has no key, so it can only be appended to or overwritten")
+        used.spec.check_takes(change)
         return self._marked(used, mark, partial(written, change))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
@@ -115,8 +114,7 @@ class HudiStore(KeptStore):
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
-        if not used.spec.key:
-            raise ConfigError(f"table {table} has no key, so its rows cannot be told apart in two versions")
+        used.spec.check_compared()
         with translated(table, used.folder.path):
             return differences(used.at(after), used.at(until), used.timeline)
 
@@ -147,25 +145,17 @@ class HudiStore(KeptStore):
             return Sweep(table, used.folder, used.timeline, used.holds, now).expire(keep, dry_run=dry_run)
 
     def expired(self, table: str) -> Collection[Version]:
+        with self._holding(table) as holds:
+            return set(map(Version, holds.expired().union(self._table(table).timeline.cleaned())))
+
+    @contextmanager
+    def _holding(self, table: str) -> Iterator[Holds]:
         used = self._table(table)
         with translated(table, used.folder.path):
-            return set(map(Version, used.holds.expired().union(used.timeline.cleaned())))
+            yield used.holds
 
-    def pin(self, lease: Lease) -> None:
-        used = self._table(lease.table)
-        with translated(lease.table, used.folder.path):
-            used.timeline.readable(lease.version)
-            used.holds.pin(lease)
-
-    def unpin(self, table: str, lease_id: str) -> None:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            used.holds.unpin(lease_id)
-
-    def leases(self, table: str) -> Sequence[Lease]:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return used.holds.leases()
+    def _check_told(self, table: str, version: str) -> None:
+        self._table(table).timeline.readable(version)
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
