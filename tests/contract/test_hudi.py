@@ -14,7 +14,8 @@ from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
 from headwater.adapters.hudi import lock, timeline, writing
-from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.hudi.client import upkeep_client
+from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.hudi.place import Folder
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Between, Change
@@ -241,7 +242,7 @@ class TestUpkeep(Hudi):
 
     def client(self, table: TableDriver) -> AbstractContextManager[Any]:
         used = table.store._table(table.spec.name)
-        return _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1))
+        return upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings)
 
     def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:
         table = self.table(store, spec_of("id bigint, name string", ["id"]))

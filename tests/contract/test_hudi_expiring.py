@@ -12,7 +12,8 @@ from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
 from headwater.adapters.hudi import expiring
-from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.hudi.client import upkeep_client
+from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Change
 from headwater.domain.errors import VersionExpired
@@ -110,7 +111,9 @@ class TestFiles(Lake):
     def test_what_is_planned_to_be_compacted_stays(self) -> None:
         table, made = self.changed_daily(Layout.LOG, 2)
         used = table.store._table(NAMES.name)
-        with _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1)) as client:
+        with upkeep_client(
+            used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings
+        ) as client:
             assert client.scheduleCompaction(java_class(self.spark, "org.apache.hudi.common.util.Option").empty())
         made.append(table.commit(merge=[(1, 2, "b")]))
         expire(table, made[-1:])
@@ -141,7 +144,7 @@ class TestFiles(Lake):
         made = [table.commit(overwrite=[(1, 1, str(number))]) for number in range(4)]
         assert not store.expired(NAMES.name)
         used = store._table(NAMES.name)
-        with _client(used.folder, used.timeline, used.definition, CompactionPolicy()) as client:
+        with upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy().settings) as client:
             client.getConfig().setValue("hoodie.clean.commits.retained", "1")
             client.clean()
         assert made[0] in store.expired(NAMES.name)

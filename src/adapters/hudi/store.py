@@ -15,6 +15,7 @@ from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
+from .archiving import ArchivePolicy, Archiving
 from .changing import restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured
@@ -52,14 +53,9 @@ class _Table:
 
     def at(self, version: str | None) -> Reading:
         """A version that can be read."""
-        if version is not None:
-            self.timeline.readable(version)
+        if version is not None and not self.timeline.is_newest(version):  # which never expires
             self.holds.check_readable(version)
         return Reading(self.spec, self.folder, version)
-
-    def newest(self) -> Reading:
-        """The newest version, to be read."""
-        return Reading(self.spec, self.folder, self.timeline.newest())
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -81,6 +77,7 @@ class HudiStore(FolderStore):
         table_type: of tables that are kept as a log; others, and those without a key, are copied on write.
         buckets: of tables made from now on, merged on read and not partitioned: files that the rows are shared out to.
         compaction: which files `compact` takes up.
+        archiving: when `expire` moves instants from the timeline into Hudi's archive.
     """
 
     session: SparkSession
@@ -88,6 +85,7 @@ class HudiStore(FolderStore):
     table_type: TableType
     buckets: int = 4
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
+    archiving: ArchivePolicy = field(factory=ArchivePolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
@@ -118,6 +116,19 @@ class HudiStore(FolderStore):
         with translated(table, used.folder.path):
             return differences(used.at(after), used.at(until), used.timeline)
 
+    def read_optimized(self, table: str) -> nw.LazyFrame[Any]:
+        """The rows that base files hold, in the spec's columns: the cheapest read, since no log is merged into them.
+
+        That is not one version: of a table that is merged on read, each file group shows its rows as of its own last
+        compaction, and what came since is missing, deletes too. Of other tables it is the newest version.
+
+        Raises:
+            StoreUnavailable: the place cannot be reached.
+        """
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            return lazy(Reading(used.spec, used.folder, used.timeline.newest()).base())
+
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
         with translated(table, timeline.folder.path):
@@ -142,7 +153,9 @@ class HudiStore(FolderStore):
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
         with translated(table, used.folder.path):
-            return Sweep(table, used.folder, used.timeline, used.holds, now).expire(keep, dry_run=dry_run)
+            archiving = Archiving(used.folder, used.timeline, used.definition, self.archiving)
+            sweep = Sweep(table, used.folder, used.timeline, used.holds, archiving, now)
+            return sweep.expire(keep, dry_run=dry_run)
 
     def expired(self, table: str) -> Collection[Version]:
         with self._holding(table) as holds:
@@ -155,14 +168,15 @@ class HudiStore(FolderStore):
             yield used.holds
 
     def _check_told(self, table: str, version: str) -> None:
-        self._table(table).timeline.readable(version)
+        self._table(table).timeline.check_told(version)
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
-            mark.check_follows(used.timeline.sequence(), used.spec.name)
             used.timeline.clear_unmade()
-            used.timeline.wait_for_the_clock()
-            rows, operation = prepare(used.newest())
+            head = used.timeline.head()
+            mark.check_follows(head.sequence, used.spec.name)
+            used.timeline.wait_for_the_clock(head.newest)
+            rows, operation = prepare(Reading(used.spec, used.folder, head.newest))
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
             return used.newest_version()
 
