@@ -91,12 +91,17 @@ def ensured(folder: Folder, wanted: Definition) -> Definition:
 
 def _now(folder: Folder, wanted: Definition) -> tuple[Definition, bool]:
     """The definition that a table is to have, and whether it is the one that is kept."""
-    kept = _kept(folder, wanted.spec.name)
-    now = wanted if kept is None else _widened(kept, wanted)
-    return now, now == kept
+    there = kept(folder, wanted.spec.name)
+    now = wanted if there is None else _widened(there, wanted)
+    return now, now == there
 
 
-def _kept(folder: Folder, name: str) -> Definition | None:
+def kept(folder: Folder, name: str) -> Definition | None:
+    """The definition that a table is kept with; None if there is no such table.
+
+    Raises:
+        SchemaConflict: the stored table was not made by Headwater.
+    """
     if folder.holds(_FILE):
         return Definition.from_json(folder.texts.text(_FILE), name)
     if folder.holds(".hoodie"):

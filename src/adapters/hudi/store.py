@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ...domain.errors import ConfigError
 from ...domain.holds import Holds
 from ...domain.ports import Commit, Expiry, Version
 from ...domain.table import Ensured, Layout
@@ -18,7 +19,7 @@ from ..spark.schema import lazy
 from .archiving import ArchivePolicy, Archiving
 from .changing import restored, written
 from .compaction import CompactionPolicy, compact
-from .definition import Definition, TableType, ensured
+from .definition import Definition, TableType, ensured, kept
 from .differing import differences
 from .expiring import Sweep
 from .faults import translated
@@ -120,14 +121,18 @@ class HudiStore(FolderStore):
         """The rows that base files hold, in the spec's columns: the cheapest read, since no log is merged into them.
 
         That is not one version: of a table that is merged on read, each file group shows its rows as of its own last
-        compaction, and what came since is missing, deletes too. Of other tables it is the newest version.
+        compaction, and what came since is missing, deletes too. Of other tables it is the newest version. The table
+        need not have been ensured here.
 
         Raises:
+            ConfigError: there is no such table.
             StoreUnavailable: the place cannot be reached.
         """
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return lazy(Reading(used.spec, used.folder, used.timeline.newest()).base())
+        timeline = self._timeline(table)
+        with translated(table, timeline.folder.path):
+            if (there := kept(timeline.folder, table)) is None:
+                raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
+            return lazy(Reading(there.spec, timeline.folder, timeline.newest()).base())
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
