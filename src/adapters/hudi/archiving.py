@@ -86,9 +86,9 @@ def _settings(staying: int) -> dict[str, str]:
         "hoodie.clean.commits.retained": str(staying),
         "hoodie.keep.min.commits": str(staying + 1),
         "hoodie.keep.max.commits": str(staying + 2),
-        # Cleaning finds nothing to delete, and is to say so all the same; from the folders, not from older cleanings.
+        # Cleaning finds nothing to delete, and is to say so all the same: Hudi does once an hour at most.
         "hoodie.write.empty.clean.interval.hours": "1",
-        "hoodie.clean.incremental.enabled": "false",
+        "hoodie.clean.incremental.enabled": "true",
         # What is to be compacted is reckoned by files (`compaction.py`), not by commits, which so need not stay.
         "hoodie.compact.inline.trigger.strategy": "TIME_ELAPSED",
     }
