@@ -13,6 +13,7 @@ from .merge import ColumnRule, Latest, Replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .change import Change
     from .schema import Schema
 
 
@@ -69,6 +70,24 @@ class TableSpec:
         """The rule of every column that is neither key nor in a sequence group, in schema order."""
         elsewhere = {*self.key, *(name for group in self.groups for name in (*group.by, *group.columns))}
         return {name: self.rules.get(name, Replace()) for name in self.schema.names if name not in elsewhere}
+
+    def check_takes(self, change: Change) -> None:
+        """Make sure that a change is of a kind that this table can take.
+
+        Raises:
+            ConfigError: it has no key, and rows are to be merged or deleted by it.
+        """
+        if not self.key and not (change.merge is change.delete is None):
+            raise ConfigError(f"table {self.name} has no key, so it can only be appended to or overwritten")
+
+    def check_compared(self) -> None:
+        """Make sure that two versions can be compared.
+
+        Raises:
+            ConfigError: there is no key.
+        """
+        if not self.key:
+            raise ConfigError(f"table {self.name} has no key, so its rows cannot be told apart in two versions")
 
     def widened_by(self, other: TableSpec) -> Schema:
         """The columns `other` has and this one lacks, if that is all they differ by, else a `SchemaConflict`."""

@@ -14,17 +14,26 @@ from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
 from headwater.adapters.hudi import lock, timeline, writing
-from headwater.adapters.hudi.compaction import CompactionPolicy, _client
+from headwater.adapters.hudi.client import upkeep_client
+from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.hudi.place import Folder
 from headwater.adapters.spark.jvm import java_class
 from headwater.domain.change import Between, Change
-from headwater.domain.errors import BadInput, EpochConflict, SchemaConflict, StoreUnavailable, VersionExpired
+from headwater.domain.errors import (
+    BadInput,
+    ConfigError,
+    EpochConflict,
+    SchemaConflict,
+    StoreUnavailable,
+    VersionExpired,
+)
 from headwater.domain.table import Layout
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
@@ -201,6 +210,29 @@ class TestUpkeep(Hudi):
         assert table.rows() == bag((1, 0, "b"), (1, 1, "d"), (1, 3, "b"))
         assert table.rows_at(before) == bag(*((1, id_, "a") for id_ in range(3)))
 
+    def test_base_files_alone_show_the_last_compaction(self, store: HudiStore) -> None:
+        table = self.table(store, NAMES)
+        assert self.base(store) == bag()
+        table.commit(append=[(1, id_, "a") for id_ in range(3)])
+        table.commit(merge=[(1, 0, "b")], delete=[(1, 2)])
+        table.compact()
+        compacted = bag((1, 0, "b"), (1, 1, "a"))
+        assert self.base(store) == table.rows() == compacted
+        table.commit(merge=[(1, 1, "c")], delete=[(1, 0)])
+        assert table.rows() == bag((1, 1, "c"))
+        assert self.base(self.reopen()) == compacted
+        with pytest.raises(ConfigError, match="no table"):
+            store.read_optimized("pipeline.others")
+
+    def test_base_files_are_all_there_is_of_a_table_that_is_copied(self, store: HudiStore) -> None:
+        table = self.table(store, evolve(NAMES, layout=Layout.MERGED))
+        table.commit(append=[(1, 1, "a"), (2, 1, "a")])
+        table.commit(merge=[(1, 1, "b")], delete=[(2, 1)])
+        assert self.base(store) == table.rows() == bag((1, 1, "b"))
+
+    def base(self, store: HudiStore) -> Counter[Any]:
+        return bag(*self.rows(store.read_optimized(NAMES.name)))
+
     def test_a_plan_to_put_files_together_is_in_nobodys_way(self, store: HudiStore) -> None:
         table = self.table(store, EVENTS)
         for _ in range(3):
@@ -241,7 +273,7 @@ class TestUpkeep(Hudi):
 
     def client(self, table: TableDriver) -> AbstractContextManager[Any]:
         used = table.store._table(table.spec.name)
-        return _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1))
+        return upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings)
 
     def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:
         table = self.table(store, spec_of("id bigint, name string", ["id"]))

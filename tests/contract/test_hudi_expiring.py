@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -11,13 +12,22 @@ import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
-from headwater.adapters.hudi.compaction import CompactionPolicy, _client
-from headwater.adapters.hudi.place import Folder
+from headwater.adapters.hudi import expiring
+from headwater.adapters.hudi.archiving import ArchivePolicy
+from headwater.adapters.hudi.client import upkeep_client
+from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.spark.jvm import java_class
+from headwater.app.clock import SystemClock
 from headwater.domain.change import Change
-from headwater.domain.errors import VersionExpired
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import VersionExpired, VersionNotFound
 from headwater.domain.holds import Holds
+from headwater.domain.lease import Lease
+from headwater.domain.ledger import Ledger
+from headwater.domain.ports import Version
+from headwater.domain.retention import Retention
 from headwater.domain.table import Layout
+from headwater.domain.upkeep import Upkeep
 from headwater.testing.store_harness import bag, spec_of
 from headwater.testing.store_keeping import expire, pin
 
@@ -28,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headwater.adapters.hudi.store import HudiStore
-    from headwater.domain.ports import Version
     from headwater.testing.store_harness import TableDriver
 
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
@@ -110,7 +119,9 @@ class TestFiles(Lake):
     def test_what_is_planned_to_be_compacted_stays(self) -> None:
         table, made = self.changed_daily(Layout.LOG, 2)
         used = table.store._table(NAMES.name)
-        with _client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1)) as client:
+        with upkeep_client(
+            used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings
+        ) as client:
             assert client.scheduleCompaction(java_class(self.spark, "org.apache.hudi.common.util.Option").empty())
         made.append(table.commit(merge=[(1, 2, "b")]))
         expire(table, made[-1:])
@@ -141,7 +152,7 @@ class TestFiles(Lake):
         made = [table.commit(overwrite=[(1, 1, str(number))]) for number in range(4)]
         assert not store.expired(NAMES.name)
         used = store._table(NAMES.name)
-        with _client(used.folder, used.timeline, used.definition, CompactionPolicy()) as client:
+        with upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy().settings) as client:
             client.getConfig().setValue("hoodie.clean.commits.retained", "1")
             client.clean()
         assert made[0] in store.expired(NAMES.name)
@@ -154,6 +165,108 @@ class TestFiles(Lake):
         told = expire(table, [])
         assert (told.versions, told.files) == ((), 0)
         assert not store.expired(NAMES.name)
+
+
+class TestArchive(Lake):
+    """Instants that no kept version needs leave the timeline, and stay told as expired."""
+
+    def reopen(self) -> HudiStore:
+        return evolve(super().reopen(), archiving=ArchivePolicy(min_instants=4, age=timedelta()))
+
+    def instants(self) -> list[str]:
+        files = (self.root / "pipeline" / "items" / ".hoodie" / "timeline").iterdir()
+        return [file.name for file in files if file.is_file() and file.suffix != ".crc"]
+
+    def work(self, table: TableDriver, number: int) -> Version:
+        """Upserts, a compaction, at first an overwrite: Hudi's cleaner, which knows of those, says so once an hour."""
+        for each in range(3):
+            table.commit(merge=[(1, 1, f"{number}.{each}"), (2, 1, "x")])
+        if table.spec.layout is Layout.LOG:
+            table.compact()
+        if number < 2:
+            table.commit(overwrite=[(1, 1, "over"), (2, 1, "x")])
+        return table.commit(merge=[(1, 1, str(number))])
+
+    @both_types
+    def test_the_timeline_stays_short(self, layout: Layout) -> None:
+        table = self.table(self.reopen(), evolve(NAMES, layout=layout))
+        first, sizes = self.work(table, 0), []
+        for number in range(1, 4):
+            newest, before = self.work(table, number), len(self.instants())
+            freed = expire(table, [newest], datetime.now(UTC))
+            sizes.append(len(self.instants()))
+            assert freed.files > 0
+            assert sizes[-1] < before
+            assert table.rows() == bag((1, 1, str(number)), (2, 1, "x"))
+        assert max(sizes) <= 15  # three a commit that stays, and a cleaning
+        assert len(self.data()) <= 4  # files of archived commits go as others do
+        for store in (table.store, self.reopen()):
+            store.ensure(table.spec)
+            self.check_archived(store, first, newest)
+        theirs = self.another(table)
+        theirs.commit(merge=[(1, 1, "later")])
+        assert theirs.rows() == bag((1, 1, "later"), (2, 1, "x"))
+
+    def check_archived(self, store: HudiStore, gone: Version, newest: Version) -> None:
+        found = [commit.version for commit in store.versions(NAMES.name)]
+        assert newest in found
+        assert gone not in found
+        for reading in (store.read, partial(store.changes, until=newest)):
+            with pytest.raises(VersionExpired):
+                reading(NAMES.name, gone)
+        with pytest.raises(VersionExpired):
+            store.pin(Lease("late", NAMES.name, gone, "me", datetime.now(UTC) + timedelta(hours=1)))
+        assert not store.leases(NAMES.name)
+        with pytest.raises(VersionNotFound):
+            store.version(NAMES.name, Version("20200101000000000"))
+
+    @both_types
+    def test_what_is_leased_keeps_its_instant_and_all_later_ones(self, layout: Layout) -> None:
+        table, made = self.changed_daily(layout, 6)
+        now = datetime.now(UTC)
+        lease = pin(table, made[1], now + timedelta(hours=1))
+        there = set(self.instants())
+        newest = self.work(table, 1)
+        expire(table, [newest], now + timedelta(minutes=1))
+        assert there.issubset(self.instants())
+        assert table.rows_at(made[1]) == bag((1, 1, "1"))
+        table.store.unpin(NAMES.name, lease.id)
+        expire(table, [newest], now + timedelta(minutes=1))
+        assert not there.issubset(self.instants())
+        assert table.rows() == bag((1, 1, "1"), (2, 1, "x"))
+
+    def test_a_few_instants_and_young_ones_stay(self) -> None:
+        table, made = self.changed_daily(Layout.LOG, 3)
+        there = set(self.instants())
+        expire(table, made[-1:], datetime.now(UTC))
+        table.commit(merge=[(1, 1, "3")])
+        newest = table.commit(merge=[(1, 1, "4")])
+        expire(table, [newest], datetime.now(UTC) - timedelta(hours=1))
+        assert there.issubset(self.instants())
+
+    def test_the_newest_mark_stays(self) -> None:
+        table, _ = self.changed_daily(Layout.LOG, 6)
+        table.compact()
+        newest = table.newest or ""
+        expire(table, [newest], datetime.now(UTC))
+        table.commit(merge=[(1, 1, "6")])
+        assert table.rows() == bag((1, 1, "6"))
+
+    def test_publications_end_where_the_archive_begins(self) -> None:
+        table, spec = self.table(self.reopen(), NAMES), NAMES
+        ledger = Ledger(table.store, "pipeline", [spec.name], SystemClock(), "writer", "settings")
+        ledger.open()
+        for number in range(7):
+            ledger.begin(OffsetRange(ledger.latest and ledger.latest.offsets, {"at": number}))
+            published = ledger.publish(Change(merge=self.frame([(1, 1, str(number))], spec.schema)), None)
+        expire(table, [Version(published.tables[spec.name])], datetime.now(UTC))
+        again = self.another(table)
+        ledger = evolve(ledger, store=again.store)
+        ledger.open()
+        assert ledger.latest == published
+        found = Upkeep(ledger, again.store, Retention()).publications()
+        assert found[0] == published
+        assert 0 < len(found) < 7
 
 
 class TestRaces(Lake):
@@ -199,7 +312,7 @@ class TestRaces(Lake):
         newest = table.commit(overwrite=[(1, 1, "3")])
         before = self.data()
         with monkeypatch.context() as dying:
-            dying.setattr(Folder, "delete", _die)
+            dying.setattr(expiring, "delete_files", _die)
             with pytest.raises(KeyboardInterrupt):
                 expire(table, [newest])
         assert self.data() == before

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from ...domain.errors import EpochConflict, StoreUnavailable
-from ..spark.faults import is_unreachable, thrown_by
+from ..spark.faults import translating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from ...domain.errors import HeadwaterError
+    from ..spark.faults import Fault
 
 
 class Overtaken(StoreUnavailable):
@@ -23,23 +22,18 @@ _SAME_WRITER = "ConcurrentTransactionException"
 _OVERTAKEN = ("Concurrent", "MetadataChangedException", "ProtocolChangedException")
 
 
-@contextmanager
-def translated(table: str, place: str) -> Iterator[None]:
+def translated(table: str, place: str) -> AbstractContextManager[None]:
     """Raise what the JVM raises as errors that name the table and the remedy."""
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        thrown = thrown_by(error)
-        # Delta's own Python exceptions forget the Java one, but are named after it.
-        kind = type(error).__name__ if thrown is None else str(thrown.getClass().getName())
-        reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
+
+    def meant(fault: Fault) -> HeadwaterError | None:
+        kind = fault.kind  # Delta's own Python exceptions forget the Java one, but are named after it
         if kind.endswith(_SAME_WRITER):
-            raise EpochConflict(
+            return EpochConflict(
                 f"table {table}: another run has committed in the meantime; nothing was changed. Let one run at a time"
                 " write a pipeline"
-            ) from error
+            )
         if any(word in kind for word in _OVERTAKEN):
-            raise Overtaken(f"table {table}: overtaken by another commit ({reason}); try again") from error
-        if is_unreachable(thrown):
-            raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
-        raise
+            return Overtaken(f"table {table}: overtaken by another commit ({fault.reason}); try again")
+        return None
+
+    return translating(table, place, meant)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, frozen
 
-from ..spark.jvm import java_class
+from ..spark.hadoop_files import delete_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,9 +82,7 @@ class TableFolder:
 
     def delete(self, files: Iterable[StoredFile]) -> None:
         """Remove files, one after the other; those that are gone already are passed over."""
-        path, there = java_class(self.session, "org.apache.hadoop.fs.Path"), self._files
-        for file in files:
-            there.delete(path(file.path), False)
+        delete_files(self.session, (file.path for file in files))
 
     @property
     def _files(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ from ...domain.change import Matching
 from ...domain.epoch import Mark
 from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
 from ...domain.holds import Holds
-from ...domain.ports import Commit, Expiry, KeptStore, Version
+from ...domain.ports import Commit, Expiry, Version
 from ...domain.table import Ensured, TableSpec
 from ..spark.hadoop_files import HadoopFiles
+from ..spark.kept_store import FolderStore
 from ..spark.place import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import definition
@@ -27,14 +28,13 @@ from .log import TableLog
 from .reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     import narwhals as nw
     from pyspark.sql import SparkSession
 
     from ...domain.change import Change
-    from ...domain.lease import Lease
     from .transaction import Transaction
 
 _TRIES = 5
@@ -70,7 +70,7 @@ class _Table:
 
 
 @define(eq=False)
-class DeltaStore(KeptStore):
+class DeltaStore(FolderStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     A keyed table in `Layout.LOG` takes each epoch as one append of what changes, and is folded when it is read, which
@@ -114,8 +114,7 @@ class DeltaStore(KeptStore):
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
-        if not used.spec.key and not (change.merge is change.delete is None):
-            raise ConfigError(f"table {table} has no key, so it can only be appended to or overwritten")
+        used.spec.check_takes(change)
         return self._marked(table, mark, partial(apply, change, mark.sequence))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
@@ -126,8 +125,7 @@ class DeltaStore(KeptStore):
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
-        if not used.spec.key:
-            raise ConfigError(f"table {table} has no key, so its rows cannot be told apart in two versions")
+        used.spec.check_compared()
         with translated(table, used.log.path):
             before = None if after is None else used.asked_for(after)
             return differences(before, used.asked_for(until))
@@ -163,31 +161,15 @@ class DeltaStore(KeptStore):
         with translated(table, used.log.path):
             return Sweep(table, used.log, used.holds, self.sweep, now).expire(keep, dry_run=dry_run)
 
-    def expired(self, table: str) -> Collection[Version]:
+    @contextmanager
+    def _holding(self, table: str) -> Iterator[Holds]:
         used = self._table(table)
         with translated(table, used.log.path):
-            return set(map(Version, used.holds.expired()))
+            yield used.holds
 
-    def pin(self, lease: Lease) -> None:
-        used = self._table(lease.table)
-        with translated(lease.table, used.log.path):
-            number = used.log.number(lease.version)
-            used.holds.pin(lease)
-            try:
-                used.log.check_told(number)
-            except VersionExpired:
-                used.holds.unpin(lease.id)
-                raise
-
-    def unpin(self, table: str, lease_id: str) -> None:
-        used = self._table(table)
-        with translated(table, used.log.path):
-            used.holds.unpin(lease_id)
-
-    def leases(self, table: str) -> Sequence[Lease]:
-        used = self._table(table)
-        with translated(table, used.log.path):
-            return used.holds.leases()
+    def _check_told(self, table: str, version: str) -> None:
+        log = self._table(table).log
+        log.check_told(log.number(version))
 
     def _marked(self, table: str, mark: Mark, prepare: Callable[[Reading, Transaction], None]) -> Version:
         used = self._table(table)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from ..spark.jvm import java_class
+from .client import upkeep_client
 from .definition import TableType
 from .lock import UPKEEP, locked
-from .writing import table_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .definition import Definition
     from .place import Folder
     from .timeline import Timeline
@@ -60,7 +57,7 @@ class CompactionPolicy:
 
 def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> bool:
     """Do what upkeep pays now: whether there was anything to do."""
-    with locked(folder, UPKEEP), _client(folder, timeline, definition, policy) as client:
+    with locked(folder, UPKEEP), upkeep_client(folder, timeline, definition, policy.settings) as client:
         if definition.table_type is TableType.MERGE_ON_READ:
             return _folded(folder, timeline, client)
         # A commit to files that are being put together would fail: here it waits.
@@ -88,18 +85,3 @@ def _scheduled(folder: Folder, schedule: Any) -> str | None:
     """The instant of a plan, if there is anything to plan."""
     planned = schedule(java_class(folder.session, "org.apache.hudi.common.util.Option").empty())
     return str(planned.get()) if planned.isPresent() else None
-
-
-@contextmanager
-def _client(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> Iterator[Any]:
-    """Hudi's own client, which its writer has no word for upkeep of."""
-    settings = java_class(folder.session, "java.util.HashMap")()
-    for name, value in (table_settings(definition) | policy.settings).items():
-        settings.put(name, value)
-    client = java_class(folder.session, "org.apache.hudi.DataSourceUtils").createHoodieClient(
-        folder.session.sparkContext._jsc, timeline.schema(), folder.path, definition.hudi_name, settings
-    )
-    try:
-        yield client
-    finally:
-        client.close()

@@ -85,20 +85,25 @@ def ensured(folder: Folder, wanted: Definition) -> Definition:
         with locked(folder):
             now, is_kept = _now(folder, wanted)
             if not is_kept:
-                folder.put(_FILE, now.to_json())
+                folder.texts.write(_FILE, now.to_json())
     return now
 
 
 def _now(folder: Folder, wanted: Definition) -> tuple[Definition, bool]:
     """The definition that a table is to have, and whether it is the one that is kept."""
-    kept = _kept(folder, wanted.spec.name)
-    now = wanted if kept is None else _widened(kept, wanted)
-    return now, now == kept
+    there = kept(folder, wanted.spec.name)
+    now = wanted if there is None else _widened(there, wanted)
+    return now, now == there
 
 
-def _kept(folder: Folder, name: str) -> Definition | None:
+def kept(folder: Folder, name: str) -> Definition | None:
+    """The definition that a table is kept with; None if there is no such table.
+
+    Raises:
+        SchemaConflict: the stored table was not made by Headwater.
+    """
     if folder.holds(_FILE):
-        return Definition.from_json(folder.text(_FILE), name)
+        return Definition.from_json(folder.texts.text(_FILE), name)
     if folder.holds(".hoodie"):
         raise SchemaConflict(
             f"table {name}: a Hudi table stands in its place that Headwater did not make; move it away"

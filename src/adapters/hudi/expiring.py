@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from ...domain.ports import Expiry, Version
+from ..spark.hadoop_files import delete_files
 from .groups import file_groups
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...domain.holds import Holds
+    from .archiving import Archiving
     from .groups import DataFile
     from .place import Folder
     from .timeline import Timeline
@@ -31,6 +33,7 @@ class Sweep:
     Args:
         table: its name.
         folder, timeline, holds: of the table.
+        archiving: of its instants.
         now: the present moment (UTC).
     """
 
@@ -38,19 +41,22 @@ class Sweep:
     folder: Folder
     timeline: Timeline
     holds: Holds
+    archiving: Archiving
     now: datetime
 
     def expire(self, keep: Collection[Version], *, dry_run: bool) -> Expiry:
         """What has gone, or, as a dry run, would go.
 
-        No lock is held: of commits that complete from now on no file is looked at, and what they, and compactions,
-        build on is the newest version, which stays.
+        No lock is held, but to archive: of commits that complete from now on no file is looked at, and what they, and
+        compactions, build on is the newest version, which stays.
         """
         told, before = self.timeline.told(), self.holds.expired()
         gone = self.holds.give_up(list(told), keep, self.now, dry_run=dry_run)
-        files = self._unneeded(told, [version for version in told if version not in gone])
-        if not dry_run:
-            self.folder.delete(file.path for file in files)
+        kept = [version for version in told if version not in gone]
+        files = self._unneeded(told, kept)
+        if kept and not dry_run:
+            delete_files(self.folder.session, (file.path for file in files))
+            self.archiving.archive(kept[0], self.now)
             self.holds.forget_ended(self.now)
         versions = tuple(Version(version) for version in told if version in gone - before)
         return Expiry(self.table, versions, len(files), sum(file.size for file in files))

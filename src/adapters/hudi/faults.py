@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
-from ...domain.errors import BadInput, StoreUnavailable
-from ..spark.faults import is_unreachable, lineage, thrown_by
+from ...domain.errors import BadInput
+from ..spark.faults import translating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from ...domain.errors import HeadwaterError
+    from ..spark.faults import Fault
 
 _KEY = "org.apache.hudi.exception.HoodieKeyException"
 
 
-@contextmanager
-def translated(table: str, place: str) -> Iterator[None]:
+def translated(table: str, place: str) -> AbstractContextManager[None]:
     """Raise what the JVM raises as errors that name the table and the remedy."""
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        thrown = thrown_by(error)
-        reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
-        if _KEY in lineage(thrown) or _KEY in str(error):
-            raise BadInput(f"table {table}: a key column is null in some rows; reject them before") from error
-        if is_unreachable(thrown):
-            raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
-        raise
+
+    def meant(fault: Fault) -> HeadwaterError | None:
+        if _KEY in fault.lineage() or _KEY in str(fault.error):
+            return BadInput(f"table {table}: a key column is null in some rows; reject them before")
+        return None
+
+    return translating(table, place, meant)

@@ -72,7 +72,11 @@ class FileGroup:
 
 
 def file_groups(folder: Folder, timeline: Timeline, completed: Mapping[str, str]) -> list[FileGroup]:
-    """All file groups, with the files of those commits alone that are given, and when each was complete."""
+    """All file groups, with the files of completed commits alone.
+
+    Those that the timeline told of are given, oldest first, and when each was complete. Files of older ones are of
+    commits that have been archived, which only completed ones are.
+    """
     context = java_class(folder.session, "org.apache.hudi.client.common.HoodieSparkEngineContext")
     view = java_class(folder.session, "org.apache.hudi.common.table.view.HoodieTableFileSystemView")
     visible = timeline.client.getActiveTimeline().filterCompletedAndCompactionInstants()
@@ -95,7 +99,7 @@ def _joined(slices: Iterable[Slice], completed: Mapping[str, str]) -> tuple[Slic
     """Slices, oldest first; one whose base is still to be written is read as a part of the one before."""
     joined: list[Slice] = []
     for each in sorted(slices, key=lambda each: each.begun):
-        if joined and each.begun not in completed:
+        if joined and not _complete(each.begun, completed):
             before = joined.pop()
             joined.append(Slice(before.begun, before.completed, before.files + each.files))
         else:
@@ -108,8 +112,12 @@ def _slice(java: Any, completed: Mapping[str, str]) -> Slice:
     files = [_file(base.get(), base.get().getCommitTime())] if base.isPresent() else []
     files += [_file(log, log.getDeltaCommitTime()) for log in _each(java.getLogFiles())]
     # Others are a writer's that is at work, or has died.
-    known, begun = tuple(file for file in files if file.instant in completed), str(java.getBaseInstantTime())
+    known, begun = tuple(file for file in files if _complete(file.instant, completed)), str(java.getBaseInstantTime())
     return Slice(begun, completed.get(begun, begun), known)
+
+
+def _complete(instant: str, completed: Mapping[str, str]) -> bool:
+    return instant in completed or instant < next(iter(completed))
 
 
 def _file(java: Any, instant: Any) -> DataFile:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     from .place import Folder
 
+
+class Busy(StoreUnavailable):
+    """Another writer has had a table's lock for long."""
+
+
 COMMITS, UPKEEP = ".headwater-commits", ".headwater-upkeep"
 """What a table's lock is for: to make a commit, or to do upkeep."""
 
@@ -34,12 +39,12 @@ def locked(folder: Folder, name: str = COMMITS) -> Iterator[None]:
     """Hold a table's lock; wait while another writer has it.
 
     Raises:
-        StoreUnavailable: another writer has it for long.
+        Busy: another writer has it for long.
     """
     # Threads of this process are told apart here: to the system they are one, and one that closes the file unlocks it.
     mine = _here.setdefault(f"{folder.path}/{name}", threading.Lock())
     if not mine.acquire(timeout=_SECONDS):
-        raise StoreUnavailable(_busy(folder))
+        raise _busy(folder)
     try:
         with _file_lock(folder, name) if folder.local is not None else _storage_lock(folder, name):
             yield
@@ -87,11 +92,11 @@ def _wait_for(acquire: Callable[[], Any], folder: Folder) -> None:
     until = time.monotonic() + _SECONDS
     while acquire() is None:
         if time.monotonic() > until:
-            raise StoreUnavailable(_busy(folder))
+            raise _busy(folder)
         time.sleep(_POLL_SECONDS)
 
 
-def _busy(folder: Folder) -> str:
-    return (
+def _busy(folder: Folder) -> Busy:
+    return Busy(
         f"another writer has been at work on {folder.path} for {_SECONDS:.0f} s; try again later, or stop one of them"
     )

@@ -39,15 +39,20 @@ class Reading:
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
             return empty_frame(self.folder.session, self.spec.schema)
-        rows = self._as_of(self.version)
+        rows = self._loaded("as.of.instant", self.version)
         if self.spec.partition_by:
             rows = in_folders(rows, chosen)
         found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
-    def _as_of(self, version: str) -> DataFrame:
-        reader = self.folder.session.read.format("hudi").options(**_LISTED).option("as.of.instant", version)
-        return reader.load(self.folder.path)
+    def base(self) -> DataFrame:
+        """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first."""
+        if self.version is None:
+            return empty_frame(self.folder.session, self.spec.schema)
+        return told(self._loaded("hoodie.datasource.query.type", "read_optimized"), self.spec)
+
+    def _loaded(self, option: str, value: str) -> DataFrame:
+        return self.folder.session.read.format("hudi").options(**_LISTED, **{option: value}).load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""

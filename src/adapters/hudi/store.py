@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError, EpochConflict
+from ...domain.errors import ConfigError
 from ...domain.holds import Holds
-from ...domain.ports import Commit, Expiry, KeptStore, Version
-from ...domain.table import Layout
+from ...domain.ports import Commit, Expiry, Version
+from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
+from ..spark.kept_store import FolderStore
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
+from .archiving import ArchivePolicy, Archiving
 from .changing import restored, written
 from .compaction import CompactionPolicy, compact
-from .definition import Definition, TableType, ensured
+from .definition import Definition, TableType, ensured, kept
 from .differing import differences
 from .expiring import Sweep
 from .faults import translated
@@ -28,7 +31,7 @@ from .timeline import Timeline
 from .writing import Operation, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     import narwhals as nw
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
-    from ...domain.lease import Lease
     from ...domain.table import TableSpec
 
 
@@ -52,14 +54,9 @@ class _Table:
 
     def at(self, version: str | None) -> Reading:
         """A version that can be read."""
-        if version is not None:
-            self.timeline.readable(version)
+        if version is not None and not self.timeline.is_newest(version):  # which never expires
             self.holds.check_readable(version)
         return Reading(self.spec, self.folder, version)
-
-    def newest(self) -> Reading:
-        """The newest version, to be read."""
-        return Reading(self.spec, self.folder, self.timeline.newest())
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -69,7 +66,7 @@ class _Table:
 
 
 @define(eq=False)
-class HudiStore(KeptStore):
+class HudiStore(FolderStore):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
@@ -81,6 +78,7 @@ class HudiStore(KeptStore):
         table_type: of tables that are kept as a log; others, and those without a key, are copied on write.
         buckets: of tables made from now on, merged on read and not partitioned: files that the rows are shared out to.
         compaction: which files `compact` takes up.
+        archiving: when `expire` moves instants from the timeline into Hudi's archive.
     """
 
     session: SparkSession
@@ -88,7 +86,8 @@ class HudiStore(KeptStore):
     table_type: TableType
     buckets: int = 4
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
-    _tables: dict[str, _Table] = field(init=False, factory=dict)
+    archiving: ArchivePolicy = field(factory=ArchivePolicy)
+    _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec) -> None:
         folder = Folder(self.session, folder_of(self.root, spec.name))
@@ -105,8 +104,7 @@ class HudiStore(KeptStore):
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
-        if not used.spec.key and not (change.merge is change.delete is None):
-            raise ConfigError(f"table {table} has no key, so it can only be appended to or overwritten")
+        used.spec.check_takes(change)
         return self._marked(used, mark, partial(written, change))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
@@ -115,10 +113,26 @@ class HudiStore(KeptStore):
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
-        if not used.spec.key:
-            raise ConfigError(f"table {table} has no key, so its rows cannot be told apart in two versions")
+        used.spec.check_compared()
         with translated(table, used.folder.path):
             return differences(used.at(after), used.at(until), used.timeline)
+
+    def read_optimized(self, table: str) -> nw.LazyFrame[Any]:
+        """The rows that base files hold, in the spec's columns: the cheapest read, since no log is merged into them.
+
+        That is not one version: of a table that is merged on read, each file group shows its rows as of its own last
+        compaction, and what came since is missing, deletes too. Of other tables it is the newest version. The table
+        need not have been ensured here.
+
+        Raises:
+            ConfigError: there is no such table.
+            StoreUnavailable: the place cannot be reached.
+        """
+        timeline = self._timeline(table)
+        with translated(table, timeline.folder.path):
+            if (there := kept(timeline.folder, table)) is None:
+                raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
+            return lazy(Reading(there.spec, timeline.folder, timeline.newest()).base())
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
@@ -144,35 +158,30 @@ class HudiStore(KeptStore):
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
         with translated(table, used.folder.path):
-            return Sweep(table, used.folder, used.timeline, used.holds, now).expire(keep, dry_run=dry_run)
+            archiving = Archiving(used.folder, used.timeline, used.definition, self.archiving)
+            sweep = Sweep(table, used.folder, used.timeline, used.holds, archiving, now)
+            return sweep.expire(keep, dry_run=dry_run)
 
     def expired(self, table: str) -> Collection[Version]:
+        with self._holding(table) as holds:
+            return set(map(Version, holds.expired().union(self._table(table).timeline.cleaned())))
+
+    @contextmanager
+    def _holding(self, table: str) -> Iterator[Holds]:
         used = self._table(table)
         with translated(table, used.folder.path):
-            return set(map(Version, used.holds.expired().union(used.timeline.cleaned())))
+            yield used.holds
 
-    def pin(self, lease: Lease) -> None:
-        used = self._table(lease.table)
-        with translated(lease.table, used.folder.path):
-            used.timeline.readable(lease.version)
-            used.holds.pin(lease)
-
-    def unpin(self, table: str, lease_id: str) -> None:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            used.holds.unpin(lease_id)
-
-    def leases(self, table: str) -> Sequence[Lease]:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return used.holds.leases()
+    def _check_told(self, table: str, version: str) -> None:
+        self._table(table).timeline.check_told(version)
 
     def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
-            _fence(used, mark)
             used.timeline.clear_unmade()
-            used.timeline.wait_for_the_clock()
-            rows, operation = prepare(used.newest())
+            head = used.timeline.head()
+            mark.check_follows(head.sequence, used.spec.name)
+            used.timeline.wait_for_the_clock(head.newest)
+            rows, operation = prepare(Reading(used.spec, used.folder, head.newest))
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
             return used.newest_version()
 
@@ -190,8 +199,6 @@ class HudiStore(KeptStore):
         return Timeline(Folder(self.session, folder_of(self.root, table)))
 
     def _table(self, name: str) -> _Table:
-        if name not in self._tables:
-            raise ConfigError(f"table {name} is not open; call ensure() with its spec first")
         return self._tables[name]
 
 
@@ -201,11 +208,3 @@ def _restored(used: _Table, to: Version | None, now: Reading) -> tuple[DataFrame
     if to is None or not used.spec.key:
         return stored(wanted.content(), used.spec), Operation.OVERWRITE
     return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
-
-
-def _fence(used: _Table, mark: Mark) -> None:
-    if mark.sequence != (newest := used.timeline.sequence()) + 1:
-        raise EpochConflict(
-            f"table {used.spec.name}: commit {mark.sequence} was to be made, but the newest is {newest}: another run"
-            " has been here, and nothing was changed. Let one run at a time write a pipeline"
-        )

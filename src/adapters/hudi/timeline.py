@@ -16,7 +16,7 @@ from ...domain.ports import Commit, Version
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from .place import Folder
 
@@ -58,11 +58,24 @@ class Instant:
     @property
     def commit(self) -> Commit:
         """It, as a port tells it."""
-        return Commit(Version(self.name), _moment(self.name), self.mark, int(self._metadata.fetchTotalRecordsWritten()))
+        return Commit(Version(self.name), moment(self.name), self.mark, int(self._metadata.fetchTotalRecordsWritten()))
 
     @cached_property
     def _metadata(self) -> Any:
         return self._timeline.readCommitMetadata(self._java)
+
+
+@frozen
+class Head:
+    """Where a table stands.
+
+    Args:
+        newest: its newest version; None before the first.
+        sequence: of the newest marked commit; 0 before the first.
+    """
+
+    newest: str | None
+    sequence: int = 0
 
 
 @define(eq=False)
@@ -106,6 +119,10 @@ class Timeline:
                 found.update({(partition, each): str(instant.requestedTime()) for each in ids})
         return found
 
+    def replaced_in(self, instants: Collection[str]) -> bool:
+        """Whether any of some instants replaced file groups."""
+        return not set(self.replaced().values()).isdisjoint(instants)
+
     def newest(self) -> str | None:
         """The newest version; None before the first."""
         return next((instant.name for instant in self.newest_first()), None)
@@ -125,30 +142,40 @@ class Timeline:
             return self._instant(found, timeline)
         return self._met[version]
 
-    def readable(self, version: str) -> Instant:
-        """As `instant`, for a commit whose files are still kept."""
-        instant = self.instant(version)
-        if instant.name < self._cleaned_before():
-            raise self._expired(version)
-        return instant
+    def check_told(self, version: str) -> None:
+        """Make sure that the timeline tells of a version, and that its files have not been cleaned away.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+            VersionExpired: the timeline no longer tells of it, or Hudi's own cleaner has taken its files.
+        """
+        self._told(version)
+
+    def is_newest(self, version: str) -> bool:
+        """Whether a version is the newest; raises as `check_told`."""
+        return bool(self._told(version).lastInstant().get().requestedTime() == version)
 
     def cleaned(self) -> list[str]:
         """The commits whose files Hudi's own cleaner has taken, on whose behalf ever."""
-        before = self._cleaned_before() if self.exists else ""
+        before = _cleaned_before(self.client.reloadActiveTimeline()) if self.exists else ""
         return [name for name in self.told() if name < before] if before else []
 
-    def sequence(self) -> int:
-        """The sequence of the newest marked commit; 0 before the first."""
-        return next((instant.mark.sequence for instant in self.newest_first() if instant.mark), 0)
+    def head(self) -> Head:
+        """Where the table stands now."""
+        newest = None
+        for instant in self.newest_first():
+            newest = newest or instant.name
+            if instant.mark:
+                return Head(newest, instant.mark.sequence)
+        return Head(newest)
 
-    def wait_for_the_clock(self) -> None:
+    def wait_for_the_clock(self, newest: str | None) -> None:
         """Make sure that the next instant comes after the newest: instants are ordered by the time they are made.
 
         Raises:
             StoreUnavailable: this machine's clock is far behind that of the newest commit.
         """
-        newest = self.newest()
-        behind = _moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
+        behind = moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
         if behind > _PATIENCE:
             raise StoreUnavailable(
                 f"{self.folder.path}: the clock is {behind} behind the newest commit; set it right, or try again later"
@@ -187,15 +214,18 @@ class Timeline:
     def _completed(self) -> Any:
         return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
 
-    def _cleaned_before(self) -> str:
-        """The oldest instant whose files the last cleaning by Hudi itself kept; empty if there was none."""
-        timeline = self.client.reloadActiveTimeline()
-        last = timeline.getCleanerTimeline().filterCompletedInstants().lastInstant()
-        return str(timeline.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
+    def _told(self, version: str) -> Any:
+        """The completed commits as they are now, a version that can be read among them."""
+        completed = self._completed() if self.exists else None
+        if completed is None or not completed.containsInstant(version):
+            raise self._missing(version)
+        if version < _cleaned_before(self.client.getActiveTimeline()):
+            raise self._expired(version)
+        return completed
 
     def _missing(self, version: str) -> Exception:
-        archived = self.exists and version.isdecimal() and self.client.getArchivedTimeline().containsInstant(version)
-        if archived:
+        # Read anew: what the client remembers of the archive may be older than what was archived last.
+        if self.exists and version.isdecimal() and self.client.getArchivedTimeline("", False).containsInstant(version):
             return self._expired(version)
         return VersionNotFound(f"{self.folder.path} has no version {version!r}: no commit was made at that instant")
 
@@ -214,7 +244,13 @@ class Timeline:
         return self._opened
 
 
-def _moment(instant: str) -> datetime:
+def _cleaned_before(active: Any) -> str:
+    """The oldest instant whose files the last cleaning by Hudi itself kept; empty if there was none."""
+    last = active.getCleanerTimeline().filterCompletedInstants().lastInstant()
+    return str(active.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
+
+
+def moment(instant: str) -> datetime:
     """When an instant was requested: its name is the time in UTC, to the millisecond."""
     second = datetime.strptime(instant[:_SECOND_DIGITS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:]))

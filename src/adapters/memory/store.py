@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field, frozen
 
 from ...domain.changelog.net import net_changes
-from ...domain.errors import ConfigError, VersionExpired, VersionNotFound
+from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table import Ensured, TableSpec
 from .committing import changed, computed
@@ -123,8 +123,7 @@ class MemoryStore(KeptStore):
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         stored = self._table(table)
-        if not stored.spec.key:
-            raise ConfigError(f"table {table} has no key, so its changes cannot be told; declare one")
+        stored.spec.check_compared()
         old, new = stored.content(after), stored.content(until)
         before, now = (stack(stored.spec.schema, rows) for rows in (old.beyond(new), new.beyond(old)))
         return net_changes(lazy(before), lazy(now), stored.spec.key)

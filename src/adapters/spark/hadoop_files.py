@@ -11,6 +11,8 @@ from ...domain.ports import SmallFiles
 from .jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 
@@ -41,24 +43,25 @@ class HadoopFiles(SmallFiles):
 
     def read(self) -> dict[str, str] | None:
         try:
-            return {name: self._text(name) for name in self._names()}
+            return {name: self.text(name) for name in self._names()}
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getName()) != "java.io.FileNotFoundException":
                 raise
             return None
+
+    def text(self, name: str) -> str:
+        """What a file holds; it must be there."""
+        stream = self._files.open(self._path(name))
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
 
     def _names(self) -> list[str]:
         if not self._files.exists(self._path()):
             return []
         names = (str(status.getPath().getName()) for status in self._files.list(self._path()))
         return [name for name in names if not name.startswith(".")]
-
-    def _text(self, name: str) -> str:
-        stream = self._files.open(self._path(name))
-        try:
-            return bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
 
     def _path(self, name: str | None = None) -> Any:
         path = java_class(self.session, "org.apache.hadoop.fs.Path")
@@ -68,6 +71,17 @@ class HadoopFiles(SmallFiles):
     def _files(self) -> Any:
         if self._opened is None:
             manager = java_class(self.session, "org.apache.spark.sql.execution.streaming.CheckpointFileManager")
-            settings = self.session._jsparkSession.sessionState().newHadoopConf()
-            self._opened = manager.create(self._path(), settings)
+            self._opened = manager.create(self._path(), hadoop_settings(self.session))
         return self._opened
+
+
+def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
+    """Remove files, by their whole paths, one after the other; those that are gone already are passed over."""
+    path, settings = java_class(session, "org.apache.hadoop.fs.Path"), hadoop_settings(session)
+    for place in map(path, paths):
+        place.getFileSystem(settings).delete(place, False)
+
+
+def hadoop_settings(session: SparkSession) -> Any:
+    """Hadoop's settings, the session's own among them."""
+    return session._jsparkSession.sessionState().newHadoopConf()
