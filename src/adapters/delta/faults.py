@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from ...domain.errors import EpochConflict, StoreUnavailable
-from ..spark.faults import is_unreachable, thrown_by
+from ...domain.errors import EpochConflict, StoreUnavailable, TableDamaged
+from ..spark.faults import damage, is_damaged, is_unreachable, reason, thrown_by, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,16 @@ def translated(table: str, place: str) -> Iterator[None]:
         thrown = thrown_by(error)
         # Delta's own Python exceptions forget the Java one, but are named after it.
         kind = type(error).__name__ if thrown is None else str(thrown.getClass().getName())
-        reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
+        why = str(error) if thrown is None else reason(thrown)
         if kind.endswith(_SAME_WRITER):
             raise EpochConflict(
                 f"table {table}: another run has committed in the meantime; nothing was changed. Let one run at a time"
                 " write a pipeline"
             ) from error
         if any(word in kind for word in _OVERTAKEN):
-            raise Overtaken(f"table {table}: overtaken by another commit ({reason}); try again") from error
+            raise Overtaken(f"table {table}: overtaken by another commit ({why}); try again") from error
+        if is_damaged(thrown):
+            raise TableDamaged(f"table {table}: {damage(thrown)}") from error
         if is_unreachable(thrown):
-            raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
+            raise StoreUnavailable(f"table {table}: {unreachable(place, thrown)}") from error
         raise

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from ...domain.errors import BadInput, StoreUnavailable
-from ..spark.faults import is_unreachable, lineage, thrown_by
+from ...domain.errors import BadInput, StoreUnavailable, TableDamaged
+from ..spark.faults import damage, is_damaged, is_unreachable, lineage, thrown_by, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,10 @@ def translated(table: str, place: str) -> Iterator[None]:
         yield
     except (Py4JError, PySparkException) as error:
         thrown = thrown_by(error)
-        reason = str(error if thrown is None else thrown.getMessage()).split("\n", 1)[0]
         if _KEY in lineage(thrown) or _KEY in str(error):
             raise BadInput(f"table {table}: a key column is null in some rows; reject them before") from error
+        if is_damaged(thrown):
+            raise TableDamaged(f"table {table}: {damage(thrown)}") from error
         if is_unreachable(thrown):
-            raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {reason}") from error
+            raise StoreUnavailable(f"table {table}: {unreachable(place, thrown)}") from error
         raise

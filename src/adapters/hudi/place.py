@@ -32,6 +32,11 @@ class Folder:
         """Whether there is such a file or folder in it."""
         return bool(self._system.exists(self._inside(name)))
 
+    def size(self, name: str) -> int | None:
+        """How large a file of it is, in bytes; None if there is no such file."""
+        file = self._inside(name)
+        return int(self._system.getFileStatus(file).getLen()) if self._system.exists(file) else None
+
     def text(self, name: str) -> str:
         """What a file of it holds."""
         with_lines = self._java("org.apache.commons.io.IOUtils").toString

@@ -55,11 +55,14 @@ class _Table:
         if version is not None:
             self.timeline.readable(version)
             self.holds.check_readable(version)
+            self.timeline.check_whole(version)
         return Reading(self.spec, self.folder, version)
 
     def newest(self) -> Reading:
         """The newest version, to be read."""
-        return Reading(self.spec, self.folder, self.timeline.newest())
+        if (version := self.timeline.newest()) is not None:
+            self.timeline.check_whole(version)
+        return Reading(self.spec, self.folder, version)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
