@@ -287,7 +287,7 @@ class FrameEngine(Protocol):
 
     @abstractmethod
     def explaining(self) -> AbstractContextManager[None]:
-        """Compute frames inside: what the engine meets in stored rows that it cannot read, it tells as the errors below.
+        """Compute frames inside: stored rows that the engine cannot read are told as one of these errors.
 
         Raises:
             VersionExpired: a file is gone: the version was given up after the frame was asked for, without a lease.
