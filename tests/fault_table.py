@@ -1,7 +1,7 @@
 """A pytest plugin: what the fault tests of a run survived, written as the table in docs/faults.md.
 
-``pytest tests/faults features -m faults --faults-table docs/faults.md`` writes it; with ``--collect-only`` as well, the
-cells only say which tests there are.
+``pytest tests/faults features -m faults --faults-table docs/faults.md`` writes it; cells of tests that a run leaves out
+stay as they are. With ``--collect-only`` as well, the cells only say which tests there are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BACKENDS = ("memory", "delta", "hudi-mor", "hudi-cow")
-NOTHING = "–"
+NOTHING = "-"
 _HOW = "survived"
 _UNLESS_TOLD = "goes on"
 _FAILED = "**FAILED**"
@@ -25,8 +25,8 @@ _INTRODUCTION = """\
 
 Written by `make faults` from a run of the fault suite (`tests/faults`, and the scenarios tagged `@faults`). A cell says
 what happened to the pipeline or the reader, after which the rows were right to the last one: *goes on*, by itself or
-with the next run; *refused*, with which error, until its remedy was followed. – stands where there is no such test: the
-fault means nothing there (no files in memory), or another backend shows it. [Operations](operations.md) has the
+with the next run; *refused*, with which error, until its remedy was followed. A dash stands where there is no such test:
+the fault means nothing there (no files in memory), or another backend shows it. [Operations](operations.md) has the
 remedies.
 
 """
@@ -44,6 +44,14 @@ class _Table:
         if row.get(backend) != _FAILED:
             row[backend] = how
 
+    def add_page(self, page: str) -> None:
+        """Enter what an earlier run wrote."""
+        for fault, *cells in _rows(page):
+            row = dict(zip(BACKENDS, cells, strict=True))
+            self.cells[fault] = {backend: how for backend, how in row.items() if how != NOTHING} | self.cells.get(
+                fault, {}
+            )
+
     def page(self) -> str:
         """The page, whole."""
         return _INTRODUCTION + "\n".join(self._lines()) + "\n"
@@ -60,13 +68,14 @@ _KEY = pytest.StashKey[_Table]()
 
 def entered(page: str) -> set[tuple[str, str]]:
     """The faults and backends that a page has an entry for."""
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    return {
-        (fault, backend)
-        for fault, *cells in rows[1:]
-        for backend, cell in zip(BACKENDS, cells, strict=True)
-        if cell != NOTHING
-    }
+    table = _Table()
+    table.add_page(page)
+    return {(fault, backend) for fault, row in table.cells.items() for backend in row}
+
+
+def _rows(page: str) -> list[list[str]]:
+    """The cells of a page's table, row by row, without its head."""
+    return [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,7 +109,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the page, where one is asked for."""
     if page := session.config.option.faults_table:
-        page.write_text(session.config.stash[_KEY].page(), encoding="utf-8")
+        table = session.config.stash[_KEY]
+        if page.exists():
+            table.add_page(page.read_text(encoding="utf-8"))
+        page.write_text(table.page(), encoding="utf-8")
 
 
 @pytest.fixture

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DELTA = pytest.param("delta", marks=pytest.mark.delta)
-_HUDI = (pytest.param("hudi-mor", marks=pytest.mark.hudi), pytest.param("hudi-cow", marks=pytest.mark.hudi))
+_HUDI = (
+    pytest.param("hudi-mor", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
+)
 on_files = pytest.mark.parametrize("backend", [_DELTA, *_HUDI])
 on_delta = pytest.mark.parametrize("backend", [_DELTA])
 on_hudi = pytest.mark.parametrize("backend", _HUDI)

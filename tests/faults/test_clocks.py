@@ -33,7 +33,9 @@ def test_publications_stay_in_order(broken: Broken) -> None:
     assert [each.epoch.number for each in (newest, *older)] == [2, 1, 0]
     assert newest.published_at < older[-1].published_at
     deployment = broken.trial.open()
-    seen = [deployment.snapshot("ranked", at).publication for at in sorted(each.published_at for each in (newest, *older))]
+    seen = [
+        deployment.snapshot("ranked", at).publication for at in sorted(each.published_at for each in (newest, *older))
+    ]
     assert seen == [newest] * 3  # whenever it was, by that clock, the newest stood last
 
 
@@ -51,7 +53,7 @@ def test_delta_counts_its_versions(broken: Broken) -> None:
 def set_back(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
     class Behind(datetime):
         @classmethod
-        def now(cls, tz: object = None) -> datetime:
+        def now(cls, _zone: object = None) -> datetime:
             return datetime.now(UTC) - by
 
     monkeypatch.setattr(timeline, "datetime", Behind)
