@@ -17,7 +17,7 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo test test-all check bench docs clean
+.PHONY: help demo test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -37,6 +37,10 @@ check: $(FULL)  ## lint, format, types, and who may import whom
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+faults: $(JARS)  ## break everything that can break, on every backend, and write down what was survived
+	rm -f docs/faults.md
+	$(BIN)/python -m pytest tests/faults features -m faults --faults-table docs/faults.md $(ARGS)
 
 bench: $(JARS)  ## measure epochs over growing pasts, next to the floor and the full recompute
 	$(BIN)/python -m benchmarks.run $(ARGS)

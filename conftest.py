@@ -8,6 +8,7 @@ pytest.register_assert_rewrite("headwater.testing")
 pytest_plugins = [
     "headwater.testing.steps",
     "tests.example_fixtures",
+    "tests.fault_table",
     "tests.kafka_fixtures",
     "tests.spark_fixtures",
 ]

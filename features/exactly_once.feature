@@ -8,7 +8,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
 
-  @core
+  @core @faults
   Scenario Outline: A crash <moment> is made good by the next run
     When these rows arrive at contracts
       | project | contract | sign_time        |
@@ -45,7 +45,7 @@ Feature: Every epoch happens exactly once
       | 1       | 12       | 3    |
     And contract_rank has published 2 epochs
 
-  @core
+  @core @faults
   Scenario: More rows have come before the next run, and nothing but the tables tells where the last one stood
     When these rows arrive at contracts
       | project | contract | sign_time        |
@@ -63,7 +63,7 @@ Feature: Every epoch happens exactly once
       | 1       | 14       | 4    |
     And contract_rank has published 3 epochs
 
-  @core
+  @core @faults
   Scenario: A second writer is turned away and damages nothing
     Given a second run has opened contract_rank
     When an epoch of contracts brings
@@ -87,7 +87,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
 
-  @core
+  @core @faults
   Scenario: A reader keeps what it has while epochs and compaction pass
     Given a reader holds contract_rank.ranks
     When an epoch of contracts brings

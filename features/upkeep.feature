@@ -10,7 +10,7 @@ Feature: The past is given up as asked, and never under a reader's eyes
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
 
-  @core
+  @core @faults
   Scenario: A leased publication is read unchanged while epochs, compaction and expiry pass
     Given a reader leases contract_rank
     And a reader holds contract_rank.ranks

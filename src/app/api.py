@@ -24,6 +24,7 @@ from .runner import EpochReport, Runner, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
     from pathlib import Path
     from types import TracebackType
@@ -177,6 +178,16 @@ class Headwater:
         pipeline, spec = self.find(name)
         snapshot = self.snapshot(pipeline, at)
         return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Compute a view's frame inside, and stored rows that it cannot read are told with a remedy.
+
+        Raises:
+            VersionExpired: the frame's version was given up after it was asked for, without a lease.
+            TableDamaged: a file is cut off or changed.
+            StoreUnavailable: the rows cannot be reached just now.
+        """
+        return self._container.engine.explaining()
 
     def changes(self, pipeline: str, *, after: Moment, until: Moment | None = None) -> Any:
         """What changed in a pipeline's answer between two publications, as the engine's own DataFrame.

@@ -143,7 +143,8 @@ def _show(options: argparse.Namespace) -> None:
 def _print(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:
     if title and form == "table":
         print(f"{title}:")
-    write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))
+    with answer.engine.explaining():
+        write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))
 
 
 def _status(options: argparse.Namespace) -> None:

@@ -174,7 +174,8 @@ class Runner:
         wait = self.options.retry_wait
         for left in range(self.options.retries, -1, -1):
             try:
-                return self._epoch()
+                with self.engine.explaining():
+                    return self._epoch()
             except Transient as fault:
                 if left == 0 or self.stopping:
                     raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import asdict, frozen
 
-from .errors import EpochConflict
+from .errors import EpochConflict, TableDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,9 +136,26 @@ class Mark:
         return json.dumps(asdict(self), default=datetime.isoformat, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> Mark:
-        """Read `to_json` back."""
-        raw = json.loads(text)
+    def from_json(cls, text: str, commit: str = "a commit") -> Mark:
+        """Read `to_json` back.
+
+        Args:
+            text: what `to_json` gave.
+            commit: the commit that carries it, in words.
+
+        Raises:
+            TableDamaged: it is no such text.
+        """
+        try:
+            return cls._parsed(json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise TableDamaged(
+                f"{commit} carries a mark that cannot be read ({type(error).__name__}: {error}), so nothing is built"
+                " upon it: put the commit's file back from a backup, or build the pipeline anew under another name"
+            ) from error
+
+    @classmethod
+    def _parsed(cls, raw: dict[str, Any]) -> Mark:
         raw["epoch"] = Epoch(**raw["epoch"])
         raw["offsets"] = OffsetRange(**raw["offsets"])
         raw["previous"] = raw["previous"] and Place(**raw["previous"])

@@ -56,6 +56,10 @@ class StoreUnavailable(Transient, ConnectionError):
     """The table store cannot be reached or written just now."""
 
 
+class TableDamaged(HeadwaterError, RuntimeError):
+    """What a table or its log holds is not as it was written: a file is cut off, changed or lost."""
+
+
 class SourceUnavailable(Transient, ConnectionError):
     """The source cannot be reached just now (a broker that is down, say)."""
 

@@ -14,6 +14,7 @@ from attrs import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
     import narwhals as nw
@@ -298,6 +299,16 @@ class FrameEngine(Protocol):
     @abstractmethod
     def release(self) -> None:
         """Forget everything persisted so far, and what was to be expected."""
+
+    @abstractmethod
+    def explaining(self) -> AbstractContextManager[None]:
+        """Compute frames inside: stored rows that the engine cannot read are told as one of these errors.
+
+        Raises:
+            VersionExpired: a file is gone: the version was given up after the frame was asked for, without a lease.
+            TableDamaged: a file is cut off or changed.
+            StoreUnavailable: the rows cannot be reached just now.
+        """
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headwater.testing.kafka_broker import KafkaBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+pytestmark = pytest.mark.kafka
 
 _PARTITIONS = 2
 
@@ -65,6 +65,7 @@ def check_ranks(done: CompletedProcess[str], *, days: int) -> None:
     assert sorted(shown, key=lambda row: row["contract"]) == expected
 
 
+@pytest.mark.faults("epochs that end in the middle of a topic's partitions", backend="memory")
 def test_memory_ranks_what_a_topic_brings(tmp_path: Path, topic: Topic) -> None:
     topic.produce(*range(6))
     done = run_until_idle(deployment(tmp_path, topic, "memory"))
@@ -74,6 +75,7 @@ def test_memory_ranks_what_a_topic_brings(tmp_path: Path, topic: Topic) -> None:
 
 @pytest.mark.delta
 @pytest.mark.slow
+@pytest.mark.faults("kill -9 of a run that reads a topic, then a broker that is down", backend="delta")
 def test_killed_runs_and_a_broker_that_was_down(tmp_path: Path, topic: Topic) -> None:
     config = deployment(tmp_path, topic, "delta")
     topic.produce(0, 1, 2)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.faults]
+pytestmark = [pytest.mark.faults("kill -9 in the middle of an epoch, three times")]
 
 BACKENDS = [
     pytest.param("delta", marks=pytest.mark.delta),

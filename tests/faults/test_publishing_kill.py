@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from headwater.testing.kafka_broker import KafkaBroker
 
-pytestmark = [pytest.mark.delta, pytest.mark.kafka, pytest.mark.faults, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.delta,
+    pytest.mark.kafka,
+    pytest.mark.faults("kill -9 between the publication and the topic it is published to", backend="delta"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture

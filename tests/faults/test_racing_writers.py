@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.hudi, pytest.mark.faults]
+pytestmark = [
+    pytest.mark.hudi,
+    pytest.mark.faults("two processes commit to one table at the same moment", backend="hudi-mor"),
+]
 
 NAMES = spec_of("id bigint, name string", ["id"])
 _PATIENCE = 180.0

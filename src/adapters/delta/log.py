@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import define, field
 from pyspark.sql import DataFrame
 
-from ...domain.errors import VersionExpired, VersionNotFound
+from ...domain.errors import TableDamaged, VersionExpired, VersionNotFound
 from ..spark.jvm import java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
@@ -73,11 +73,19 @@ class TableLog:
 
         Raises:
             VersionExpired: its file has been cleaned away.
+            TableDamaged: its file is no commit any more.
         """
         if version in self._commits:
             return self._commits[version]
         text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
-        return _keep(self._commits, version, CommitFile.parse(text), _KEPT_COMMITS)
+        try:
+            parsed = CommitFile.parse(text)
+        except (ValueError, KeyError) as error:
+            raise TableDamaged(
+                f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
+                " backup"
+            ) from error
+        return _keep(self._commits, version, parsed, _KEPT_COMMITS)
 
     def check_told(self, version: int) -> None:
         """Make sure that the log still tells of a version.

@@ -63,8 +63,8 @@ class _Table:
     def sequence_at(self, version: int) -> int:
         """The sequence of the newest marked commit at or before a version."""
         for each in range(version, self.newest_mark[0], -1):
-            if (mark := self.log.commit(each).user_metadata) is not None:
-                self.newest_mark = (each, Mark.from_json(mark).sequence)
+            if (mark := _mark(self.log, each)) is not None:
+                self.newest_mark = (each, mark.sequence)
                 break
         return self.newest_mark[1]
 
@@ -136,9 +136,11 @@ class DeltaStore(FolderStore):
             newest = log.newest() if log.exists else -1
         for number in range(newest, -1, -1):
             try:
-                yield _commit(log, number)
+                with translated(table, log.path):
+                    commit = _commit(log, number)
             except VersionExpired:
                 return
+            yield commit
 
     def version(self, table: str, version: Version) -> Commit:
         log = self._table(table).log
@@ -187,8 +189,12 @@ class DeltaStore(FolderStore):
 
 def _commit(log: TableLog, number: int) -> Commit:
     found = log.commit(number)
-    mark = None if found.user_metadata is None else Mark.from_json(found.user_metadata)
-    return Commit(Version(str(number)), found.committed_at, mark, found.written)
+    return Commit(Version(str(number)), found.committed_at, _mark(log, number), found.written)
+
+
+def _mark(log: TableLog, number: int) -> Mark | None:
+    text = log.commit(number).user_metadata
+    return None if text is None else Mark.from_json(text, f"version {number} of {log.path}")
 
 
 def _check_names(spec: TableSpec) -> None:

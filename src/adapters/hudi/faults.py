@@ -20,7 +20,7 @@ def translated(table: str, place: str) -> AbstractContextManager[None]:
     """Raise what the JVM raises as errors that name the table and the remedy."""
 
     def meant(fault: Fault) -> HeadwaterError | None:
-        if _KEY in fault.lineage() or _KEY in str(fault.error):
+        if _KEY in fault.lineage or _KEY in str(fault.error):
             return BadInput(f"table {table}: a key column is null in some rows; reject them before")
         return None
 

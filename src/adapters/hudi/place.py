@@ -31,6 +31,11 @@ class Folder:
         """Whether there is such a file or folder in it."""
         return bool(self._system.exists(self._inside(name)))
 
+    def size(self, name: str) -> int | None:
+        """How large a file of it is, in bytes; None if there is no such file."""
+        file = self._inside(name)
+        return int(self._system.getFileStatus(file).getLen()) if self._system.exists(file) else None
+
     def remove(self, name: str) -> None:
         """Remove a file or folder, with all that is in it."""
         self._system.delete(self._inside(name), True)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # There is no table about the table (`writing.py`): folders are listed, and Hudi has no statistics to skip files by.
 _LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+# So that files which go before a frame is computed are missed then; listed then, Hudi would answer with what is left.
+# What reads a few partitions only is a step's, of the newest version, which never goes.
+_LISTED_AT_ONCE = {"hoodie.datasource.read.file.index.listing.mode": "eager"}
 
 
 @define(eq=False)
@@ -39,7 +42,8 @@ class Reading:
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
             return empty_frame(self.folder.session, self.spec.schema)
-        rows = self._loaded("as.of.instant", self.version)
+        at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
+        rows = self._loaded({"as.of.instant": self.version, **at_once})
         if self.spec.partition_by:
             rows = in_folders(rows, chosen)
         found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
@@ -49,10 +53,10 @@ class Reading:
         """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first."""
         if self.version is None:
             return empty_frame(self.folder.session, self.spec.schema)
-        return told(self._loaded("hoodie.datasource.query.type", "read_optimized"), self.spec)
+        return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)
 
-    def _loaded(self, option: str, value: str) -> DataFrame:
-        return self.folder.session.read.format("hudi").options(**_LISTED, **{option: value}).load(self.folder.path)
+    def _loaded(self, options: Mapping[str, str]) -> DataFrame:
+        return self.folder.session.read.format("hudi").options(**_LISTED, **options).load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""

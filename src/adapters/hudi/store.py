@@ -56,6 +56,12 @@ class _Table:
         """A version that can be read."""
         if version is not None and not self.timeline.is_newest(version):  # which never expires
             self.holds.check_readable(version)
+        return self.whole(version)
+
+    def whole(self, version: str | None) -> Reading:
+        """A version whose files lie there as its commit wrote them."""
+        if version is not None:
+            self.timeline.check_whole(version)
         return Reading(self.spec, self.folder, version)
 
     def newest_version(self) -> Version:
@@ -181,7 +187,7 @@ class HudiStore(FolderStore):
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
-            rows, operation = prepare(Reading(used.spec, used.folder, head.newest))
+            rows, operation = prepare(used.whole(head.newest))
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
             return used.newest_version()
 

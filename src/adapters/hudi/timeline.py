@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field, frozen
 
 from ...domain.epoch import Mark
-from ...domain.errors import StoreUnavailable, VersionExpired, VersionNotFound
+from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ..spark.jvm import java_class
 
@@ -33,6 +34,7 @@ class Instant:
     """One completed commit, its metadata read when it is asked for."""
 
     name: str
+    folder: Folder
     _java: Any
     _timeline: Any
 
@@ -40,7 +42,7 @@ class Instant:
     def mark(self) -> Mark | None:
         """The mark it carries; None for upkeep."""
         text = self._metadata.getExtraMetadata().get(MARK)
-        return None if text is None else Mark.from_json(text)
+        return None if text is None else Mark.from_json(text, f"version {self.name} of {self.folder.path}")
 
     @property
     def completed(self) -> str:
@@ -59,6 +61,13 @@ class Instant:
     def commit(self) -> Commit:
         """It, as a port tells it."""
         return Commit(Version(self.name), moment(self.name), self.mark, int(self._metadata.fetchTotalRecordsWritten()))
+
+    @property
+    def files(self) -> Iterator[tuple[str, int]]:
+        """The files that it wrote, within the table's folder, and how large they were then."""
+        told = json.loads(str(self._metadata.toJsonString()))
+        for written in told["partitionToWriteStats"].values():
+            yield from ((each["path"], each["fileSizeInBytes"]) for each in written if each.get("path"))
 
     @cached_property
     def _metadata(self) -> Any:
@@ -85,6 +94,7 @@ class Timeline:
     folder: Folder
     _opened: Any = field(init=False, default=None)
     _met: OrderedDict[str, Instant] = field(init=False, factory=OrderedDict)
+    _whole: set[str] = field(init=False, factory=set)
 
     @property
     def exists(self) -> bool:
@@ -155,6 +165,25 @@ class Timeline:
         """Whether a version is the newest; raises as `check_told`."""
         return bool(self._told(version).lastInstant().get().requestedTime() == version)
 
+    def check_whole(self, version: str) -> None:
+        """Make sure, once, that the files which a commit wrote lie there as it wrote them.
+
+        Hudi's readers pass over a file that is gone, and over the end of a log that was cut off, without a word.
+
+        Raises:
+            TableDamaged: one does not.
+        """
+        if version in self._whole:
+            return
+        for name, size in self.instant(version).files:
+            if (found := self.folder.size(name)) is None or found < size:
+                state = "gone" if found is None else f"cut off ({found} of {size} bytes)"
+                raise TableDamaged(
+                    f"version {version} of {self.folder.path}: its file {name} is {state}. Put it back from a backup,"
+                    " or build the pipeline anew under another name"
+                )
+        self._whole.add(version)
+
     def cleaned(self) -> list[str]:
         """The commits whose files Hudi's own cleaner has taken, on whose behalf ever."""
         before = _cleaned_before(self.client.reloadActiveTimeline()) if self.exists else ""
@@ -206,9 +235,9 @@ class Timeline:
     def _instant(self, java: Any, timeline: Any) -> Instant:
         name = str(java.requestedTime())
         if name not in self._met:
-            self._met[name] = Instant(name, java, timeline)
+            self._met[name] = Instant(name, self.folder, java, timeline)
             if len(self._met) > _KEPT_INSTANTS:
-                self._met.popitem(last=False)
+                self._whole.discard(self._met.popitem(last=False)[0])
         return self._met[name]
 
     def _completed(self) -> Any:

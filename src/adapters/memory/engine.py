@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 # No gap of a wall clock is longer: the longest skipped one whole day (Samoa, 30 December 2011).
 _LONGEST_GAP = timedelta(days=1)
@@ -25,6 +29,10 @@ class PolarsEngine(FrameEngine):
 
     def release(self) -> None:
         """Nothing to do: memory goes with the last reference."""
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Nothing to explain: a frame holds its rows."""
+        return nullcontext()
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         dtype = frame.collect_schema()[column]

@@ -13,11 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
+from .faults import explained
 from .jvm import java_class
 from .schema import lazy, named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import Column, SparkSession
 
@@ -92,6 +94,9 @@ class SparkEngine(FrameEngine):
     def _restore(self) -> None:
         while self._usual:
             self.session.conf.set(*self._usual.popitem())
+
+    def explaining(self) -> AbstractContextManager[None]:
+        return explained()
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         shown = named(column)

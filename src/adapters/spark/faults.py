@@ -1,8 +1,10 @@
-"""What the JVM has thrown, behind the exceptions of PySpark and py4j, and what it means."""
+"""Exceptions of the JVM, and what they mean to a store or to a reader."""
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -10,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from ...domain.errors import StoreUnavailable
+from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,9 +20,18 @@ if TYPE_CHECKING:
     from ...domain.errors import HeadwaterError
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
+_GONE = "java.io.FileNotFoundException"
+_DAMAGED = (
+    "com.fasterxml.jackson.core.JsonProcessingException",
+    "org.apache.hadoop.fs.ChecksumException",
+    "org.apache.parquet.io.ParquetDecodingException",
+)
+# Told by messages alone: Parquet's of a file without its end, Hudi's of a commit.
+_DAMAGED_IN_WORDS = ("is not a Parquet file", "unable to read commit metadata")
+_FILE = re.compile(r"\w+:/+[^\s,;)]+[^\s,;).]")
 
 
-@frozen(eq=False)
+@frozen(eq=False, slots=False)
 class Fault:
     """An exception of the JVM, or of a Python library that speaks for it.
 
@@ -46,22 +57,54 @@ class Fault:
 
     @property
     def reason(self) -> str:
-        """The first line of its message."""
-        return str(self.error if self.thrown is None else self.thrown.getMessage()).split("\n", 1)[0]
+        """What is at the bottom of it, on one line."""
+        return self._messages[-1]
+
+    @cached_property
+    def lineage(self) -> frozenset[str]:
+        """The classes of the Java exception and of what caused it, with all that they extend."""
+        return frozenset(name for each in self._causes() for name in _classes(each))
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether it, or what caused it, says that a place cannot be reached or written."""
-        return any(name.startswith(_UNREACHABLE) for name in self.lineage())
+        """Whether a place cannot be reached or written."""
+        return any(name.startswith(_UNREACHABLE) for name in self.lineage)
 
-    def lineage(self) -> Iterator[str]:
-        """The classes of the Java exception and of what caused it, each with what it extends."""
+    @property
+    def is_gone(self) -> bool:
+        """Whether a file is not there."""
+        return _GONE in self.lineage
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a file does not hold what was written to it."""
+        told = " ".join(self._messages)
+        return not self.lineage.isdisjoint(_DAMAGED) or any(words in told for words in _DAMAGED_IN_WORDS)
+
+    @property
+    def file(self) -> str:
+        """The file it is about, as near to its cause as one is named."""
+        return next((found[0] for told in reversed(self._messages) if (found := _FILE.search(told))), "a file")
+
+    @property
+    def damage(self) -> str:
+        """Which file is damaged, how that was noticed, and what to do about it."""
+        return (
+            f"{self.file} is cut off or changed ({self.reason}). Put it back from a backup; of a commit that was never"
+            " published, because its writer died, remove the commit's file: the next run makes the epoch anew"
+        )
+
+    @cached_property
+    def _messages(self) -> list[str]:
+        """What it and its causes say, outermost first: the first line of each that says anything."""
+        told = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
+        lines = [text.split("\n", 1)[0] for text in told]
+        return [line for line in lines if line] or ["no reason is given"]
+
+    def _causes(self) -> Iterator[Any]:
         thrown = self.thrown
         while thrown is not None:
-            kind = thrown.getClass()
-            while kind is not None:
-                yield str(kind.getName())
-                kind = kind.getSuperclass()
+            yield thrown
             thrown = thrown.getCause()
 
 
@@ -80,6 +123,43 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
         fault = Fault.behind(error)
         if (own := meant(fault)) is not None:
             raise own from error
+        if fault.is_damaged:
+            raise TableDamaged(f"table {table}: {fault.damage}") from error
         if fault.is_unreachable:
-            raise StoreUnavailable(f"table {table}: {place} cannot be reached or written: {fault.reason}") from error
+            raise StoreUnavailable(
+                f"table {table}: {place} cannot be reached or written: {fault.reason}; look at the disk and its free"
+                " space, or the store"
+            ) from error
         raise
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Tell of stored rows that cannot be read, as `FrameEngine.explaining` does."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        found = _met_in_reading(Fault.behind(error))
+        if found is None:
+            raise
+        raise found from error
+
+
+def _met_in_reading(fault: Fault) -> HeadwaterError | None:
+    if fault.is_gone:
+        return VersionExpired(
+            f"{fault.file} is gone: its version was given up while it was read. Ask for a newer one, and pin what you"
+            " read for long; if it was the newest, put the file back from a backup"
+        )
+    if fault.is_damaged:
+        return TableDamaged(fault.damage)
+    if fault.is_unreachable:
+        return StoreUnavailable(f"stored rows cannot be reached just now: {fault.reason}")
+    return None
+
+
+def _classes(thrown: Any) -> Iterator[str]:
+    kind = thrown.getClass()
+    while kind is not None:
+        yield str(kind.getName())
+        kind = kind.getSuperclass()

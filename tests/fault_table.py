@@ -1,0 +1,140 @@
+"""A pytest plugin: what the fault tests of a run survived, written as the table in docs/faults.md.
+
+``pytest tests/faults features -m faults --faults-table docs/faults.md`` writes it; cells of tests that a run leaves out
+stay as they are. With ``--collect-only`` as well, the cells only say which tests there are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BACKENDS = ("memory", "delta", "hudi-mor", "hudi-cow")
+NOTHING = "-"
+_HOW = "survived"
+_UNLESS_TOLD = "goes on"
+_FAILED = "**FAILED**"
+_INTRODUCTION = """\
+# What goes wrong, and what becomes of it
+
+Written by `make faults` from a run of the fault suite (`tests/faults`, and the scenarios tagged `@faults`). A cell says
+what happened to the pipeline or the reader, after which the rows were right to the last one: *goes on*, by itself or
+with the next run; *refused*, with which error, until its remedy was followed. A dash stands where there is no such test:
+the fault means nothing there (no files in memory), or another backend shows it. [Operations](operations.md) has the
+remedies.
+
+"""
+
+
+@define
+class _Table:
+    """What each fault did to each backend, in words."""
+
+    cells: dict[str, dict[str, str]] = field(factory=dict)
+
+    def add(self, fault: str, backend: str, how: str) -> None:
+        """Enter what a test found; of several about one fault, a failed one stands."""
+        row = self.cells.setdefault(fault, {})
+        if row.get(backend) != _FAILED:
+            row[backend] = how
+
+    def add_page(self, page: str) -> None:
+        """Enter what an earlier run wrote."""
+        for fault, *cells in _rows(page):
+            row = dict(zip(BACKENDS, cells, strict=True))
+            self.cells[fault] = {backend: how for backend, how in row.items() if how != NOTHING} | self.cells.get(
+                fault, {}
+            )
+
+    def page(self) -> str:
+        """The page, whole."""
+        return _INTRODUCTION + "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield f"| fault | {' | '.join(BACKENDS)} |"
+        yield "|---" * (len(BACKENDS) + 1) + "|"
+        for fault, row in self.cells.items():
+            yield f"| {fault} | {' | '.join(row.get(backend, NOTHING) for backend in BACKENDS)} |"
+
+
+_KEY = pytest.StashKey[_Table]()
+
+
+def entered(page: str) -> set[tuple[str, str]]:
+    """The faults and backends that a page has an entry for."""
+    table = _Table()
+    table.add_page(page)
+    return {(fault, backend) for fault, row in table.cells.items() for backend in row}
+
+
+def _rows(page: str) -> list[list[str]]:
+    """The cells of a page's table, row by row, without its head."""
+    return [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the page to write."""
+    parser.addoption("--faults-table", type=Path, metavar="FILE", help="write what the fault tests survived")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin with an empty table."""
+    config.stash[_KEY] = _Table()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where nothing is run, enter what would be."""
+    if session.config.option.collectonly:
+        for item in session.items:
+            _enter(item, _UNLESS_TOLD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Enter how a fault test ended."""
+    report = yield
+    if report.failed:
+        _enter(item, _FAILED)
+    elif report.when == "call":
+        _enter(item, dict(item.user_properties).get(_HOW, _UNLESS_TOLD))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the page, where one is asked for."""
+    if page := session.config.option.faults_table:
+        table = session.config.stash[_KEY]
+        if page.exists():
+            table.add_page(page.read_text(encoding="utf-8"))
+        page.write_text(table.page(), encoding="utf-8")
+
+
+@pytest.fixture
+def survived(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Says how a fault was survived, where that is not simply that the run went on."""
+    return lambda how: request.node.user_properties.append((_HOW, how))
+
+
+def _enter(item: pytest.Item, how: str) -> None:
+    mark = item.get_closest_marker("faults")
+    backend = _backend(item, mark) if mark else None
+    if mark and backend in BACKENDS:
+        item.config.stash[_KEY].add(_fault(item, mark), backend, how)
+
+
+def _fault(item: pytest.Item, mark: pytest.Mark) -> str:
+    """What goes wrong: the mark's own words, or the name of the scenario."""
+    return mark.args[0] if mark.args else getattr(item, "obj").__scenario__.name  # noqa: B009  # Item declares none
+
+
+def _backend(item: pytest.Item, mark: pytest.Mark) -> str | None:
+    """The backend that the mark names, or else a parameter does."""
+    given = getattr(item, "callspec", None)
+    named = [value for value in (given.params.values() if given else ()) if value in BACKENDS]
+    return mark.kwargs.get("backend") or next(iter(named), None)

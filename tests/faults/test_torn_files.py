@@ -1,0 +1,63 @@
+"""Files that are cut off or gone: told by name, and nothing is lost once the remedy is followed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.domain.errors import TableDamaged, VersionExpired
+from headwater.testing.failing_store import Crash, Fault
+
+from .broken import on_files, put, remove, tear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .broken import Broken
+
+
+@on_files
+@pytest.mark.faults("a data file of the newest version is cut off")
+def test_a_torn_data_file(broken: Broken, survived: Callable[[str], None]) -> None:
+    file = broken.newest_data("cells")
+    whole = tear(file)
+    with pytest.raises(TableDamaged, match=rf"ranked/cells.*{file.name}.*[Pp]ut it back from a backup"):
+        broken.answer()
+    broken.feed(2)
+    with pytest.raises(TableDamaged, match=file.name):
+        broken.run()
+    put(file, whole)
+    broken.run()
+    broken.check()
+    survived("refused: `TableDamaged`")
+
+
+@on_files
+@pytest.mark.faults("a data file of the newest version is gone")
+def test_a_lost_data_file(broken: Broken, survived: Callable[[str], None]) -> None:
+    file = broken.newest_data("cells")
+    whole = file.read_bytes()
+    remove(file)
+    with pytest.raises((TableDamaged, VersionExpired), match=rf"ranked/cells.*{file.name}.*back from a backup") as told:
+        broken.answer()
+    put(file, whole)
+    broken.runs(2)
+    broken.check()
+    survived(f"refused: `{told.typename}`")
+
+
+@on_files
+@pytest.mark.faults("half a commit file, left by a writer that died before the publication")
+def test_a_torn_commit(broken: Broken, survived: Callable[[str], None]) -> None:
+    broken.feed(2)
+    with pytest.raises(Crash):
+        broken.trial.run(fault=Fault(before=True))
+    torn = broken.commits("ranked")[-1]
+    tear(torn)
+    with pytest.raises(TableDamaged, match=r"table ranked\.ranked: .*remove the commit's file"):
+        broken.run()
+    remove(torn)
+    broken.run()
+    broken.check()
+    survived("refused: `TableDamaged`; without the file goes on")

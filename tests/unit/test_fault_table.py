@@ -1,0 +1,24 @@
+"""The table of what was survived: as the fault tests are, and filled in by the run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fault_table import entered
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "faults.md"
+
+
+def test_the_page_has_every_fault_test_there_is(tmp_path):
+    listed = tmp_path / "listed.md"
+    suite = ["tests/faults", "features", "-m", "faults", "--collect-only", "-q", "--faults-table", str(listed)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *suite], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert entered(PAGE.read_text()) == entered(listed.read_text()), "run make faults"
+
+
+def test_nothing_on_the_page_has_failed():
+    assert "FAILED" not in PAGE.read_text()
