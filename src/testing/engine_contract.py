@@ -103,3 +103,7 @@ def _moment(text: str) -> datetime:
 
 def _micros(text: str) -> int:
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+    def test_what_is_not_about_stored_rows_passes_through_explaining(self, engine: FrameEngine) -> None:
+        with pytest.raises(KeyError, match="mine"), engine.explaining():
+            raise KeyError("mine")
