@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from attrs import define, field
+from pytest_bdd.scenario import scenario_wrapper_template_registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,7 +131,10 @@ def _enter(item: pytest.Item, how: str) -> None:
 
 def _fault(item: pytest.Item, mark: pytest.Mark) -> str:
     """What goes wrong: the mark's own words, or the name of the scenario."""
-    return mark.args[0] if mark.args else getattr(item, "obj").__scenario__.name  # noqa: B009  # Item declares none
+    if mark.args:
+        return mark.args[0]
+    assert isinstance(item, pytest.Function)
+    return scenario_wrapper_template_registry[item.obj].name.replace("<", "*").replace(">", "*")
 
 
 def _backend(item: pytest.Item, mark: pytest.Mark) -> str | None:

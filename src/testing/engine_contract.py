@@ -96,6 +96,10 @@ class FrameEngineContract(ABC):
         engine.release()
         assert engine.persist(rows).collect(backend="polars").shape == (3, 2)
 
+    def test_what_is_not_about_stored_rows_passes_through_explaining(self, engine: FrameEngine) -> None:
+        with pytest.raises(KeyError, match="mine"), engine.explaining():
+            raise KeyError("mine")
+
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
