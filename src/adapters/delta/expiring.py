@@ -61,10 +61,15 @@ class Sweep:
         files = self._unneeded(told, kept)
         if not dry_run:
             self.log.folder().delete(files)
-            self._clean_log(log_files, kept[0])
+            self._clean_log(log_files, min(kept[0], self._newest_marked(told)))
             self.holds.forget_ended(self.now)
         versions = (Version(str(number)) for number in told if str(number) in gone - before)
         return Expiry(self.table, tuple(versions), len(files), sum(file.size for file in files))
+
+    def _newest_marked(self, told: Sequence[int]) -> int:
+        """The version whose mark the next commit is fenced by, though upkeep may have come after it."""
+        marked = (number for number in reversed(told) if self.log.commit(number).user_metadata is not None)
+        return next(marked, told[-1])
 
     def _unneeded(self, told: Sequence[int], kept: Sequence[int]) -> list[StoredFile]:
         """The data files that no kept version has: those that one had before, and old ones that none ever had."""
