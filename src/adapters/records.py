@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,12 +11,16 @@ import msgspec
 import pyarrow as pa
 from attrs import define, field, frozen
 
+from ..domain.changelog.decoding import decoder
+from ..domain.changelog.images import NO_ROWS
 from ..domain.changelog.row_kind import INSERT
-from ..domain.decode import RowDecoder, Undecodable
+from ..domain.changelog.settings import CHANGE_FORMATS
+from ..domain.decode import Undecodable
 from ..domain.epoch import BATCH_COLUMNS, POSITION
 from ..domain.schema import Column, DataType, Schema
 
 if TYPE_CHECKING:
+    from ..domain.changelog.images import Rows
     from ..domain.source import RecordSpec
 
 Parse: TypeAlias = Callable[[bytes], object]
@@ -44,7 +48,11 @@ _write_json = msgspec.json.Encoder(decimal_format="number").encode
 
 @frozen
 class Record:
-    """One record as it came: its bytes (None: Kafka's tombstone), its place in the batch, and where it is from."""
+    """One record as it came: its bytes (None: Kafka's tombstone), its place in the batch, and where it is from.
+
+    Its rows take `position` and the numbers after it, so no other record may begin among as many numbers as this one
+    has bytes: a row takes more than one.
+    """
 
     raw: bytes | None
     position: int
@@ -94,12 +102,12 @@ class RecordDecoder:
 
     spec: RecordSpec
     parse: Parse = parse_json
-    _row: Callable[[object], tuple[str, list[Any]]] = field(init=False)
+    _rows: Callable[[object], Rows] = field(init=False)
     _nothing: list[None] = field(init=False)
     _schema: pa.Schema = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._row = RowDecoder(self.spec, to_json).row
+        self._rows = decoder(self.spec, to_json)
         self._nothing = [None] * len(self.spec.rows.columns)
         self._schema = arrow_schema(batch_schema(self.spec.rows))
 
@@ -109,28 +117,32 @@ class RecordDecoder:
         while some := list(islice(remaining, ROWS_A_BATCH)):
             yield self.batch(some)
 
-    def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
-        """Decode records, at least one, into one batch."""
-        kinds, values, errors = zip(*[self._decoded(each.raw) for each in records], strict=True)
-        columns = [
-            *zip(*values, strict=True),
-            kinds,
-            [each.position for each in records],
-            [each.origin for each in records],
-            [_visible(each.raw) for each in records],
-            errors,
-        ]
+    def batch(self, records: Iterable[Record]) -> pa.RecordBatch:
+        """Decode records into one batch."""
+        columns = list(zip(*self._lines(records), strict=True)) or [()] * len(self._schema)
+        values = list(zip(*columns[0], strict=True)) or [()] * len(self._nothing)
+        columns[:1] = values
         arrays = [pa.array(column, each.type) for column, each in zip(columns, self._schema, strict=True)]
         return pa.record_batch(arrays, schema=self._schema)
 
-    def _decoded(self, raw: bytes | None) -> tuple[str, list[Any], str | None]:
-        if raw is None:
-            return INSERT, self._nothing, "no value: a tombstone says nothing in plain json"
-        try:
-            kind, values = self._row(self.parse(raw))
-        except Undecodable as error:
-            return INSERT, self._nothing, str(error)
-        return kind, values, None
+    def _lines(self, records: Iterable[Record]) -> Iterator[tuple[list[Any], str, int, str, str | None, str | None]]:
+        """Of each row the values, then what `BATCH_COLUMNS` say."""
+        for record in records:
+            raw, at, origin = _visible(record.raw), record.position, record.origin
+            try:
+                rows = self._decoded(record.raw)
+            except Undecodable as error:
+                yield self._nothing, INSERT, at, origin, raw, str(error)
+                continue
+            for position, (kind, values, alone) in enumerate(rows, at):
+                yield values, kind, position, origin, raw if alone is None else to_json(alone), None
+
+    def _decoded(self, raw: bytes | None) -> Rows:
+        if raw is not None:
+            return self._rows(self.parse(raw))
+        if self.spec.format in CHANGE_FORMATS:  # it follows a delete, for Kafka's compaction
+            return NO_ROWS
+        raise Undecodable("no value: a tombstone says nothing in plain json")
 
 
 def _visible(raw: bytes | None) -> str | None:

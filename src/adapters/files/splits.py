@@ -54,11 +54,10 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     """
     for path in files:
         _check(path, spec)
-    cut = spec.format == "json"
     return [
         split
         for ordinal, path in enumerate(files)
-        for split in (_cut(ordinal, path) if cut else [Split(ordinal, str(path))])
+        for split in (_cut(ordinal, path) if spec.is_json else [Split(ordinal, str(path))])
     ]
 
 
