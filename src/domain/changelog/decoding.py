@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..decode import RowDecoder
@@ -12,6 +11,8 @@ from .maxwell import MaxwellDecoder
 from .settings import CANAL, DEBEZIUM, MAXWELL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..decode import ToJson
     from ..source import RecordSpec
     from .images import Rows

@@ -21,7 +21,7 @@ Read: TypeAlias = Callable[[Message, int], Any]
 """A message, and the number of a row in it -> what it says of that row, as JSON has it."""
 
 Row: TypeAlias = tuple[str, list[Any], Message | None]
-"""Row kind, the values in the order of `RecordSpec.rows`, and, where a message has several rows, one with this alone."""
+"""Row kind; values in the order of `RecordSpec.rows`; where a message has several rows, one that has this alone."""
 
 Rows: TypeAlias = Sequence[Row]
 
@@ -56,7 +56,7 @@ class Images:
     written: Choose
     says: Mapping[str, Read]
     unit: str
-    _columns: tuple[tuple[str | None, Convert], ...] = field(init=False)
+    _columns: tuple[tuple[Any, Convert], ...] = field(init=False)
     _places: dict[str, tuple[int, Convert]] = field(init=False)
     _metadata: tuple[tuple[int, Read, Convert], ...] = field(init=False)
 
