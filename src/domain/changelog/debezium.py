@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 """Stands for a large value that did not change; as text, and as bytes in Base64."""
+_EXACT = frozenset({str, int})
+"""Types whose equal values are the same text as well: 1.0 and 1.00 are not."""
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _MARKS = (frozenset({"status", "id", "event_count"}), frozenset({"databaseName", "ddl"}))
 
@@ -127,8 +129,10 @@ class DebeziumDecoder:
     def _updated(self, message: Message, images: Images) -> Rows:
         after, before = as_object(message.get("after"), "after"), message.get("before")
         if type(before) is dict and before.keys() >= after.keys():
-            new = images.image(_available(after, before, images), message)
-            return ((UPDATE_BEFORE, images.image(before, message), None), (UPDATE_AFTER, new, None))
+            after = _available(after, before, images)
+            new = images.image(after, message)
+            old = images.overlaid(new, _changed(before, after))
+            return ((UPDATE_BEFORE, old, None), (UPDATE_AFTER, new, None))
         if self._whole:
             raise Undecodable(f"before: an update without its whole old image; {_REPLICA}")
         return ((UPDATE_AFTER, images.image(_available(after, {}, images), message), None),)
@@ -156,9 +160,20 @@ def _is_mark(message: Message) -> bool:
     return any(message.keys() >= mark for mark in _MARKS) or _HEARTBEAT >= message.keys() >= {"ts_ms"}
 
 
+def _changed(before: Message, after: Message) -> dict[str, Any]:
+    """The old values of columns that may have changed: no value need be made typed twice."""
+    get = after.get
+    return {
+        name: old
+        for name, old in before.items()
+        if (new := get(name)) is not old and (new != old or type(old) is not type(new) or type(old) not in _EXACT)
+    }
+
+
 def _available(after: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:
     """The new image with the old values of columns that did not change and were not sent."""
-    if not any(placeholder in after.values() for placeholder in _UNAVAILABLE):
+    values = after.values()
+    if _UNAVAILABLE[0] not in values and _UNAVAILABLE[1] not in values:
         return after
     unsent = [name for name, value in after.items() if value in _UNAVAILABLE]
     for name in unsent:

@@ -114,22 +114,29 @@ def unit_of(number: int) -> str:
     return "ms" if size < _PAST_9999_IN_MS else "us" if size < _PAST_9999_IN_MS * 1000 else "ns"
 
 
-def _wall(number: int, unit: str | None) -> datetime:
-    unit = unit or unit_of(number)
+def _micros(number: int, unit: str) -> int:
     if unit != "ns":
-        micros = number * _MICROS[unit]
-    elif number % 1000:
+        return number * _MICROS[unit]
+    if number % 1000:
         raise ValueError("finer than a microsecond")
-    else:
-        micros = number // 1000
-    try:
-        return _1970 + timedelta(microseconds=micros)
-    except OverflowError as error:
-        raise OverflowError("out of range") from error
+    return number // 1000
+
+
+def _since(start: datetime, unit: str | None) -> Callable[[int], datetime]:
+    """The time as far from a start as a number in a unit says."""
+
+    def time(number: int) -> datetime:
+        try:
+            return start + timedelta(0, 0, _micros(number, unit or unit_of(number)))
+        except OverflowError as error:
+            raise OverflowError("out of range") from error
+
+    return time
 
 
 def _wall_times(unit: str | None) -> Build:
-    return lambda target: _or_number(FROM_JSON["timestamp_ntz"], lambda number: _wall(number, unit), target)
+    wall = _since(_1970, unit)
+    return lambda target: _or_number(FROM_JSON["timestamp_ntz"], wall, target)
 
 
 def instants(unit: str | None) -> Build:
@@ -140,9 +147,11 @@ def instants(unit: str | None) -> Build:
     """
 
     def build(target: Target) -> Convert:
-        zone = UTC if target.zone.key == "UTC" else target.zone
+        zone, wall = target.zone, _since(_1970, unit)
+        if zone.key == "UTC":
+            return _or_number(FROM_JSON["timestamp"], _since(_1970.replace(tzinfo=UTC), unit), target)
         return _or_number(
-            FROM_JSON["timestamp"], lambda number: _wall(number, unit).replace(tzinfo=zone).astimezone(UTC), target
+            FROM_JSON["timestamp"], lambda number: wall(number).replace(tzinfo=zone).astimezone(UTC), target
         )
 
     return build
