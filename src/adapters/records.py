@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -18,13 +16,13 @@ from ..domain.changelog.settings import CHANGE_FORMATS
 from ..domain.decode import Undecodable
 from ..domain.epoch import BATCH_COLUMNS, POSITION
 from ..domain.schema import Column, DataType, Schema
+from .parsing import Parse, parser
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from ..domain.changelog.images import Rows
     from ..domain.source import RecordSpec
-
-Parse: TypeAlias = Callable[[bytes], object]
-"""The bytes of a record -> the parsed record, or `Undecodable`."""
 
 ROWS_A_BATCH = 10_000
 _ROWS_A_TURN = 100
@@ -43,7 +41,6 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-_parse_json = msgspec.json.Decoder(float_hook=Decimal).decode
 _write_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -58,18 +55,6 @@ class Record:
     raw: bytes | None
     position: int
     origin: str
-
-
-def parse_json(raw: bytes) -> object:
-    """Parse one JSON document, digits of numbers kept.
-
-    Raises:
-        Undecodable: it is not JSON, or not UTF-8.
-    """
-    try:
-        return _parse_json(raw)
-    except (ValueError, RecursionError) as error:
-        raise Undecodable(f"no JSON: {error}") from error
 
 
 def to_json(value: Any) -> str:
@@ -98,14 +83,18 @@ class RecordDecoder:
 
     Args:
         spec: what the records hold.
-        parse: takes the bytes of a record apart.
+        parse: takes the bytes of a record apart; JSON, if not given.
     """
 
     spec: RecordSpec
-    parse: Parse = parse_json
+    parse: Parse = field()
     _rows: Callable[[object], Rows] = field(init=False)
     _nothing: list[None] = field(init=False)
     _schema: pa.Schema = field(init=False)
+
+    @parse.default
+    def _json(self) -> Parse:
+        return parser(self.spec.format)
 
     def __attrs_post_init__(self) -> None:
         self._rows = decoder(self.spec, to_json)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.adapters.records import Record, RecordDecoder, parse_json, to_json
+from headwater.adapters.parsing import parse_json
+from headwater.adapters.records import Record, RecordDecoder, to_json
 from headwater.domain import csv_text
 from headwater.domain.decode import RowDecoder, Undecodable
 from headwater.domain.errors import ConfigError

@@ -128,7 +128,7 @@ class DebeziumDecoder:
 
     def _updated(self, message: Message, images: Images) -> Rows:
         after, before = as_object(message.get("after"), "after"), message.get("before")
-        if type(before) is dict and before.keys() >= after.keys():
+        if type(before) is dict and all(map(before.__contains__, after)):
             after = _available(after, before, images)
             new = images.image(after, message)
             old = images.overlaid(new, _changed(before, after))
