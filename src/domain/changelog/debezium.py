@@ -24,6 +24,7 @@ _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV9
 """Stands for a large value that did not change; as text, and as bytes in Base64."""
 _EXACT = frozenset({str, int})
 """Types whose equal values are the same text as well: 1.0 and 1.00 are not."""
+_SCHEMAS = 64
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _MARKS = (frozenset({"status", "id", "event_count"}), frozenset({"databaseName", "ddl"}))
 
@@ -72,15 +73,14 @@ class DebeziumDecoder:
     _whole: bool = field(init=False)
     _rows: Mapping[str, Callable[[Message, Images], Rows]] = field(init=False)
     _undescribed: Images = field(init=False)
-    _described: Images = field(init=False)
-    _schema: object = field(init=False, default=None)
+    _described: dict[int, tuple[object, Images]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         changes = self.spec.changes
         self._tables = Tables(changes.tables)
         self._key = frozenset(changes.key)
         self._whole = changes.before == "required"
-        self._undescribed = self._described = self._images_of(debezium_written(changes.time_unit))
+        self._undescribed = self._images_of(debezium_written(changes.time_unit))
         self._rows = {
             "c": self._inserted,
             "r": self._inserted,
@@ -112,13 +112,15 @@ class DebeziumDecoder:
         return self._tables.want(source.get("schema") or source.get("db"), source.get("table"))
 
     def _images(self, schema: object) -> Images:
-        """The images as a schema tells them; messages of one table bring the same schema again and again."""
+        """The images as a schema tells them; compiled once for as long as it is the same object."""
         if schema is None:
             return self._undescribed
-        if schema is not self._schema:
-            self._described = self._images_of(debezium_described(fields_of(schema)))
-            self._schema = schema
-        return self._described
+        known = self._described.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._described) == _SCHEMAS:
+                self._described.clear()
+            known = self._described[id(schema)] = (schema, self._images_of(debezium_described(fields_of(schema))))
+        return known[1]
 
     def _images_of(self, written: Choose) -> Images:
         return Images(self.spec, self.to_json, written, _SAYS, unit="ms")
