@@ -39,6 +39,17 @@ segment = "1d"
 materialize = ["ranks"]
 """
 SCHEMA = "project_id bigint, contract_id bigint, sign_time timestamp"
+CHANGELOG = """
+[sources.orders]
+kind = "kafka"
+servers = "127.0.0.1:9092"
+topics = ["shop.orders"]
+format = "maxwell-json"
+tables = ["shop.orders"]
+schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp, seen timestamp"
+key = ["order_id"]
+metadata = { seen = "commit_time" }
+"""
 KAFKA = """
 [sources.orders]
 kind = "kafka"
@@ -186,8 +197,8 @@ class TestReading:
          "no whole number of at least 1"),
         ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is no "
          "whole number of at least 1"),
-        ('"json"', '"maxwell-json"', "deploy.toml:12: sources.contracts.format: 'maxwell-json' is unknown; allowed: json, "
-         "csv, parquet"),
+        ('"json"', '"maxwel-json"', "deploy.toml:12: sources.contracts.format: 'maxwel-json' is unknown; allowed: json, "
+         "csv, parquet, maxwell-json, debezium-json, canal-json; did you mean 'maxwell-json'?"),
         ("amount decimal(18,2)", "amount money", "deploy.toml:13: sources.contracts.schema: unknown column type 'money'; "
          "known: bigint, binary, boolean, date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint, "
          "decimal(p,s)"),
