@@ -8,6 +8,7 @@ import pytest
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
 from headwater.app.config.lines import key_lines
 from headwater.app.container import blueprints
+from headwater.domain.changelog.settings import ChangeSpec
 from headwater.domain.errors import ConfigError
 from headwater.domain.retention import Retention
 
@@ -237,6 +238,37 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ('"maxwell-json"', '"csv"', "deploy.toml:31: sources.orders.format: 'csv' is unknown; allowed: json, maxwell-json, "
+         "debezium-json, canal-json"),
+        ('"maxwell-json"', '"json"', "deploy.toml:32: sources.orders.tables: says nothing unless format is maxwell-json or "
+         "debezium-json or canal-json"),
+        ('["shop.orders"]\nschema', '["shop.(orders"]\nschema', "deploy.toml:32: sources.orders.tables: "
+         "'shop.(orders' is no regular expression for tables: missing ), unterminated subpattern at position 5; write a name such as "
+         "'shop.orders'"),
+        ('["order_id"]', '["orderid"]', "deploy.toml:34: sources.orders.key: no such column: 'orderid' is unknown; allowed: "
+         "order_id, user_id, state, amount, mtime, seen; did you mean 'order_id'?"),
+        ("{ seen =", "{ saw =", "deploy.toml:35: sources.orders.metadata: no such column: 'saw' is unknown; allowed: "
+         "order_id, user_id, state, amount, mtime, seen"),
+        ('"commit_time"', '"commit_tim"', "deploy.toml:35: sources.orders.metadata: maxwell-json says no "
+         "'commit_tim' for metadata column 'seen'; it says: database, table, commit_time, transaction, commit, log_file, "
+         "log_position, row"),
+        ('"commit_time"', '"log_file"', "deploy.toml:35: sources.orders.metadata: metadata column 'seen' takes log_file, a "
+         "string, and is timestamp"),
+        ('"maxwell-json"', '"canal-json"\nbefore = "never"', "deploy.toml:32: sources.orders.before: 'never' is unknown; "
+         "allowed: required, optional"),
+        ('"maxwell-json"', '"debezium-json"\ntime_unit = "s"', "deploy.toml:32: sources.orders.time_unit: 's' is unknown; "
+         "allowed: ms, us, ns; did you mean 'us'?"),
+        ('"maxwell-json"', '"maxwell-json"\nrow_kind = "state"', "deploy.toml:32: sources.orders.row_kind: row_kind "
+         "'state': maxwell-json tells row kinds itself; leave the key out"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_a_changelog(refusal, old, new, message):
+    assert refusal(changed(old, new, GOOD + CHANGELOG)) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
         ('view = "top"', 'veiw = "top"', "deploy.toml:28: pipelines.contract_rank.publish.veiw: unknown key; allowed: "
          "format, options, rename, row_kind, servers, tombstones, topic, view; did you mean 'view'?"),
         ('topic = "contracts.top"\n', "", "deploy.toml:27: pipelines.contract_rank.publish.topic: is missing; it is a text"),
@@ -276,6 +308,18 @@ def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
         "deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads 'shop.orders': publish to another"
         " topic"
     )
+
+
+@pytest.mark.parametrize("kind", ["files", "kafka"])
+@pytest.mark.parametrize("format_", ["maxwell-json", "debezium-json", "canal-json"])
+def test_a_changelog_from_any_source(deploy, kind, format_):
+    where = {"files": 'path = "in"', "kafka": 'servers = "127.0.0.1:9092"\ntopics = ["shop.orders"]'}[kind]
+    text = changed(
+        'kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.orders"]', f'kind = "{kind}"\n{where}', CHANGELOG
+    )
+    records = deploy(GOOD + changed("maxwell-json", format_, text)).sources["orders"].records
+    assert (records.format, records.row_kind) == (format_, None)
+    assert records.changes == ChangeSpec(["shop.orders"], ["order_id"], {"seen": "commit_time"})
 
 
 class TestFile:

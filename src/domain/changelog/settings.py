@@ -47,7 +47,7 @@ def _known_patterns(_instance: object, _attribute: object, tables: tuple[str, ..
             re.compile(each)
         except re.error as error:
             raise ConfigError(
-                f"tables: {each!r} is no regular expression: {error}; write a name such as 'shop.orders'"
+                f"{each!r} is no regular expression for tables: {error}; write a name such as 'shop.orders'"
             ) from error
 
 
@@ -91,7 +91,7 @@ class ChangeSpec:
         for name, what in self.metadata.items():
             if what not in METADATA[format_]:
                 raise ConfigError(
-                    f"metadata: {format_} says no {what!r} for column {name!r}; it says: {', '.join(METADATA[format_])}"
+                    f"{format_} says no {what!r} for metadata column {name!r}; it says: {', '.join(METADATA[format_])}"
                 )
             if schema[name].name != (wanted := METADATA_TYPES[what]):
-                raise ConfigError(f"metadata: column {name!r} takes {what}, a {wanted}, and is {schema[name].ddl}")
+                raise ConfigError(f"metadata column {name!r} takes {what}, a {wanted}, and is {schema[name].ddl}")
