@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ..domain.changelog.decoding import decoder
 from ..domain.changelog.images import NO_ROWS
@@ -44,8 +44,7 @@ _ARROW: dict[str, pa.DataType] = {
 _write_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
-@frozen
-class Record:
+class Record(NamedTuple):
     """One record as it came: its bytes (None: Kafka's tombstone), its place in the batch, and where it is from.
 
     Its rows take `position` and the numbers after it, so no other record may begin among as many numbers as this one
@@ -113,24 +112,23 @@ class RecordDecoder:
         lines = self._lines(records)
         # Rows that wait in thousands to become columns make the garbage collector a third of the cost.
         while some := list(islice(lines, _ROWS_A_TURN)):
-            values, *told = zip(*some, strict=True)
-            for column, more in zip(columns, chain(zip(*values, strict=True), told), strict=True):
+            for column, more in zip(columns, zip(*some, strict=True), strict=True):
                 column.extend(more)
         arrays = [pa.array(column, each.type) for column, each in zip(columns, self._schema, strict=True)]
         return pa.record_batch(arrays, schema=self._schema)
 
-    def _lines(self, records: Iterable[Record]) -> Iterator[tuple[list[Any], str, int, str, str | None, str | None]]:
-        """Of each row the values, then what `BATCH_COLUMNS` say."""
+    def _lines(self, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
+        """The values of each row, then what `BATCH_COLUMNS` say."""
         parse, decoded = self.parse, self._rows
         for record in records:
             raw, at, origin = _visible(record.raw), record.position, record.origin
             try:
                 rows = self._without_value() if record.raw is None else decoded(parse(record.raw))
             except Undecodable as error:
-                yield self._nothing, INSERT, at, origin, raw, str(error)
+                yield *self._nothing, INSERT, at, origin, raw, str(error)
                 continue
             for position, (kind, values, alone) in enumerate(rows, at):
-                yield values, kind, position, origin, raw if alone is None else to_json(alone), None
+                yield *values, kind, position, origin, raw if alone is None else to_json(alone), None
 
     def _without_value(self) -> Rows:
         if self.spec.format in CHANGE_FORMATS:  # it follows a delete, for Kafka's compaction

@@ -35,7 +35,7 @@ _SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_SMALL_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_SAFE_DIGITS = 18
 _PLAIN = len("YYYY-MM-DD HH:MM:SS")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
@@ -80,11 +80,14 @@ class Target:
 
 def _integer(target: Target) -> Convert:
     refuse, half = target.refuse, 2 ** (_INTEGER_BITS[target.type.name] - 1)
+    least = -half
 
     def convert(value: Any) -> int:
+        if type(value) is int and least <= value < half:
+            return value
         if type(value) is not int and not (type(value) is Decimal and value.is_finite()):
             raise refuse(value)
-        if not -half <= value < half:
+        if not least <= value < half:
             raise refuse(value, "out of range")
         if value != (whole := int(value)):
             raise refuse(value, "not a whole number")
@@ -230,18 +233,21 @@ FROM_JSON: dict[str, Build] = {
 """By type name, from values as JSON has them."""
 
 
-def _of_numeral(build: Callable[[Target], Convert]) -> Callable[[Target], Convert]:
-    """A converter of text out of one of numbers."""
+def _of_numeral(build: Build) -> Build:
+    """A converter that takes numbers as text, too, out of one of numbers."""
 
     def build_from_text(target: Target) -> Convert:
         convert = build(target)
 
-        def from_text(text: str) -> Any:
-            if _SMALL_INTEGER.fullmatch(text):
-                return convert(int(text))
-            if NUMERAL.fullmatch(text):
-                return convert(Decimal(text))
-            raise target.refuse(text)
+        def from_text(value: Any) -> Any:
+            if type(value) is not str:
+                return convert(value)
+            if len(value) <= _SAFE_DIGITS and value.isdecimal() and value.isascii():
+                return convert(int(value))
+            # What the pattern would say of most numbers, in less time.
+            if (value.replace(".", "", 1).isdecimal() and value.isascii()) or NUMERAL.fullmatch(value):
+                return convert(Decimal(value))
+            raise target.refuse(value)
 
         return from_text
 

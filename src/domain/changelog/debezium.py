@@ -130,11 +130,10 @@ class DebeziumDecoder:
 
     def _updated(self, message: Message, images: Images) -> Rows:
         after, before = as_object(message.get("after"), "after"), message.get("before")
-        if type(before) is dict and all(map(before.__contains__, after)):
-            after = _available(after, before, images)
-            new = images.image(after, message)
-            old = images.overlaid(new, _changed(before, after))
-            return ((UPDATE_BEFORE, old, None), (UPDATE_AFTER, new, None))
+        changed = _changed(before, after) if type(before) is dict else None
+        if type(before) is dict and changed is not None:
+            new = images.image(_available(after, before, images), message)
+            return ((UPDATE_BEFORE, images.overlaid(new, changed), None), (UPDATE_AFTER, new, None))
         if self._whole:
             raise Undecodable(f"before: an update without its whole old image; {_REPLICA}")
         return ((UPDATE_AFTER, images.image(_available(after, {}, images), message), None),)
@@ -162,14 +161,17 @@ def _is_mark(message: Message) -> bool:
     return any(message.keys() >= mark for mark in _MARKS) or _HEARTBEAT >= message.keys() >= {"ts_ms"}
 
 
-def _changed(before: Message, after: Message) -> dict[str, Any]:
-    """The old values of columns that may have changed: no value need be made typed twice."""
-    get = after.get
-    return {
-        name: old
-        for name, old in before.items()
-        if (new := get(name)) is not old and (new != old or type(old) is not type(new) or type(old) not in _EXACT)
-    }
+def _changed(before: Message, after: Message) -> dict[str, Any] | None:
+    """The old values of columns that may have changed: no value need be made typed twice. None if one is not there."""
+    try:
+        return {
+            name: old
+            for name, new in after.items()
+            if (old := before[name]) is not new
+            and (new != old or type(old) is not type(new) or type(old) not in _EXACT)
+        }
+    except KeyError:
+        return None
 
 
 def _available(after: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:

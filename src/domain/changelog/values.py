@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, Undecodable, shown
-from ..schema import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,16 +35,6 @@ _DATES = frozenset({"io.debezium.time.Date", "org.apache.kafka.connect.data.Date
 _NUMBERED = ("timestamp", "timestamp_ntz")
 _SCALE = re.compile(r"-?[0-9]{1,4}")
 _CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-
-
-def _text_or_json(name: str) -> Build:
-    """Builds converters of numbers that may come as text."""
-
-    def build(target: Target) -> Convert:
-        of_text, of_json = FROM_TEXT[name](target), FROM_JSON[name](target)
-        return lambda value: of_text(value) if type(value) is str else of_json(value)
-
-    return build
 
 
 def _truth(target: Target) -> Convert:
@@ -124,10 +113,15 @@ def _micros(number: int, unit: str) -> int:
 
 def _since(start: datetime, unit: str | None) -> Callable[[int], datetime]:
     """The time as far from a start as a number in a unit says."""
+    factor, told = _MICROS.get(unit or "ms"), unit is not None
 
     def time(number: int) -> datetime:
+        if factor and (told or -_PAST_9999_IN_MS < number < _PAST_9999_IN_MS):  # most times, without a further call
+            micros = number * factor
+        else:
+            micros = _micros(number, unit or unit_of(number))
         try:
-            return start + timedelta(0, 0, _micros(number, unit or unit_of(number)))
+            return start + timedelta(0, 0, micros)
         except OverflowError as error:
             raise OverflowError("out of range") from error
 
@@ -180,7 +174,7 @@ def _decimal_of_bytes(build: Build, scale: object) -> Build:
 
 def _decimals(target: Target) -> Convert:
     """Numbers, texts, and Debezium's struct of a scale and bytes; bytes alone do not tell their scale."""
-    convert, refuse = FROM_JSON["decimal"](target), target.refuse
+    convert, refuse = FROM_TEXT["decimal"](target), target.refuse
 
     def of_any(value: Any) -> Any:
         if type(value) is dict:
@@ -195,9 +189,7 @@ def _decimals(target: Target) -> Convert:
     return of_any
 
 
-_WRITTEN: Mapping[str, Build] = (
-    FROM_JSON | {name: _text_or_json(name) for name in NUMBERS - {"decimal"}} | {"boolean": _truth}
-)
+_WRITTEN: Mapping[str, Build] = {**FROM_TEXT, "boolean": _truth}
 
 
 def written(column: Column) -> Build:
