@@ -254,6 +254,19 @@ def _of_numeral(build: Build) -> Build:
     return build_from_text
 
 
+def _decimal_of_text(target: Target) -> Convert:
+    """As `_of_numeral`, at half the cost for texts that have the column's scale, as databases write them."""
+    convert, precision, scale = _of_numeral(_decimal)(target), target.type.precision or 0, target.type.scale or 0
+
+    def from_text(value: Any) -> Any:
+        fits = type(value) is str and len(value) <= precision and value[-scale - 1 : -scale] == "."
+        if fits and value.replace(".", "", 1).isdecimal() and value.isascii():
+            return Decimal(value)
+        return convert(value)
+
+    return from_text
+
+
 def _truth(target: Target) -> Convert:
     words = {"true": True, "false": False}
 
@@ -265,8 +278,13 @@ def _truth(target: Target) -> Convert:
     return convert
 
 
-_NUMBERS = ("decimal", *_INTEGER_BITS, *_LARGEST_FLOAT)
-FROM_TEXT = FROM_JSON | {name: _of_numeral(FROM_JSON[name]) for name in _NUMBERS} | {"boolean": _truth}
+_NUMBERS = (*_INTEGER_BITS, *_LARGEST_FLOAT)
+FROM_TEXT = {
+    **FROM_JSON,
+    **{name: _of_numeral(FROM_JSON[name]) for name in _NUMBERS},
+    "decimal": _decimal_of_text,
+    "boolean": _truth,
+}
 
 
 def from_json(column: Column) -> Build:
