@@ -209,6 +209,17 @@ def test_a_large_value_that_nobody_sent_is_refused(before: dict[str, Any] | None
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        change("u", {**ANNE, "email": UNSENT}, MARIE, POSTGRES),
+        change("d", {**ANNE, "email": UNSENT}, None, POSTGRES),
+    ],
+)
+def test_an_old_image_without_a_large_value_is_refused(message: str) -> None:
+    assert CUSTOMERS.refusal(message) == f"column 'email': its unchanged value was not sent; {FULL}"
+
+
+@pytest.mark.parametrize(
     ("message", "why"),
     [
         ("7", "message: a JSON object wanted, not 7"),

@@ -133,7 +133,8 @@ class DebeziumDecoder:
         changed = _changed(before, after) if type(before) is dict else None
         if type(before) is dict and changed is not None:
             new = images.image(_available(after, before, images), message)
-            return ((UPDATE_BEFORE, images.overlaid(new, changed), None), (UPDATE_AFTER, new, None))
+            old = images.overlaid(new, _available(changed, {}, images))
+            return ((UPDATE_BEFORE, old, None), (UPDATE_AFTER, new, None))
         if self._whole:
             raise Undecodable(f"before: an update without its whole old image; {_REPLICA}")
         return ((UPDATE_AFTER, images.image(_available(after, {}, images), message), None),)
@@ -142,7 +143,7 @@ class DebeziumDecoder:
         before = as_object(message.get("before"), "before")
         if self._whole and before.keys() <= self._key < images.names:
             raise Undecodable(f"before: a delete that tells no more than the key; {_REPLICA}")
-        return ((DELETE, images.image(before, message), None),)
+        return ((DELETE, images.image(_available(before, {}, images), message), None),)
 
     def _emptied(self, _message: Message, _images: Images) -> Rows:
         raise Undecodable("the table was emptied, and no row told which: build the pipeline anew")
@@ -174,13 +175,13 @@ def _changed(before: Message, after: Message) -> dict[str, Any] | None:
         return None
 
 
-def _available(after: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:
-    """The new image with the old values of columns that did not change and were not sent."""
-    values = after.values()
+def _available(fields: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:
+    """The fields of an image with the old values of those that did not change and were not sent."""
+    values = fields.values()
     if _UNAVAILABLE[0] not in values and _UNAVAILABLE[1] not in values:
-        return after
-    unsent = [name for name, value in after.items() if value in _UNAVAILABLE]
+        return fields
+    unsent = [name for name, value in fields.items() if value in _UNAVAILABLE]
     for name in unsent:
         if name in images.names and before.get(name, _UNAVAILABLE[0]) in _UNAVAILABLE:
             raise Undecodable(f"column {name!r}: its unchanged value was not sent; {_REPLICA}")
-    return {**after, **{name: before.get(name) for name in unsent}}
+    return {**fields, **{name: before.get(name) for name in unsent}}
