@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from attrs import frozen
+from attrs import field, frozen
 
+from .changelog.settings import CHANGE_FORMATS, ChangeSpec
 from .errors import ConfigError
 
 if TYPE_CHECKING:
     from .schema import Schema
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
+FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
 
 
 @frozen
@@ -21,20 +23,24 @@ class RecordSpec:
 
     Args:
         schema: the declared columns, the row-kind column among them.
-        format: one of `PLAIN_FORMATS`.
+        format: one of `FORMATS`.
         row_kind: the column that says what a record does (``+I -U +U -D``, or Debezium's ``c r u d``); None for plain
             events, each an insert.
         time_zone: IANA zone of timestamps that come without one.
+        changes: how messages are read whose format is one of `CHANGE_FORMATS`.
     """
 
     schema: Schema
     format: str = "json"
     row_kind: str | None = None
     time_zone: str = "UTC"
+    changes: ChangeSpec = field(factory=ChangeSpec)
 
     def __attrs_post_init__(self) -> None:
-        if self.format not in PLAIN_FORMATS:
-            raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(PLAIN_FORMATS)}")
+        if self.format not in FORMATS:
+            raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
+        if self.format in CHANGE_FORMATS:
+            self._check_changes()
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
                 f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
@@ -45,6 +51,16 @@ class RecordSpec:
             raise ConfigError(
                 f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
             ) from error
+
+    def _check_changes(self) -> None:
+        if self.row_kind:
+            raise ConfigError(f"row_kind {self.row_kind!r}: {self.format} tells row kinds itself; leave the key out")
+        self.changes.check(self.format, self.schema)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each record is one JSON document."""
+        return self.format == "json" or self.format in CHANGE_FORMATS
 
     @property
     def rows(self) -> Schema:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..adapters.records import to_json
-from ..domain.decode import Undecodable, converters
+from ..domain.decode import Undecodable, converters, from_text
 from ..domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def as_records(table: Table, spec: RecordSpec) -> Iterator[str]:
         BadInput: the source has no such column.
     """
     names, *rows = table
-    known = dict(converters(spec.schema, zone=spec.time_zone, to_json=to_json, from_text=True))
+    known = dict(converters(spec.schema, zone=spec.time_zone, to_json=to_json, written=from_text))
     if unknown := [name for name in names if name not in known]:
         raise BadInput(f"the source has no column {unknown[0]!r}; there are: {', '.join(known)}")
     for row in rows:
@@ -48,7 +48,7 @@ def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None
     """
     names, *rows = table
     wanted = schema.select(names)
-    converting = [convert for _, convert in converters(wanted, zone="UTC", to_json=to_json, from_text=True)]
+    converting = [convert for _, convert in converters(wanted, zone="UTC", to_json=to_json, written=from_text)]
     expected = Counter(
         tuple(_value(convert, cell) for convert, cell in zip(converting, row, strict=True)) for row in rows
     )

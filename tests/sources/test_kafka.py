@@ -65,7 +65,7 @@ def test_reads_records_as_declared(engine: Engine, kafka: KafkaBroker, topic: st
         "id": 1,
         "name": "a",
         "_row_kind": "+I",
-        "_position": 2**40,
+        "_position": 0,
         "_origin": f"{topic}/1@0",
         "_raw": '{"id": 1, "name": "a"}',
         "_error": None,

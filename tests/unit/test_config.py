@@ -8,6 +8,7 @@ import pytest
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
 from headwater.app.config.lines import key_lines
 from headwater.app.container import blueprints
+from headwater.domain.changelog.settings import ChangeSpec
 from headwater.domain.errors import ConfigError
 from headwater.domain.retention import Retention
 
@@ -39,6 +40,17 @@ segment = "1d"
 materialize = ["ranks"]
 """
 SCHEMA = "project_id bigint, contract_id bigint, sign_time timestamp"
+CHANGELOG = """
+[sources.orders]
+kind = "kafka"
+servers = "127.0.0.1:9092"
+topics = ["shop.orders"]
+format = "maxwell-json"
+tables = ["shop.orders"]
+schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp, seen timestamp"
+key = ["order_id"]
+metadata = { seen = "commit_time" }
+"""
 KAFKA = """
 [sources.orders]
 kind = "kafka"
@@ -186,8 +198,8 @@ class TestReading:
          "no whole number of at least 1"),
         ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is no "
          "whole number of at least 1"),
-        ('"json"', '"maxwell-json"', "deploy.toml:12: sources.contracts.format: 'maxwell-json' is unknown; allowed: json, "
-         "csv, parquet"),
+        ('"json"', '"maxwel-json"', "deploy.toml:12: sources.contracts.format: 'maxwel-json' is unknown; allowed: json, "
+         "csv, parquet, maxwell-json, debezium-json, canal-json; did you mean 'maxwell-json'?"),
         ("amount decimal(18,2)", "amount money", "deploy.toml:13: sources.contracts.schema: unknown column type 'money'; "
          "known: bigint, binary, boolean, date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint, "
          "decimal(p,s)"),
@@ -221,6 +233,37 @@ class TestReading:
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, message):
     assert refusal(changed(old, new)) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"maxwell-json"', '"csv"', "deploy.toml:31: sources.orders.format: 'csv' is unknown; allowed: json, maxwell-json, "
+         "debezium-json, canal-json"),
+        ('"maxwell-json"', '"json"', "deploy.toml:32: sources.orders.tables: says nothing unless format is maxwell-json or "
+         "debezium-json or canal-json"),
+        ('["shop.orders"]\nschema', '["shop.(orders"]\nschema', "deploy.toml:32: sources.orders.tables: "
+         "'shop.(orders' is no regular expression for tables: missing ), unterminated subpattern at position 5; write a name such as "
+         "'shop.orders'"),
+        ('["order_id"]', '["orderid"]', "deploy.toml:34: sources.orders.key: no such column: 'orderid' is unknown; allowed: "
+         "order_id, user_id, state, amount, mtime, seen; did you mean 'order_id'?"),
+        ("{ seen =", "{ saw =", "deploy.toml:35: sources.orders.metadata: no such column: 'saw' is unknown; allowed: "
+         "order_id, user_id, state, amount, mtime, seen"),
+        ('"commit_time"', '"commit_tim"', "deploy.toml:35: sources.orders.metadata: maxwell-json says no "
+         "'commit_tim' for metadata column 'seen'; it says: database, table, commit_time, transaction, commit, log_file, "
+         "log_position, row"),
+        ('"commit_time"', '"log_file"', "deploy.toml:35: sources.orders.metadata: metadata column 'seen' takes log_file, a "
+         "string, and is timestamp"),
+        ('"maxwell-json"', '"canal-json"\nbefore = "never"', "deploy.toml:32: sources.orders.before: 'never' is unknown; "
+         "allowed: required, optional"),
+        ('"maxwell-json"', '"debezium-json"\ntime_unit = "s"', "deploy.toml:32: sources.orders.time_unit: 's' is unknown; "
+         "allowed: ms, us, ns; did you mean 'us'?"),
+        ('"maxwell-json"', '"maxwell-json"\nrow_kind = "state"', "deploy.toml:32: sources.orders.row_kind: row_kind "
+         "'state': maxwell-json tells row kinds itself; leave the key out"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_a_changelog(refusal, old, new, message):
+    assert refusal(changed(old, new, GOOD + CHANGELOG)) == message
 
 
 @pytest.mark.parametrize(
@@ -265,6 +308,18 @@ def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
         "deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads 'shop.orders': publish to another"
         " topic"
     )
+
+
+@pytest.mark.parametrize("kind", ["files", "kafka"])
+@pytest.mark.parametrize("format_", ["maxwell-json", "debezium-json", "canal-json"])
+def test_a_changelog_from_any_source(deploy, kind, format_):
+    where = {"files": 'path = "in"', "kafka": 'servers = "127.0.0.1:9092"\ntopics = ["shop.orders"]'}[kind]
+    text = changed(
+        'kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.orders"]', f'kind = "{kind}"\n{where}', CHANGELOG
+    )
+    records = deploy(GOOD + changed("maxwell-json", format_, text)).sources["orders"].records
+    assert (records.format, records.row_kind) == (format_, None)
+    assert records.changes == ChangeSpec(["shop.orders"], ["order_id"], {"seen": "commit_time"})
 
 
 class TestFile:

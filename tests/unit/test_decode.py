@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.adapters.records import Record, RecordDecoder, parse_json, to_json
+from headwater.adapters.parsing import parse_json
+from headwater.adapters.records import Record, RecordDecoder, to_json
 from headwater.domain import csv_text
 from headwater.domain.decode import RowDecoder, Undecodable
 from headwater.domain.errors import ConfigError
@@ -140,6 +141,11 @@ def test_refuses(ddl: str, text: str, why: str) -> None:
         ("int", "+7", 7),
         ("double", "1.5e3", 1500.0),
         ("decimal(4,2)", ".5", Decimal("0.50")),
+        ("decimal(4,2)", ".50", Decimal("0.50")),
+        ("decimal(4,2)", "1.50", Decimal("1.50")),
+        ("decimal(4,2)", "99.99", Decimal("99.99")),
+        ("decimal(4,2)", "-1.50", Decimal("-1.50")),
+        ("decimal(4,0)", "12", Decimal(12)),
         ("boolean", "True", True),
         ("string", "", ""),
         ("string", " 1 ", " 1 "),
@@ -160,6 +166,9 @@ def test_takes_csv_text(ddl: str, text: str | None, value: object) -> None:
         ("int", " 1", "int wanted, not ' 1'"),
         ("int", "9" * 5000, "(out of range)"),
         ("double", "nan", "double wanted, not 'nan'"),
+        ("decimal(4,2)", "100.00", "decimal(4,2) wanted, not 100.00 (more than 2 digits before the point)"),
+        ("decimal(9,2)", "1.2.50", "decimal(9,2) wanted, not '1.2.50'"),
+        ("decimal(9,2)", "\u0661.50", "decimal(9,2) wanted, not '\u0661.50'"),
         ("boolean", "yes", "boolean wanted, not 'yes'"),
     ],
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 from attrs.validators import ge
 
+from ...domain.changelog.settings import CHANGE_FORMATS
 from ...domain.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from ...domain.epoch import Offsets
 
 _REMEMBERED = 32
+_JSON = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 _SUFFIXES = {
-    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
+    **dict.fromkeys(("json", *CHANGE_FORMATS), _JSON),
     "csv": (".csv", ".csv.gz"),
     "parquet": (".parquet",),
 }

@@ -15,7 +15,7 @@ from attrs import frozen
 from ...domain import csv_text
 from ...domain.decode import Undecodable
 from ...domain.errors import BadInput, SourceChanged
-from ..records import Parse, Record, RecordDecoder, parse_json
+from ..records import Record, RecordDecoder
 from . import parquet
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...domain.source import RecordSpec
+    from ..parsing import Parse
 
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
@@ -54,11 +55,10 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     """
     for path in files:
         _check(path, spec)
-    cut = spec.format == "json"
     return [
         split
         for ordinal, path in enumerate(files)
-        for split in (_cut(ordinal, path) if cut else [Split(ordinal, str(path))])
+        for split in (_cut(ordinal, path) if spec.is_json else [Split(ordinal, str(path))])
     ]
 
 
@@ -99,11 +99,11 @@ def _opened(path: str) -> IO[bytes]:
 def _read_text(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
     if spec.format == "csv":
         parse, records = _csv(stream, split.name, spec)
+        decoder = RecordDecoder(spec, parse)
     else:
-        parse, records = parse_json, _json_lines(stream, split)
+        decoder, records = RecordDecoder(spec), _json_lines(stream, split)
     origin = split.name
-    came = (Record(raw, first + at, origin) for at, raw in records)
-    return RecordDecoder(spec, parse).batches(came)
+    return decoder.batches(Record(raw, first + at, origin) for at, raw in records)
 
 
 def _json_lines(stream: IO[bytes], split: Split) -> Iterator[tuple[int, bytes]]:

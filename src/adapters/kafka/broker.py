@@ -72,8 +72,7 @@ def _taken(message: Message, open_: dict[Partition, Slice], consumer: Consumer) 
     if slice_ is None or offset is None:
         return
     if not error and offset < slice_.end:
-        position = slice_.first_position + offset - slice_.start
-        yield Record(message.value(), position, origin(*partition, offset))
+        yield Record(message.value(), slice_.position(offset), origin(*partition, offset))
     if error or offset >= slice_.end - 1:
         del open_[partition]
         consumer.pause([TopicPartition(*partition)])

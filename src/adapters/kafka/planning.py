@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Partition: TypeAlias = tuple[str, int]
 """A topic and the number of a partition of it."""
 
+_RECORD_POSITIONS = 2**31  # Kafka counts a record's bytes in 31 bits
 _ANEW = "build the pipeline anew under another name, or restore the topic"
 
 
@@ -32,19 +33,18 @@ class Held:
 class Slice:
     """The part of a partition that a range reads: offsets from `start` to before `end`.
 
-    `ordinal` orders the slices of a range; it counts all partitions, those with nothing to read too.
+    `before` counts the offsets of the range's earlier slices.
     """
 
-    ordinal: int
+    before: int
     topic: str
     partition: int
     start: int
     end: int
 
-    @property
-    def first_position(self) -> int:
-        """The `_position` of the slice's first record; that of the others follows from their offsets."""
-        return self.ordinal * 2**40
+    def position(self, offset: int) -> int:
+        """The `_position` of the first row of a record; there is room for as many rows as a record may have bytes."""
+        return (self.before + offset - self.start) * _RECORD_POSITIONS
 
 
 def plan(after: Offsets | None, held: Mapping[Partition, Held], limit: int) -> OffsetRange | None:
@@ -75,11 +75,13 @@ def waiting(after: Offsets | None, held: Mapping[Partition, Held]) -> int:
 def slices(offsets: OffsetRange) -> list[Slice]:
     """The parts of partitions that a range reads; those without records are left out."""
     starts, ends = _partitions(offsets.after or {}), _partitions(offsets.until)
-    every = [
-        Slice(ordinal, topic, partition, starts.get((topic, partition), 0), ends[topic, partition])
-        for ordinal, (topic, partition) in enumerate(sorted(ends))
-    ]
-    return [each for each in every if each.start < each.end]
+    found, before = [], 0
+    for topic, partition in sorted(ends):
+        each = Slice(before, topic, partition, starts.get((topic, partition), 0), ends[topic, partition])
+        if each.start < each.end:
+            found.append(each)
+            before += each.end - each.start
+    return found
 
 
 def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, Held]) -> None:

@@ -23,7 +23,7 @@ class KafkaSource(StreamSource):
 
     Args:
         settings: the cluster and its topics.
-        spec: what the records' values hold; JSON.
+        spec: what the records' values hold; JSON of any kind.
     """
 
     settings: KafkaSettings
@@ -31,7 +31,7 @@ class KafkaSource(StreamSource):
     schema: Schema = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.spec.format != "json":
+        if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
         self.schema = self.spec.rows
 

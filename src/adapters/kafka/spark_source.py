@@ -106,10 +106,9 @@ class _Decoder:
         decoder = RecordDecoder(self.spec)
         for batch in batches:
             if batch.num_rows:
-                yield decoder.batch(list(self._records(batch)))
+                yield decoder.batch(self._records(batch))
 
     def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
         for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            slice_ = self.slices[topic, partition]
-            position = slice_.first_position + offset - slice_.start
+            position = self.slices[topic, partition].position(offset)
             yield Record(value, position, f"{topic}/{partition}@{offset}")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import evolve, frozen
 
 from ...domain.changelog.feed import FEED_FORMATS
+from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, ChangeSpec
 from ...domain.errors import ConfigError
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES
-from ...domain.source import PLAIN_FORMATS, RecordSpec
+from ...domain.source import FORMATS, RecordSpec
 from ..backends import available, load_backend
 from .document import parse
 from .environment import overlay
@@ -78,16 +79,25 @@ ANY_SOURCE = {
     "row_kind": Key(TEXT),
     "time_zone": Key(ZONE, "UTC"),
 }
+CHANGES = {
+    "tables": Key(TEXTS, ()),
+    "key": Key(TEXTS, ()),
+    "metadata": Key(SETTINGS, {}),
+    "before": Key(choice(*BEFORE), "required"),
+    "time_unit": Key(choice(*TIME_UNITS)),
+}
 SOURCES: Mapping[str, Mapping[str, Key]] = {
     "files": ANY_SOURCE
+    | CHANGES
     | {
-        "format": Key(choice(*PLAIN_FORMATS), "json"),
+        "format": Key(choice(*FORMATS), "json"),
         "path": Key(TEXT, required=True),
         "files_per_epoch": Key(_FROM_ONE, 1),
     },
     "kafka": ANY_SOURCE
+    | CHANGES
     | {
-        "format": Key(choice("json"), "json"),
+        "format": Key(choice("json", *CHANGE_FORMATS), "json"),
         "servers": Key(TEXT, required=True),
         "topics": Key(SOME_TEXTS, required=True),
         "max_rows_per_epoch": Key(_FROM_ONE, 100_000),
@@ -194,10 +204,26 @@ class _Loader:
         if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
         kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone") if name in given}
-        records = self._built((*path, "row_kind"), lambda: RecordSpec(**kept))
+        changes = self._changes(path, given)
+        records = self._built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
         return SourceSettings(
             str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
         )
+
+    def _changes(self, path: KeyPath, given: Mapping[str, Any]) -> ChangeSpec:
+        """How a changelog is read, each key checked at its own place."""
+        if given.get("format") not in CHANGE_FORMATS:
+            for name in CHANGES:
+                if name in self.document.table(path):
+                    raise self.document.error(
+                        (*path, name), f"says nothing unless format is {' or '.join(CHANGE_FORMATS)}"
+                    )
+            return ChangeSpec()
+        self._check_columns((*path, "key"), given["schema"].names, *given["key"])
+        self._check_columns((*path, "metadata"), given["schema"].names, *given["metadata"])
+        changes = self._built((*path, "tables"), lambda: ChangeSpec(**{name: given[name] for name in CHANGES}))
+        self._built((*path, "metadata"), lambda: changes.check(given["format"], given["schema"]))
+        return changes
 
     def _input(self, kind: str, given: Mapping[str, Any]) -> Input:
         if kind == "files":

@@ -1,0 +1,98 @@
+"""Canal's flat JSON: several rows a message, values as texts; of updates the old values of the columns that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..decode import Undecodable, shown
+from .images import NO_ROWS, Images, as_object
+from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from .tables import Tables
+from .values import canal_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..decode import ToJson
+    from ..source import RecordSpec
+    from .images import Message, Read, Row, Rows
+
+_KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
+_SILENT = frozenset(
+    {
+        *("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "QUERY"),
+        *("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "INIT_DDL"),
+    }
+)
+_SAYS: Mapping[str, Read] = {
+    "database": lambda message, _row: message.get("database"),
+    "table": lambda message, _row: message.get("table"),
+    "commit_time": lambda message, _row: message.get("es"),
+    "transaction": lambda message, _row: message.get("gtid") or None,
+    "row": lambda _message, row: row,
+}
+
+
+@define(eq=False)
+class CanalDecoder:
+    """Makes rows of Canal's flat messages.
+
+    Args:
+        spec: what the messages hold.
+        to_json: writes a JSON value as text.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    _images: Images = field(init=False)
+    _tables: Tables = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
+        self._tables = Tables(self.spec.changes.tables)
+
+    def __call__(self, record: object) -> Rows:
+        """The rows of a message, in its order: none where it tells of tables or of transactions.
+
+        Raises:
+            Undecodable: it is no message of Canal's, it empties a table, or a value does not fit its column.
+        """
+        message = as_object(record, "message")
+        if type(word := message.get("type")) is not str:
+            raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
+        if word == "TRUNCATE":
+            return self._emptied(message)
+        if word in _SILENT or message.get("isDdl") is True:
+            return NO_ROWS
+        if (kind := _KINDS.get(word)) is None:
+            raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
+        return list(self._rows(message, kind)) if self._wanted(message) else NO_ROWS
+
+    def _wanted(self, message: Message) -> bool:
+        return self._tables.want(message.get("database"), message.get("table"))
+
+    def _emptied(self, message: Message) -> Rows:
+        if self._wanted(message):
+            raise Undecodable("the table was emptied, and no row told which: build the pipeline anew")
+        return NO_ROWS
+
+    def _rows(self, message: Message, kind: str) -> Iterator[Row]:
+        data = _rows_of(message, "data")
+        olds = _rows_of(message, "old") if kind == UPDATE_AFTER else [None] * len(data)
+        if len(olds) != len(data):
+            raise Undecodable(f"old: as many rows as in data wanted, {len(data)}, not {len(olds)}")
+        for at, (fields, old) in enumerate(zip(data, olds, strict=True)):
+            alone = {**message, "data": [fields], "old": old if old is None else [old]} if len(data) > 1 else None
+            image = self._images.image(as_object(fields, "data"), message, at)
+            if kind == UPDATE_AFTER:
+                yield UPDATE_BEFORE, self._images.overlaid(image, as_object(old, "old")), alone
+            yield kind, image, alone
+
+
+def _rows_of(message: Message, name: str) -> list[Any]:
+    rows = message.get(name)
+    if type(rows) is not list:
+        raise Undecodable(f"{name}: a list of rows wanted, not {shown(rows)}")
+    return rows

@@ -1,0 +1,187 @@
+"""Debezium's JSON, with and without a schema: whole images before and after a change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..decode import Undecodable, shown
+from .images import NO_ROWS, Images, as_object
+from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from .tables import Tables
+from .values import debezium_described, debezium_written, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..decode import Choose, ToJson
+    from ..source import RecordSpec
+    from .images import Message, Read, Rows
+
+_REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
+_UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+"""Stands for a large value that did not change; as text, and as bytes in Base64."""
+_EXACT = frozenset({str, int})
+"""Types whose equal values are the same text as well: 1.0 and 1.00 are not."""
+_SCHEMAS = 64
+_HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
+_MARKS = (frozenset({"status", "id", "event_count"}), frozenset({"databaseName", "ddl"}))
+
+
+def _source(message: Message) -> Message:
+    source = message.get("source")
+    return source if type(source) is dict else {}
+
+
+def _transaction(message: Message) -> object:
+    marked, source = message.get("transaction"), _source(message)
+    return marked.get("id") if type(marked) is dict else source.get("txId") or source.get("gtid")
+
+
+def _position(message: Message) -> object:
+    """MySQL's position in the file, PostgreSQL's LSN, Oracle's SCN."""
+    source = _source(message)
+    return next((at for name in ("pos", "lsn", "scn") if (at := source.get(name)) is not None), None)
+
+
+_SAYS: Mapping[str, Read] = {
+    "database": lambda message, _row: _source(message).get("db"),
+    "schema": lambda message, _row: _source(message).get("schema"),
+    "table": lambda message, _row: _source(message).get("table"),
+    "commit_time": lambda message, _row: _source(message).get("ts_ms"),
+    "transaction": lambda message, _row: _transaction(message),
+    "log_file": lambda message, _row: _source(message).get("file"),
+    "log_position": lambda message, _row: _position(message),
+    "row": lambda message, _row: _source(message).get("row"),
+}
+
+
+@define(eq=False)
+class DebeziumDecoder:
+    """Makes rows of Debezium's messages.
+
+    Args:
+        spec: what the messages hold.
+        to_json: writes a JSON value as text.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    _tables: Tables = field(init=False)
+    _key: frozenset[str] = field(init=False)
+    _whole: bool = field(init=False)
+    _rows: Mapping[str, Callable[[Message, Images], Rows]] = field(init=False)
+    _undescribed: Images = field(init=False)
+    _described: dict[int, tuple[object, Images]] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        changes = self.spec.changes
+        self._tables = Tables(changes.tables)
+        self._key = frozenset(changes.key)
+        self._whole = changes.before == "required"
+        self._undescribed = self._images_of(debezium_written(changes.time_unit))
+        self._rows = {
+            "c": self._inserted,
+            "r": self._inserted,
+            "u": self._updated,
+            "d": self._deleted,
+            "t": self._emptied,
+        }
+
+    def __call__(self, record: object) -> Rows:
+        """The rows of a message: none of heartbeats, transaction marks, DDL and logical-decoding messages.
+
+        Raises:
+            Undecodable: it is no message of Debezium's, it empties a table, an image is missing, or a value does not
+                fit its column.
+        """
+        message, schema = _opened(as_object(record, "message"))
+        if message is None or ("op" not in message and _is_mark(message)):
+            return NO_ROWS
+        op = message.get("op")
+        if op == "m":  # written by hand into PostgreSQL's log; it is of no table
+            return NO_ROWS
+        if type(op) is not str or (rows := self._rows.get(op)) is None:
+            raise Undecodable(f"op: one of Debezium's wanted (rows without an envelope are json), not {shown(op)}")
+        if not self._wanted(_source(message)):
+            return NO_ROWS
+        return rows(message, self._images(schema))
+
+    def _wanted(self, source: Message) -> bool:
+        return self._tables.want(source.get("schema") or source.get("db"), source.get("table"))
+
+    def _images(self, schema: object) -> Images:
+        """The images as a schema tells them; compiled once for as long as it is the same object."""
+        if schema is None:
+            return self._undescribed
+        known = self._described.get(id(schema))
+        if known is None or known[0] is not schema:
+            if len(self._described) == _SCHEMAS:
+                self._described.clear()
+            known = self._described[id(schema)] = (schema, self._images_of(debezium_described(fields_of(schema))))
+        return known[1]
+
+    def _images_of(self, written: Choose) -> Images:
+        return Images(self.spec, self.to_json, written, _SAYS, unit="ms")
+
+    def _inserted(self, message: Message, images: Images) -> Rows:
+        return ((INSERT, images.image(as_object(message.get("after"), "after"), message), None),)
+
+    def _updated(self, message: Message, images: Images) -> Rows:
+        after, before = as_object(message.get("after"), "after"), message.get("before")
+        changed = _changed(before, after) if type(before) is dict else None
+        if type(before) is dict and changed is not None:
+            new = images.image(_available(after, before, images), message)
+            old = images.overlaid(new, _available(changed, {}, images))
+            return ((UPDATE_BEFORE, old, None), (UPDATE_AFTER, new, None))
+        if self._whole:
+            raise Undecodable(f"before: an update without its whole old image; {_REPLICA}")
+        return ((UPDATE_AFTER, images.image(_available(after, {}, images), message), None),)
+
+    def _deleted(self, message: Message, images: Images) -> Rows:
+        before = as_object(message.get("before"), "before")
+        if self._whole and before.keys() <= self._key < images.names:
+            raise Undecodable(f"before: a delete that tells no more than the key; {_REPLICA}")
+        return ((DELETE, images.image(_available(before, {}, images), message), None),)
+
+    def _emptied(self, _message: Message, _images: Images) -> Rows:
+        raise Undecodable("the table was emptied, and no row told which: build the pipeline anew")
+
+
+def _opened(message: dict[str, Any]) -> tuple[dict[str, Any] | None, object]:
+    """The message inside an envelope, and its schema; None for a tombstone in one."""
+    if "payload" not in message or "op" in message:
+        return message, None
+    payload = message["payload"]
+    return (None if payload is None else as_object(payload, "payload")), message.get("schema")
+
+
+def _is_mark(message: Message) -> bool:
+    """Whether it is a heartbeat, or marks a transaction, or tells of tables."""
+    return any(message.keys() >= mark for mark in _MARKS) or _HEARTBEAT >= message.keys() >= {"ts_ms"}
+
+
+def _changed(before: Message, after: Message) -> dict[str, Any] | None:
+    """The old values of columns that may have changed: no value need be made typed twice. None if one is not there."""
+    try:
+        return {
+            name: old
+            for name, new in after.items()
+            if (old := before[name]) is not new
+            and (new != old or type(old) is not type(new) or type(old) not in _EXACT)
+        }
+    except KeyError:
+        return None
+
+
+def _available(fields: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:
+    """The fields of an image with the old values of those that did not change and were not sent."""
+    values = fields.values()
+    if _UNAVAILABLE[0] not in values and _UNAVAILABLE[1] not in values:
+        return fields
+    unsent = [name for name, value in fields.items() if value in _UNAVAILABLE]
+    for name in unsent:
+        if name in images.names and before.get(name, _UNAVAILABLE[0]) in _UNAVAILABLE:
+            raise Undecodable(f"column {name!r}: its unchanged value was not sent; {_REPLICA}")
+    return {**fields, **{name: before.get(name) for name in unsent}}

@@ -1,0 +1,102 @@
+"""Maxwell's JSON: one row a message, of an update the new image and the old values of the columns that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..decode import Undecodable, shown
+from .images import NO_ROWS, Images, as_object
+from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from .tables import Tables
+from .values import written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..decode import ToJson
+    from ..source import RecordSpec
+    from .images import Message, Read, Rows
+
+_SILENT = frozenset(
+    {
+        *("bootstrap-start", "bootstrap-complete"),
+        *("database-create", "database-alter", "database-drop", "table-create", "table-alter", "table-drop"),
+    }
+)
+
+
+def _log(message: Message) -> tuple[str | None, str | None]:
+    """File and position in the binlog, where Maxwell is set to tell them: ``binlog.000003:4711``."""
+    position = message.get("position")
+    file, colon, at = position.rpartition(":") if type(position) is str else ("", "", "")
+    return (file, at) if colon else (None, None)
+
+
+_SAYS: Mapping[str, Read] = {
+    "database": lambda message, _row: message.get("database"),
+    "table": lambda message, _row: message.get("table"),
+    "commit_time": lambda message, _row: message.get("ts"),
+    "transaction": lambda message, _row: message.get("xid"),
+    # Only the last row of a transaction has it.
+    "commit": lambda message, _row: message.get("commit", False),
+    "log_file": lambda message, _row: _log(message)[0],
+    "log_position": lambda message, _row: _log(message)[1],
+    "row": lambda message, _row: message.get("xoffset"),
+}
+
+
+@define(eq=False)
+class MaxwellDecoder:
+    """Makes rows of Maxwell's messages.
+
+    Args:
+        spec: what the messages hold.
+        to_json: writes a JSON value as text.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    _images: Images = field(init=False)
+    _tables: Tables = field(init=False)
+    _rows: Mapping[str, Callable[[Message], Rows]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._images = Images(self.spec, self.to_json, written, _SAYS, unit="s")
+        self._tables = Tables(self.spec.changes.tables)
+        self._rows = {
+            "insert": self._inserted,
+            "bootstrap-insert": self._inserted,
+            "update": self._updated,
+            "delete": self._deleted,
+        }
+
+    def __call__(self, record: object) -> Rows:
+        """The rows of a message: none where it tells of tables or of a bootstrap's course.
+
+        Raises:
+            Undecodable: it is no message of Maxwell's, or a value does not fit its column.
+        """
+        message = as_object(record, "message")
+        if type(kind := message.get("type")) is not str:
+            raise Undecodable(f"type: one of Maxwell's wanted, not {shown(kind)}")
+        if kind in _SILENT:
+            return NO_ROWS
+        if (rows := self._rows.get(kind)) is None:
+            raise Undecodable(f"type: one of Maxwell's wanted, not {shown(kind)}")
+        return rows(message) if self._tables.want(message.get("database"), message.get("table")) else NO_ROWS
+
+    def _inserted(self, message: Message) -> Rows:
+        return ((INSERT, self._image(message), None),)
+
+    def _updated(self, message: Message) -> Rows:
+        after = self._image(message)
+        before = self._images.overlaid(after, as_object(message.get("old"), "old"))
+        return ((UPDATE_BEFORE, before, None), (UPDATE_AFTER, after, None))
+
+    def _deleted(self, message: Message) -> Rows:
+        return ((DELETE, self._image(message), None),)
+
+    def _image(self, message: Message) -> list[Any]:
+        return self._images.image(as_object(message.get("data"), "data"), message)

@@ -1,0 +1,48 @@
+"""Which tables' messages count."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from ..decode import Undecodable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_REMEMBERED = 1024
+
+
+@define(eq=False)
+class Tables:
+    """The tables of a source.
+
+    Args:
+        patterns: see `ChangeSpec.tables`.
+    """
+
+    patterns: tuple[str, ...]
+    _matches: Callable[[str], bool] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        compiled = [re.compile(each) for each in self.patterns]
+        self._matches = lru_cache(_REMEMBERED)(lambda name: any(each.fullmatch(name) for each in compiled))
+
+    def want(self, space: object, table: object) -> bool:
+        """Whether the messages of a table count.
+
+        Args:
+            space: its database, or its schema.
+            table: its name.
+
+        Raises:
+            Undecodable: the message does not say what table it is of, and it matters.
+        """
+        if not self.patterns:
+            return True
+        if type(space) is not str or type(table) is not str:
+            raise Undecodable("it does not say of which table it is, so `tables` cannot choose")
+        return self._matches(f"{space}.{table}")

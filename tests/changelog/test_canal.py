@@ -1,0 +1,144 @@
+"""Canal's flat messages, as it writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from headwater.domain.changelog.settings import ChangeSpec
+
+from .decoding import Decoding
+
+PRODUCTS = Decoding("canal-json", "id int, name string, weight decimal(5,2)")
+HEAD = '"database":"shop","es":1589373560000,"id":9,"isDdl":false,'
+TYPES = (
+    '"mysqlType":{"id":"int(11)","name":"varchar(255)","weight":"decimal(5,2)"},'
+    '"pkNames":["id"],"sql":"","sqlType":{"id":4,"name":12,"weight":3},"table":"products","ts":1589373560798,'
+)
+INSERT = (
+    '{"data":[{"id":"101","name":"scooter","weight":"3.14"},{"id":"102","name":null,"weight":"8.10"}],'
+    + HEAD + TYPES + '"old":null,"type":"INSERT"}'
+)  # fmt: skip
+UPDATE = (
+    '{"data":[{"id":"101","name":"scooter","weight":"5.15"},{"id":"102","name":"battery","weight":"5.15"}],'
+    + HEAD + TYPES + '"old":[{"weight":"3.14"},{"name":null,"weight":"8.10"}],"type":"UPDATE"}'
+)  # fmt: skip
+
+
+def test_every_row_of_a_message_with_its_own_old_values() -> None:
+    """Flink lets the old values of one row stand in for another's that did not change."""
+    assert PRODUCTS.rows(UPDATE) == [
+        ("-U", 101, "scooter", Decimal("3.14")),
+        ("+U", 101, "scooter", Decimal("5.15")),
+        ("-U", 102, None, Decimal("8.10")),
+        ("+U", 102, "battery", Decimal("5.15")),
+    ]
+
+
+def test_inserts_and_deletes_of_several_rows() -> None:
+    rows = [(101, "scooter", Decimal("3.14")), (102, None, Decimal("8.10"))]
+    assert PRODUCTS.rows(INSERT) == [("+I", *row) for row in rows]
+    assert PRODUCTS.rows(INSERT.replace("INSERT", "DELETE")) == [("-D", *row) for row in rows]
+
+
+def test_a_row_of_several_is_shown_alone_and_decodes_to_itself() -> None:
+    lines = PRODUCTS.lines(INSERT, UPDATE)
+    assert [line["_position"] for line in lines] == [0, 1, 10_000, 10_001, 10_002, 10_003]
+    assert lines[1]["_raw"] == (
+        '{"data":[{"id":"102","name":null,"weight":"8.10"}],' + HEAD + TYPES + '"old":null,"type":"INSERT"}'
+    )
+    assert lines[4]["_raw"] == lines[5]["_raw"]
+    assert PRODUCTS.rows(lines[5]["_raw"]) == PRODUCTS.rows(UPDATE)[2:]
+
+
+def test_a_message_of_one_row_keeps_its_bytes() -> None:
+    message = '{"data":[{"id":"1"}],"type":"INSERT","unknown":1}'
+    (line,) = PRODUCTS.lines(message)
+    assert line["_raw"] == message
+
+
+def test_names_inside_a_value_are_no_columns() -> None:
+    decoding = Decoding("canal-json", "id bigint, details string, old string")
+    message = (
+        '{"data":[{"id":"1","details":"{\\"id\\":7,\\"old\\":1}","old":"b"}],'
+        '"old":[{"details":"{\\"id\\":6,\\"old\\":2}"}],"type":"UPDATE","isDdl":false}'
+    )
+    assert decoding.rows(message) == [("-U", 1, '{"id":6,"old":2}', "b"), ("+U", 1, '{"id":7,"old":1}', "b")]
+
+
+@pytest.mark.parametrize("kind", ["CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "QUERY", "NEW"])
+def test_ddl_gives_no_rows(kind: str) -> None:
+    message = (
+        '{"data":null,"database":"shop","es":1589373515000,"id":3,"isDdl":true,"mysqlType":null,"old":null,'
+        '"pkNames":null,"sql":"ALTER TABLE products ADD COLUMN x int","sqlType":null,"table":"products",'
+        '"ts":1589373515477,"type":"KIND"}'
+    )
+    assert PRODUCTS.lines(message.replace("KIND", kind), None) == []
+
+
+def test_an_emptied_table_is_told_not_passed_over() -> None:
+    message = '{"data":null,"database":"shop","table":"products","isDdl":true,"type":"TRUNCATE","sql":"truncate"}'
+    why = PRODUCTS.refusal(message)
+    assert why == "the table was emptied, and no row told which: build the pipeline anew"
+    assert Decoding("canal-json", "id int", changes=ChangeSpec(["shop.users"])).lines(message) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ("1", "message: a JSON object wanted, not 1"),
+        ('{"data":[{"id":"1"}]}', "type: one of Canal's wanted, not None"),
+        ('{"data":[{"id":"1"}],"type":"UPSERT"}', "type: one of Canal's wanted, not 'UPSERT'"),
+        ('{"data":null,"type":"INSERT","isDdl":false}', "data: a list of rows wanted, not None"),
+        ('{"data":[1],"type":"INSERT"}', "data: a JSON object wanted, not 1"),
+        ('{"data":[{"id":"1"}],"old":null,"type":"UPDATE"}', "old: a list of rows wanted, not None"),
+        ('{"data":[{"id":"1"}],"old":[null],"type":"UPDATE"}', "old: a JSON object wanted, not None"),
+        ('{"data":[{"id":"1"}],"old":[{},{}],"type":"UPDATE"}', "old: as many rows as in data wanted, 1, not 2"),
+        ('{"data":[{"id":"1"},{"id":"1.5"}],"type":"INSERT"}', "column 'id': int wanted, not 1.5 (not a whole number)"),
+        ('{"data":[{"id":"1"}],"type":"INSERT"', "no JSON: Input data was truncated"),
+    ],
+)
+def test_refuses_the_whole_message(message: str, why: str) -> None:
+    assert PRODUCTS.refusal(message) == why
+
+
+@pytest.mark.parametrize(
+    ("ddl", "written", "value"),
+    [
+        ("tinyint", "-128", -128),
+        ("bigint", "9223372036854775807", 2**63 - 1),
+        ("double", "1.5e3", 1500.0),
+        ("decimal(38,20)", "0.12345678901234567890", Decimal("0.12345678901234567890")),
+        ("boolean", "1", True),
+        ("boolean", "0", False),
+        ("string", "", ""),
+        ("binary", "\\u0000\\u00ffA", b"\x00\xffA"),
+        ("date", "2024-02-29", date(2024, 2, 29)),
+        ("timestamp", "2024-03-01 00:30:00", datetime(2024, 2, 29, 16, 30, tzinfo=UTC)),
+        ("timestamp_ntz", "2024-03-01 00:30:00.5", datetime(2024, 3, 1, 0, 30, 0, 500_000)),
+    ],
+)
+def test_texts_become_what_the_schema_declares(ddl: str, written: str, value: object) -> None:
+    decoding = Decoding("canal-json", f"x {ddl}", "Asia/Shanghai")
+    found = decoding.value('{"data":[{"x":"VALUE"}],"type":"INSERT"}'.replace("VALUE", written))
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_characters_that_are_no_bytes() -> None:
+    why = Decoding("canal-json", "x binary").refusal('{"data":[{"x":"\u20ac"}],"type":"INSERT"}')
+    assert why == "column 'x': binary wanted, not '€' (characters that are no bytes)"
+
+
+def test_metadata() -> None:
+    metadata = {"db": "database", "tab": "table", "at": "commit_time", "tx": "transaction", "nr": "row"}
+    decoding = Decoding(
+        "canal-json",
+        "id int, db string, tab string, at timestamp, tx string, nr bigint",
+        changes=ChangeSpec(metadata=metadata),
+    )
+    at = datetime(2020, 5, 13, 12, 39, 20, tzinfo=UTC)
+    assert decoding.rows(UPDATE.replace('"es"', '"gtid":"3e11:23","es"')) == [
+        (kind, 101 + nr, "shop", "products", at, "3e11:23", nr) for nr in (0, 1) for kind in ("-U", "+U")
+    ]
