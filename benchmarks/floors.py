@@ -72,16 +72,19 @@ class SparkFloor(Floor):
 
     def recompute(self) -> float:
         began = perf_counter()
-        everything = self.session.read.format(self.form).load(str(self.folder / "plain"))
+        everything = self.session.read.format(self.form).load(self._place("plain"))
         self._write(everything.selectExpr(*_columns(), _WINDOW), "ranked", "overwrite")
         return perf_counter() - began
 
     def jobs(self) -> int:
         return max(self.session.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
 
+    def _place(self, name: str) -> str:
+        return str((self.folder / name).resolve())  # Hudi takes no relative paths
+
     def _write(self, rows: Any, name: str, mode: str) -> None:
         writer = rows.write.format(self.form).options(**self.options).mode(mode)
-        writer.option("hoodie.table.name", name).save(str(self.folder / name))
+        writer.option("hoodie.table.name", name).save(self._place(name))
 
 
 def floor_of(backend: str, folder: Path) -> Floor:
