@@ -7,7 +7,12 @@ SCHEMA = "project bigint, contract bigint, signed timestamp"
 
 
 def ranked_contracts(
-    *, backend: str = 'name = "memory"\n', run: str = "", source: str = FILES, pipeline: str = ""
+    *,
+    backend: str = 'name = "memory"\n',
+    run: str = "",
+    source: str = FILES,
+    schema: str = SCHEMA,
+    pipeline: str = "",
 ) -> str:
     """A deployment as TOML.
 
@@ -15,12 +20,13 @@ def ranked_contracts(
         backend: what stands under ``[backend]``.
         run: what stands under ``[run]``; without, there is no such table.
         source: where contracts come from.
+        schema: what they hold.
         pipeline: what else the pipeline is told.
     """
     return (
         f"[backend]\n{backend}"
         + (f"[run]\n{run}" if run else "")
-        + f'[sources.contracts]\n{source}schema = "{SCHEMA}"\nevent_time = "signed"\n'
+        + f'[sources.contracts]\n{source}schema = "{schema}"\nevent_time = "signed"\n'
         + '[pipelines.ranked]\nservice = "ranking"\nsource = "contracts"\ngroup = ["project"]\nid = ["contract"]\n'
         + f'order_by = "signed"\n{pipeline}'
     )

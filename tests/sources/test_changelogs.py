@@ -18,6 +18,7 @@ from headwater.app.config import load
 from headwater.domain.epoch import OffsetRange
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
+from tests.configurations import ranked_contracts
 
 from .conftest import Engine, rows
 
@@ -81,27 +82,16 @@ def test_kafka(engine: Engine, kafka: KafkaBroker) -> None:
     assert [line["_origin"].rpartition("@")[2] for line in lines] == ["0", "0", "2", "2", "2", "2", "0", "1"]
 
 
-DEPLOYMENT = """
-[backend]
-name = "{backend}"
-path = "lake"
-[sources.contracts]
+SOURCE = """
 kind = "files"
 path = "in"
 format = "maxwell-json"
 tables = ["crm.contracts"]
-schema = "contract bigint, project bigint, signed timestamp, changed timestamp"
-event_time = "signed"
 time_zone = "Asia/Shanghai"
 key = ["contract"]
-metadata = {{ changed = "commit_time" }}
-[pipelines.ranked]
-service = "ranking"
-source = "contracts"
-group = ["project"]
-id = ["contract"]
-order_by = "signed"
+metadata = { changed = "commit_time" }
 """
+SCHEMA = "contract bigint, project bigint, signed timestamp, changed timestamp"
 
 
 def maxwell(kind: str, contract: int, project: int, signed: str, old: dict[str, Any] | None = None) -> str:
@@ -135,7 +125,8 @@ def test_ranks_follow_the_changes(request: pytest.FixtureRequest, tmp_path: Path
     (tmp_path / "in").mkdir()
     for number, epoch in enumerate(EPOCHS):
         (tmp_path / "in" / f"{number}.json").write_text("\n".join(epoch))
-    (tmp_path / "deploy.toml").write_text(DEPLOYMENT.format(backend=backend))
+    deployment = ranked_contracts(backend=f'name = "{backend}"\npath = "lake"\n', source=SOURCE, schema=SCHEMA)
+    (tmp_path / "deploy.toml").write_text(deployment)
     with Headwater(load(tmp_path / "deploy.toml", {}), report=lambda _: None) as headwater:
         headwater.run(until_idle=True)
         ranks = lines(headwater.view("ranked.ranks"), "project", "rank", "contract")

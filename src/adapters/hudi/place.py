@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from attrs import define
+from attrs import define, field
 
 from ..spark.hadoop_files import HadoopFiles, hadoop_settings
 from ..spark.jvm import java_class
@@ -20,6 +20,7 @@ class Folder:
 
     session: SparkSession
     path: str
+    _opened: Any = field(init=False, default=None)
 
     @property
     def local(self) -> str | None:
@@ -61,7 +62,10 @@ class Folder:
 
     @property
     def _system(self) -> Any:
-        return self._java("org.apache.hadoop.fs.Path")(self.path).getFileSystem(hadoop_settings(self.session))
+        if self._opened is None:  # asked for each file of a commit, and Hadoop's settings are copied each time
+            path = self._java("org.apache.hadoop.fs.Path")(self.path)
+            self._opened = path.getFileSystem(hadoop_settings(self.session))
+        return self._opened
 
     def _java(self, name: str) -> Any:
         return java_class(self.session, name)

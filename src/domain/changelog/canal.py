@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ..decode import Undecodable, shown
-from .images import NO_ROWS, Images, as_object
+from .images import EMPTIED, NO_ROWS, Images, as_object
 from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from .tables import Tables
 from .values import canal_written
@@ -75,7 +75,7 @@ class CanalDecoder:
 
     def _emptied(self, message: Message) -> Rows:
         if self._wanted(message):
-            raise Undecodable("the table was emptied, and no row told which: build the pipeline anew")
+            raise Undecodable(EMPTIED)
         return NO_ROWS
 
     def _rows(self, message: Message, kind: str) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ..decode import Undecodable, shown
-from .images import NO_ROWS, Images, as_object
+from .images import EMPTIED, NO_ROWS, Images, as_object
 from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from .tables import Tables
 from .values import debezium_described, debezium_written, fields_of
@@ -146,7 +146,7 @@ class DebeziumDecoder:
         return ((DELETE, images.image(_available(before, {}, images), message), None),)
 
     def _emptied(self, _message: Message, _images: Images) -> Rows:
-        raise Undecodable("the table was emptied, and no row told which: build the pipeline anew")
+        raise Undecodable(EMPTIED)
 
 
 def _opened(message: dict[str, Any]) -> tuple[dict[str, Any] | None, object]:

@@ -26,6 +26,7 @@ Row: TypeAlias = tuple[str, list[Any], Message | None]
 Rows: TypeAlias = Sequence[Row]
 
 NO_ROWS: Rows = ()
+EMPTIED = "the table was emptied, and no row told which: build the pipeline anew"
 
 
 def as_object(value: object, what: str) -> dict[str, Any]:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from ..decode import Build, Choose, Convert, Refusal, Target
     from ..schema import Column
-
-    Message = Mapping[str, Any]
+    from .images import Message
 
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 _1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall time
@@ -236,14 +235,14 @@ def _scale(described: Message) -> int | None:
     return int(scale) if _SCALE.fullmatch(scale) else None
 
 
-def fields_of(schema: object) -> dict[str, Message]:
+def fields_of(schema: Any) -> dict[str, Message]:
     """The schemas of a row's columns out of that of Debezium's envelope.
 
     Raises:
         Undecodable: it is no such schema.
     """
     try:
-        (row,) = (each for each in schema["fields"] if each["field"] == "after")  # type: ignore[index]
+        (row,) = (each for each in schema["fields"] if each["field"] == "after")
         return {each["field"]: each for each in row["fields"]}
     except (TypeError, KeyError, ValueError) as error:
         raise Undecodable(f"schema: that of Debezium's envelope wanted, not {shown(schema)}") from error
