@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 def progress(report: EpochReport) -> str:
     """An epoch in one line: rows in, rows written, watermark, lag, and seconds by phase."""
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
+    waiting = report.task or f"{report.lag} waiting"
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead},"
         f" {report.written:,} written,"
-        f" watermark {moment(report.watermark)}, {report.lag} waiting, {sum(report.seconds.values()):.2f} s ({phases})"
+        f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s ({phases})"
     )
 
 

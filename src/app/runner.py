@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
-from ..domain.errors import HeadwaterError, Transient
+from ..domain.errors import ConfigError, HeadwaterError, Transient
 from ..domain.ledger import Ledger
 from ..domain.ports import Version
 from ..domain.retention import Retention
@@ -25,6 +25,7 @@ from ..domain.watermark import advance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ..domain.ledger import Snapshot
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
     from ..domain.service import Service, Step, ViewSpec
     from .outlet import Outlet
@@ -70,6 +71,7 @@ class EpochReport:
         lag: what waits in the source, in words.
         seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
             ``expire``.
+        task: what it did where it read nothing of its source.
     """
 
     epoch: Epoch
@@ -79,6 +81,7 @@ class EpochReport:
     watermark: datetime | None
     lag: str
     seconds: Mapping[str, float]
+    task: str | None = None
 
 
 @define(eq=False)
@@ -228,6 +231,38 @@ class Runner:
             yield
         except HeadwaterError as fault:
             _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
+
+    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
+        """Do a piece of work on the tables as an epoch of its own, which reads nothing of the source.
+
+        Args:
+            task: what it is, for its commits.
+            work: what it does to the tables, given the newest publication.
+
+        Raises:
+            ConfigError: nothing is published yet that could be worked on.
+            HeadwaterError: it failed; nothing is changed, so it can be asked for again.
+        """
+        latest = self.ledger.latest
+        if latest is None:
+            raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
+        phase = _Phases()
+        try:
+            with self.engine.explaining():
+                epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
+                with phase("step"):
+                    step = work(epoch, self.ledger.snapshot())
+                written = self._commit(step, phase)
+        except HeadwaterError:
+            self._ledger = None
+            raise
+        finally:
+            self.engine.release()
+        counts = (step.rows, step.dead_letters, written)
+        watermark = self.ledger.latest.watermark if self.ledger.latest else None
+        self._deliver(phase)
+        self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
+        return step
 
     def _deliver(self, phase: _Phases) -> None:
         """Bring the outlet level with the ledger."""

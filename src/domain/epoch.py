@@ -46,11 +46,14 @@ class Batch:
     * ``_origin`` string: the file, or topic and partition, that the row came from;
     * ``_raw`` string: the record as it came (the row as JSON where it came typed);
     * ``_error`` string: why it could not be decoded, its other columns being null then; else null.
+
+    `again` says that the rows are dead letters read once more: they come late to everything, and are no repeats.
     """
 
     epoch: Epoch
     rows: nw.LazyFrame[Any]
     offsets: OffsetRange
+    again: bool = False
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, ERROR = "_row_kind", "_position", "_origin", "_raw", "_error"
@@ -97,6 +100,8 @@ class Mark:
         rolls_back: the commit takes unpublished work back instead of adding some.
         publication: on an epoch's last commit. Its `tables` leaves the anchor out: a version is not known before it
             is made.
+        task: what else than reading its source the epoch does; a try that was cut off is taken back, as a restart
+            cannot tell how to do the same again.
     """
 
     epoch: Epoch
@@ -108,11 +113,12 @@ class Mark:
     previous: Place | None = None
     rolls_back: bool = False
     publication: Publication | None = None
+    task: str | None = None
 
     def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str) -> bool:
         """Whether a commit with this mark holds that epoch of that range, computed under the same settings."""
-        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back)
-        return mine == (epoch, offsets, fingerprint, False)
+        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back, self.task)
+        return mine == (epoch, offsets, fingerprint, False, None)
 
     def check_follows(self, newest: int, table: str) -> None:
         """Fence a table off: only the commit after its newest one may be made.

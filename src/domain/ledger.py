@@ -87,7 +87,7 @@ class Ledger:
     _latest: _Published | None = field(init=False, default=None)
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
-    _under_way: tuple[Epoch, OffsetRange] | None = field(init=False, default=None)
+    _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
 
     def open(self) -> None:
@@ -121,8 +121,8 @@ class Ledger:
     @property
     def unfinished(self) -> OffsetRange | None:
         """The range of an epoch that was begun and not published, so that a restart can do the same work again."""
-        marks = (_mark(commit) for commit in self._orphans.values())
-        return next((mark.offsets for mark in marks if mark.epoch == self.next_epoch and not mark.rolls_back), None)
+        begun = (mark for mark in map(_mark, self._orphans.values()) if mark.epoch == self.next_epoch)
+        return next((mark.offsets for mark in begun if not mark.rolls_back and not mark.task), None)
 
     def snapshot(self, publication: Publication | None = None) -> Snapshot:
         """The tables as of a publication; of the newest where none is given."""
@@ -185,17 +185,22 @@ class Ledger:
         self._first = publication.epoch.number
         return self.begin(OffsetRange(None, publication.offsets))
 
-    def begin(self, offsets: OffsetRange) -> Epoch:
+    def begin(self, offsets: OffsetRange, task: str | None = None) -> Epoch:
         """Start the next epoch over a range: what an earlier try committed of other work is rolled back first.
+
+        Args:
+            offsets: what it reads.
+            task: what it does instead of reading; nothing of an earlier try is kept then.
 
         Raises:
             EpochConflict: another writer is at work on this pipeline.
         """
         epoch = self.next_epoch
-        self._under_way, self._ahead = (epoch, offsets), {}
+        self._under_way, self._ahead = (epoch, offsets, task), {}
         for table, commit in self._orphans.items():
             # The anchor's part is made with its publication or not at all; one without was made for another anchor.
-            if table != self.tables[-1] and _mark(commit).holds(epoch, offsets, self.fingerprint):
+            same = not task and _mark(commit).holds(epoch, offsets, self.fingerprint)
+            if same and table != self.tables[-1]:
                 self._ahead[table] = commit.version
             else:
                 self._take_back(table)
@@ -244,7 +249,7 @@ class Ledger:
     def _next_mark(self, table: str) -> Mark:
         if self._under_way is None:
             raise EpochConflict(f"pipeline {self.pipeline!r}: no epoch has begun")
-        epoch, offsets = self._under_way
+        epoch, offsets, task = self._under_way
         return Mark(
             epoch,
             offsets,
@@ -253,6 +258,7 @@ class Ledger:
             self.fingerprint,
             self.tables[-1],
             self._latest.place if self._latest else None,
+            task=task,
         )
 
     def _take_back(self, table: str) -> None:

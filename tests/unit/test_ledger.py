@@ -336,3 +336,31 @@ class TestAnotherAnchor:
         assert {table: total for table, total in totals(ledger).items() if table in TABLES} == dict.fromkeys(TABLES, 3)
         publish(opened(store, after), 3)
         assert totals(opened(store, after))["p.rows"] == 6
+
+
+class TestTasks:
+    """Work that reads nothing of the source, as an epoch of its own."""
+
+    def test_it_is_published_as_any_epoch_is(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        publish(ledger, 1)
+        at = OffsetRange({"at": 1}, {"at": 1})
+        assert ledger.begin(at, "roll") == Epoch("p", 1)
+        ledger.commit("p.rows", adding(10))
+        published = ledger.publish(adding(10), None)
+        assert published.offsets == {"at": 1}
+        assert totals(opened(store)) == {"p.rows": 11, "p.cells": 1, "p.anchor": 11}
+
+    @pytest.mark.parametrize("next_task", [None, "roll"])
+    def test_what_was_cut_off_is_taken_back(self, store: MemoryStore, next_task: str | None) -> None:
+        publish(opened(store), 1)
+        dying = opened(store)
+        at = OffsetRange({"at": 1}, {"at": 1})
+        dying.begin(at, "roll")
+        dying.commit("p.rows", adding(10))
+        ledger = opened(store)
+        assert ledger.unfinished is None
+        ledger.begin(at, next_task)
+        ledger.commit("p.cells", adding(2))
+        ledger.publish(adding(2), None)
+        assert totals(ledger) == {"p.rows": 1, "p.cells": 3, "p.anchor": 3}
