@@ -26,6 +26,11 @@ def spec(pipeline: str) -> TableSpec:
     return TableSpec(f"{pipeline}.{TABLE}", SCHEMA)
 
 
+def or_else(reason: nw.Expr, wrong: nw.Expr, text: str) -> nw.Expr:
+    """The reason so far, or this one where there is none yet and it applies."""
+    return nw.when(reason.is_null() & wrong).then(nw.lit(text)).otherwise(reason)
+
+
 def letters(rows: nw.LazyFrame[Any], epoch: Epoch) -> nw.LazyFrame[Any]:
     """The dead letters among the rows of a batch: those whose `_error` is not null."""
     return rows.filter(~nw.col(ERROR).is_null()).select(

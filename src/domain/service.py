@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
+from .errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -69,6 +71,18 @@ class Service(Protocol):
 
     fingerprint: str
     """Of all settings that the stored rows depend on."""
+
+    def known(self, name: str) -> ViewSpec:
+        """One of `views` by its name.
+
+        Raises:
+            ConfigError: there is no such view.
+        """
+        for spec in self.views:
+            if spec.name == name:
+                return spec
+        known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
+        raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

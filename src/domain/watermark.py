@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from collections.abc import Iterable
+    from datetime import timedelta
 
 
 def advance(watermark: datetime | None, newest: datetime | None, delay: timedelta) -> datetime | None:
@@ -20,3 +22,14 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
         return watermark
     reached = newest - delay
     return reached if watermark is None else max(watermark, reached)
+
+
+def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:
+    """The latest of some collected event times, as an instant; a date is its midnight in UTC."""
+    return max((_instant(each) for each in moments if each is not None), default=None)
+
+
+def _instant(moment: date | datetime) -> datetime:
+    if not isinstance(moment, datetime):
+        moment = datetime.combine(moment, time())
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..epoch import Batch
     from ..ledger import Snapshot
     from ..ports import FrameEngine
-    from ..service import Step, ViewSpec
+    from ..service import Step
 
 __all__ = ["METHODS", "RANK", "Ranking", "RankingSettings"]
 
@@ -60,7 +60,6 @@ class Ranking(Service):
         self.fingerprint = settings.fingerprint
         self.tables = (tables.letters, tables.ranked, tables.cells)
         self.views = view_specs(settings)
-        self._settings = settings
         self._step = RankingStep(settings, tables, segments, engine)
         self._views = RankingViews(settings, tables, segments, engine)
 
@@ -72,24 +71,17 @@ class Ranking(Service):
         self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
     ) -> nw.LazyFrame[Any]:
         """Answer a view; see `Service.view`. `as_of` leaves out rows whose order value is later."""
-        spec = self._known(name)
+        spec = self.known(name)
         if not spec.between:
             return self._views.view(spec, snapshot, as_of)
         if since is None or as_of is not None:
             raise ConfigError(f"view {name!r} is asked between two epochs, not as of a time")
-        return self._views.moves(self._known("ranks"), since, snapshot)
+        return self._views.moves(self.known("ranks"), since, snapshot)
 
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """How a keyed view changed; see `Service.view_changes`."""
-        spec = self._known(name)
+        spec = self.known(name)
         if not spec.key:
             keyed = ", ".join(spec.name for spec in self.views if spec.key)
             raise ConfigError(f"view {name!r} has no key, so its changes cannot be told; possible: {keyed}")
         return self._views.changes(spec, before, after)
-
-    def _known(self, name: str) -> ViewSpec:
-        for spec in self.views:
-            if spec.name == name:
-                return spec
-        known = ", ".join(spec.name for spec in self.views)
-        raise ConfigError(f"pipeline {self._settings.pipeline!r} has no view {name!r}; there are: {known}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -15,11 +14,13 @@ from ..collect import collect_small
 from ..epoch import ERROR, POSITION, ROW_KIND
 from ..segments import SEGMENT
 from ..service import Step
+from ..watermark import newest_of
 from .cells import BEFORE, DENSE, count_cells, rank_cells
 from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from ..epoch import Batch
     from ..ledger import Snapshot
@@ -80,15 +81,15 @@ class RankingStep:
         """Give every row that cannot be ranked its reason in `_error`."""
         reason, order = nw.col(ERROR), nw.col(self.settings.order_by)
         for name in self.settings.id:
-            reason = _or_else(reason, nw.col(name).is_null(), f"id column {name} is null")
+            reason = dead_letter.or_else(reason, nw.col(name).is_null(), f"id column {name} is null")
         for name in self.settings.group:
             absent = nw.col(name).is_null()
             if self.settings.repeats == "anywhere":  # the stored row of an id tells the group that it leaves
                 absent = absent & ~removes(nw.col(ROW_KIND))
-            reason = _or_else(reason, absent, f"group column {name} is null")
+            reason = dead_letter.or_else(reason, absent, f"group column {name} is null")
         if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
             odd = ~(order.is_null() | order.is_finite())
-            reason = _or_else(reason, odd, f"order column {self.settings.order_by} is no finite number")
+            reason = dead_letter.or_else(reason, odd, f"order column {self.settings.order_by} is no finite number")
         return rows.with_columns(reason.alias(ERROR))
 
     def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
@@ -102,7 +103,7 @@ class RankingStep:
             checked.with_columns(dead).group_by(_DEAD, SEGMENT).agg(nw.len().alias("_rows"), *low, *high, *newest)
         )
         good = [line for line in lines if not line[_DEAD]]
-        times = [line["_newest_time"] for line in good if timed and line["_newest_time"] is not None]
+        times = [line["_newest_time"] for line in good] if timed else []
         return _Profile(
             rows=sum(line["_rows"] for line in lines),
             dead_letters=sum(line["_rows"] for line in lines if line[_DEAD]),
@@ -112,7 +113,7 @@ class RankingStep:
                 for name in bounded
                 if good
             },
-            newest=max(map(_instant, times), default=None),
+            newest=newest_of(times),
         )
 
     def _earlier(
@@ -203,17 +204,5 @@ class RankingStep:
         }
 
 
-def _or_else(reason: nw.Expr, wrong: nw.Expr, text: str) -> nw.Expr:
-    """The reason so far, or this one where there is none yet and it applies."""
-    return nw.when(reason.is_null() & wrong).then(nw.lit(text)).otherwise(reason)
-
-
 def _listed(segments: Sequence[int]) -> tuple[int, ...] | Between:
     return tuple(segments) if len(segments) <= _LISTED else Between(segments[0], segments[-1])
-
-
-def _instant(moment: date | datetime) -> datetime:
-    """A collected event time as an instant; a date is its midnight in UTC."""
-    if not isinstance(moment, datetime):
-        moment = datetime.combine(moment, time())
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

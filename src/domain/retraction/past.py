@@ -1,0 +1,124 @@
+"""A past that is the user's own: a table, or the answer of a query, as of the day cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import field, frozen
+
+from ..errors import ConfigError
+from ..sql import with_parameters
+from .groups import as_key
+from .measures import ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from ..ports import QueryEngine
+    from ..schema import Schema
+    from .measures import Measure
+
+HOLDS = ("rows", "totals")
+
+
+@frozen
+class PlainTable:
+    """A table of the user's own: where it lies, and its format."""
+
+    path: str
+    format: str
+
+
+@frozen
+class PastTable:
+    """Where the past comes from.
+
+    Args:
+        tables: tables by the name that the query calls them.
+        sql: the query; ``:cut`` in it is the cut, a date. Without, there is one table, taken as it is.
+        holds: ``rows``: the source's table as it was when the day before the cut ended, from which everything is
+            counted; ``totals``: the group and a column for each measure.
+    """
+
+    tables: Mapping[str, PlainTable]
+    sql: str | None = None
+    holds: str = field(default="rows")
+
+    def __attrs_post_init__(self) -> None:
+        if self.holds not in HOLDS:
+            raise ConfigError(f"holds = {self.holds!r} is not one of {', '.join(HOLDS)}")
+        if self.sql is None and len(self.tables) != 1:
+            raise ConfigError("past needs a path, or sql and the tables that it is over")
+
+    def check(self, measures: Sequence[Measure]) -> None:
+        """Refuse totals from which a measure could not go on.
+
+        Raises:
+            ConfigError: it says what to add, or that rows are needed.
+        """
+        if self.holds == "totals":
+            for measure in measures:
+                _Totals(measures).sums_of(measure)
+            if not any(measure.counts_all for measure in measures):
+                raise ConfigError("totals need the number of rows of each group: add a measure count(*)")
+
+    def read(self, queries: QueryEngine, cut: date) -> nw.LazyFrame[Any]:
+        """The table's rows, or the query's."""
+        tables = {name: queries.scan(each.path, each.format) for name, each in self.tables.items()}
+        if self.sql is None:
+            (table,) = tables.values()
+            return table
+        return queries.query(with_parameters(self.sql, {"cut": cut}), tables)
+
+    def totals(self, rows: nw.LazyFrame[Any], group: Schema, measures: Sequence[Measure]) -> nw.LazyFrame[Any]:
+        """What totals bring to a book of sums."""
+        own = _Totals(measures)
+        sums = [expression for measure in measures for expression in own.sums_of(measure)]
+        count = next(measure for measure in measures if measure.counts_all)
+        keyed = as_key(rows.select(*group.names, *(measure.name for measure in measures)), group)
+        return keyed.with_columns(nw.col(count.name).cast(nw.Int64).alias(ROWS), *sums)
+
+
+@frozen
+class _Totals:
+    """What sums are kept for measures whose totals are all that is known."""
+
+    measures: Sequence[Measure]
+
+    def sums_of(self, measure: Measure) -> list[nw.Expr]:
+        """The sums of a measure, from the totals.
+
+        Raises:
+            ConfigError: they cannot be told from the totals.
+        """
+        if measure.counts_all:
+            return []
+        count, *total = measure.sums or self._refuse(measure, "its values")
+        source = {"count": measure, "sum": self._like(measure, "count")}.get(measure.aggregate.function)
+        if measure.aggregate.function == "avg":
+            source, summed = self._like(measure, "count"), self._like(measure, "sum")
+        else:
+            summed = measure
+        assert source is not None
+        taken = [nw.col(source.name).cast(nw.Int64).fill_null(0).alias(count.name)]
+        for each in total:
+            none = nw.lit(0).cast(each.type.narwhals)
+            given = nw.col(summed.name).cast(each.type.narwhals)
+            taken.append(nw.when(given.is_null()).then(none).otherwise(given).alias(each.name))
+        return taken
+
+    def _like(self, measure: Measure, function: str) -> Measure:
+        """The measure that aggregates the same by another function."""
+        for each in self.measures:
+            over = (each.aggregate.argument, each.where) == (measure.aggregate.argument, measure.where)
+            if over and each.aggregate.function == function:
+                return each
+        return self._refuse(measure, f"measure {function}({measure.aggregate.argument})")
+
+    def _refuse(self, measure: Measure, lacks: str) -> Any:
+        raise ConfigError(
+            f"measure {measure.name!r} cannot go on from totals, which do not tell {lacks}; add that, or set"
+            ' holds = "rows"'
+        )

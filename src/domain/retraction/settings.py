@@ -1,0 +1,101 @@
+"""What to count, and which combinations of it make sense."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ..errors import ConfigError
+from ..schema import INTEGERS, TIMES, Schema
+from .groups import check_groupable
+from .measures import Measure
+from .past import PastTable
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+DAY = "day"
+
+
+@frozen
+class RetractionSettings:
+    """What to count.
+
+    Args:
+        pipeline: the pipeline's name.
+        schema: the columns of the source's rows.
+        group: columns of the group; null is a group of its own. None: one group of all rows.
+        measures: what is computed for each group.
+        updated_at: the column that files a change under its day: when the row, as it is now, was updated. The old
+            image of an update is filed with its new one.
+        deleted_at: the same for deletes, whose image tells of the update before; `updated_at`, if not given.
+        time_zone: IANA zone of the days.
+        same_time: whether both images of an update bear the same `updated_at`, as what a message says of itself does.
+        identity: columns that place a change in its log, such as file, position and row, each bigint, or a string with
+            a number at its end; what is not beyond the newest place read of a partition is a repeat. None: no repeats.
+        event_time: the column that the watermark follows; None for no watermark.
+        roll_after: days go into the past by themselves when the watermark has passed their end by this; None: they
+            wait to be told.
+        past: the table of the user's own that the past is replaced by; None: it is made up of the days that passed.
+    """
+
+    pipeline: str
+    schema: Schema
+    measures: tuple[Measure, ...] = field(converter=tuple[Measure, ...])
+    updated_at: str
+    group: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    deleted_at: str | None = None
+    time_zone: str = "UTC"
+    same_time: bool = False
+    identity: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    event_time: str | None = None
+    roll_after: timedelta | None = None
+    past: PastTable | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not self.measures:
+            raise ConfigError('measures needs at least one, such as { orders = "count(*)" }')
+        self._check_columns()
+        self._check_times()
+        if self.past:
+            self.past.check(self.measures)
+            if self.roll_after is not None:
+                raise ConfigError("roll_after is for a past of our own; with `past` it is replaced by `headwater roll`")
+        elif self.roll_after is not None and self.event_time is None:
+            raise ConfigError("roll_after goes by the watermark, so the source needs event_time")
+
+    def _check_columns(self) -> None:
+        for name in self.group:
+            check_groupable(name, self.schema[name])
+        for name in self.identity:
+            if (kind := self.schema[name]).name != "string" and kind.name not in INTEGERS:
+                raise ConfigError(f"identity column {name!r} must be a bigint or a string, not {kind.ddl}")
+        answered = (*self.group, DAY, *(measure.name for measure in self.measures))
+        for name in (*answered, *self.schema.names):
+            if name.startswith("_"):
+                raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+        if twice := {name for name in answered if answered.count(name) > 1}:
+            raise ConfigError(f"{', '.join(sorted(twice))}: measures, groups and 'day' need different names")
+
+    def _check_times(self) -> None:
+        times = (self.updated_at, self.deleted_at, self.event_time)
+        for name in filter(None, times):
+            if self.schema[name].name not in TIMES:
+                raise ConfigError(f"column {name!r} must be a timestamp or date, not {self.schema[name].ddl}")
+        if self.deleted_at and self.schema[self.deleted_at] != self.schema[self.updated_at]:
+            raise ConfigError("deleted_at and updated_at must have the same type")
+
+    @property
+    def groups(self) -> Schema:
+        """The columns of the group."""
+        return self.schema.select(self.group)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with every setting that stored rows depend on."""
+        measures = sorted((each.name, str(each.aggregate), str(each.where), str(each.type)) for each in self.measures)
+        filed = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, self.identity, bool(self.past))
+        text = f"retraction {self.groups.ddl} {measures} {filed}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

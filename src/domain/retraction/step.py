@@ -1,0 +1,191 @@
+"""What an epoch does to the tables of a retraction."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import narwhals as nw
+from attrs import frozen
+
+from .. import dead_letter
+from ..change import Change
+from ..changelog.row_kind import INSERT
+from ..collect import collect_small
+from ..epoch import ERROR, ROW_KIND
+from ..errors import ConfigError
+from ..segments import SEGMENT
+from ..service import Step
+from ..watermark import newest_of
+from .books import Posting, merged
+from .filing import REPEAT, TOLD
+from .groups import as_key
+from .measures import ROWS, select_list, sign
+from .tables import CUT, NAME, TIMES, VALUE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..epoch import Batch
+    from ..ledger import Snapshot
+    from ..ports import FrameEngine, QueryEngine
+    from ..segments import Segments
+    from .books import Book
+    from .filing import Filing
+    from .settings import RetractionSettings
+    from .tables import RetractionTables
+
+_DEAD = "_dead"
+_FIRST_DAY = date(1970, 1, 1)
+_BATCH = "batch"
+
+
+def day_number(day: date) -> int:
+    """A day as segments number it."""
+    return (day - _FIRST_DAY).days
+
+
+@frozen
+class _Profile:
+    """The little of a batch that planning needs to know."""
+
+    rows: int
+    dead_letters: int
+    days: tuple[int, ...]
+    newest: datetime | None
+
+
+@frozen(eq=False)
+class RetractionStep:
+    """The step of one retraction: each change adds to the sums of its group and day, or takes from them."""
+
+    settings: RetractionSettings
+    tables: RetractionTables
+    days: Segments
+    filing: Filing
+    engine: FrameEngine
+    queries: QueryEngine
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        filed = self.filing.file(self._evaluated(batch.rows), batch, snapshot)
+        checked = self.engine.persist(self.days.assign(filed, self.engine))
+        profile = self._profile(checked)
+        self.engine.expect(profile.rows)
+        changes: dict[str, Change] = {}
+        if profile.dead_letters:
+            told = checked.filter(nw.col(TOLD))
+            changes[self.tables.letters.name] = Change(append=dead_letter.letters(told, batch.epoch))
+        fresh = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
+        if profile.days and self.settings.identity:
+            changes[self.tables.places.name] = Change(merge=self.filing.places(fresh))
+        changes |= self._posted(fresh, profile, snapshot)
+        return Step(changes, profile.rows, profile.dead_letters, profile.newest)
+
+    def roll(self, cut: date, snapshot: Snapshot) -> Step:
+        """Move the days before a cut into the past, or put the user's table in the past's place.
+
+        Raises:
+            ConfigError: the past reaches farther already.
+        """
+        to, posting = day_number(cut), self._posting(snapshot, ())
+        if posting.cut is not None and to < posting.cut:
+            raise ConfigError(f"the past reaches up to day {_day(posting.cut)} already, and cannot be cut at {cut}")
+        if self.settings.past is None:
+            nothing = {book.live.name: self._nothing(book, snapshot) for book in self.tables.books}
+            parts = [posting.rolled(book, nothing[book.live.name], to) for book in self.tables.books]
+        else:
+            past = self._past(cut)
+            parts = [posting.replaced(book, past[book.past.name], to) for book in self.tables.books]
+        return Step(merged(parts) | self._cut_at(to, snapshot), 0, 0, None)
+
+    def cut(self, snapshot: Snapshot) -> int | None:
+        """The number of the first day that is not in the past; None if there is no past yet."""
+        if snapshot.version(self.tables.cut.name) is None:
+            return None
+        lines = collect_small(snapshot.read(self.tables.cut.name))
+        return lines[0][CUT] if lines else None
+
+    def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Rows with what their measures are over."""
+        measures = self.settings.measures
+        wanted = select_list(measures)
+        if all(measure.simple for measure in measures):
+            return rows.with_columns(nw.col(each.column).alias(name) for name, each in wanted.items())
+        listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
+        return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})
+
+    def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
+        timed = self.settings.event_time
+        newest = [nw.col(timed).max().alias("_newest_time")] if timed else []
+        dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
+        told = nw.col(TOLD).cast(nw.Int64).sum().alias("_told")
+        grouped = checked.with_columns(dead).group_by(_DEAD, REPEAT, SEGMENT)
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), told, *newest))
+        good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
+        return _Profile(
+            rows=sum(line["_rows_read"] for line in lines),
+            dead_letters=sum(line["_told"] for line in lines if line[_DEAD]),
+            days=tuple(sorted({line[SEGMENT] for line in good})),
+            newest=newest_of(line["_newest_time"] for line in good) if timed else None,
+        )
+
+    def _posted(self, fresh: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> dict[str, Change]:
+        posting = self._posting(snapshot, profile.days)
+        to = self._due(posting.cut, snapshot)
+        entries = self._entries(fresh)
+        if to is not None:
+            rolled = [posting.rolled(book, entries[book.live.name], to) for book in self.tables.books]
+            return merged(rolled) | self._cut_at(to, snapshot)
+        if not profile.days:
+            return {}
+        return merged([posting.changes(book, entries[book.live.name]) for book in self.tables.books])
+
+    def _posting(self, snapshot: Snapshot, days: tuple[int, ...]) -> Posting:
+        absorbs = self.settings.past is None
+        return Posting(self.engine, snapshot, absorbs, self.cut(snapshot), days)
+
+    def _due(self, cut: int | None, snapshot: Snapshot) -> int | None:
+        """The cut up to which days are to be rolled now, by the watermark of the epoch before; None if none are."""
+        watermark = snapshot.publication.watermark if snapshot.publication else None
+        if self.settings.roll_after is None or watermark is None:
+            return None
+        passed = (watermark - self.settings.roll_after).astimezone(ZoneInfo(self.settings.time_zone)).date()
+        to = day_number(passed)
+        return to if cut is None or to > cut else None
+
+    def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
+        """What the rows bring to each book, by the name of its live table."""
+        keyed = as_key(rows, self.settings.groups).with_columns(sign().alias(ROWS))
+        signed = (each for measure in self.settings.measures for each in measure.signed())
+        entries = {self.tables.sums.live.name: keyed.with_columns(*signed)}
+        for measure in self.settings.measures:
+            if measure.counted:
+                values = keyed.filter(measure.applies).with_columns(measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES))
+                entries[self.tables.values[measure.name].live.name] = values
+        return entries
+
+    def _past(self, cut: date) -> dict[str, nw.LazyFrame[Any]]:
+        """What the user's table brings to each book, by the name of its past table."""
+        past, sums = self.settings.past, self.tables.sums
+        assert past is not None
+        rows = past.read(self.queries, cut)
+        if past.holds == "totals":
+            return {sums.past.name: past.totals(rows, self.settings.groups, self.settings.measures)}
+        inserted = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))
+        entries = self._entries(self._evaluated(inserted))
+        return {book.past.name: entries[book.live.name] for book in self.tables.books}
+
+    def _nothing(self, book: Book, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        return book.days(snapshot, None).head(0)
+
+    def _cut_at(self, to: int, snapshot: Snapshot) -> dict[str, Change]:
+        """Write the cut down: one row, made of a table's since a frame comes from nowhere else."""
+        one = snapshot.read(self.tables.cut.name).select(nw.len().alias(CUT))
+        cut = one.select(nw.lit("past").alias(NAME), nw.lit(to).cast(nw.Int64).alias(CUT))
+        return {self.tables.cut.name: Change(merge=cut)}
+
+
+def _day(number: int) -> date:
+    return date.fromordinal(_FIRST_DAY.toordinal() + number)
