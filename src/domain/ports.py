@@ -323,6 +323,38 @@ class FrameEngine(Protocol):
         """
 
 
+class QueryEngine(Protocol):
+    """SQL of the user's own, in Spark's dialect, over frames and over plain tables of theirs."""
+
+    @abstractmethod
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        """The rows of one query; computed when they are asked for where the engine can, else at once.
+
+        Args:
+            sql: see `sql.parse_statement`.
+            tables: what it may read from, by name; letters' case does not count.
+
+        Raises:
+            ConfigError: it cannot be parsed, or knows no such column, table or function, or two of its columns have
+                one name, or this engine would answer it otherwise than Spark.
+            BadInput: a value is beyond its type, where the engine works at once.
+        """
+
+    @abstractmethod
+    def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - as configurations call it
+        """The rows of a plain table of the user's: a file, or a folder of files.
+
+        Args:
+            path: where it is.
+            format: ``parquet``; ``csv`` (the first line names the columns, all of them text); ``json`` (an object a
+                line; columns in the order of their names); ``delta`` and ``hudi`` where the engine reads them.
+
+        Raises:
+            ConfigError: there is no such format, or nothing at the path.
+            NotSupported: the engine does not read that format.
+        """
+
+
 class Clock(Protocol):
     """The time, so that nothing has to wait for it in tests."""
 

@@ -1,0 +1,7 @@
+"""SQL of the user's own, in Spark's dialect: what it says, told without an engine."""
+
+from .aggregate import Aggregate, parse_aggregate
+from .expression import Expression, parse_expression
+from .statement import Statement, parse_statement
+
+__all__ = ["Aggregate", "Expression", "Statement", "parse_aggregate", "parse_expression", "parse_statement"]

@@ -1,0 +1,98 @@
+"""One query, and the tables and functions that it uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from sqlglot import exp
+
+from ..errors import ConfigError
+from .calls import changing
+from .parsing import DIALECT, parsed, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+@frozen
+class Statement:
+    """A query in Spark's dialect.
+
+    Args:
+        sql: as the user wrote it.
+        tables: names that it reads from, as written, each once.
+        named: queries that it names itself (``WITH``).
+        changing: functions in it that may answer otherwise next time.
+    """
+
+    sql: str
+    tables: tuple[str, ...]
+    named: tuple[str, ...] = ()
+    changing: tuple[str, ...] = ()
+
+    def check_tables(self, known: Iterable[str]) -> None:
+        """Refuse tables that are not given, and queries named like one; letters' case does not count.
+
+        Raises:
+            ConfigError: with those there are.
+        """
+        given = tuple(known)
+        lower = {each.lower() for each in given}
+        if taken := [name for name in self.named if name.lower() in lower]:
+            raise ConfigError(f"{shown(self.sql)} names a query like its input {taken[0]!r}; give it another name")
+        if missing := [name for name in self.tables if name.lower() not in lower]:
+            raise ConfigError(f"{shown(self.sql)}: no table {missing[0]!r}; there are: {', '.join(given) or 'none'}")
+
+    def check_repeatable(self) -> None:
+        """Refuse functions that may answer otherwise next time.
+
+        Raises:
+            ConfigError: with the first of them.
+        """
+        if self.changing:
+            raise ConfigError(
+                f"{shown(self.sql)} calls {self.changing[0]}, whose answer changes: a repeated epoch would then give"
+                " other rows; take the moment or the chance from a column"
+            )
+
+
+def parse_statement(text: str) -> Statement:
+    """Read one query.
+
+    Raises:
+        ConfigError: it cannot be parsed, is no query, leaves a column without a name, or reads from anything but
+            tables of a plain name.
+
+    >>> parse_statement("with x as (select a from t) select a from x join u using (a)").tables
+    ('t', 'u')
+    """
+    tree = parsed(text)
+    if not isinstance(tree, exp.Query):
+        raise ConfigError(f"{shown(text)} is no query; write a SELECT")
+    _check_names(tree, text)
+    named = tuple(each.alias for each in tree.find_all(exp.CTE))
+    tables = _tables(tree, {name.lower() for name in named}, text)
+    return Statement(text.strip().rstrip(";"), tables, named, changing(text, tree))
+
+
+def _check_names(tree: exp.Query, text: str) -> None:
+    for each in tree.selects:
+        if not (isinstance(each, (exp.Alias, exp.Column)) or each.is_star):
+            raise ConfigError(
+                f"{shown(text)}: column {each.sql(dialect=DIALECT)!r} has no name; add one: {each.sql(dialect=DIALECT)}"
+                " AS name"
+            )
+
+
+def _tables(tree: exp.Query, own: Collection[str], text: str) -> tuple[str, ...]:
+    found = [_table_name(each, text) for each in tree.find_all(exp.Table)]
+    return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
+
+
+def _table_name(table: exp.Table, text: str) -> str:
+    if table.db or not isinstance(table.this, exp.Identifier):
+        raise ConfigError(
+            f"{shown(text)} reads from {table.sql(dialect=DIALECT)}; it may read from its inputs, by their plain names"
+        )
+    return table.name
