@@ -49,9 +49,7 @@ class Retraction(Service):
     def __init__(self, settings: RetractionSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         tables = RetractionTables.of(settings)
         kind = settings.schema[settings.updated_at]
-        days = Segments.of(
-            FILED, kind, interval="1d", offset="0s", zone=settings.time_zone, nulls_lowest=True
-        )
+        days = Segments.of(FILED, kind, interval="1d", offset="0s", zone=settings.time_zone, nulls_lowest=True)
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order(placed=bool(settings.identity))
         self.views = view_specs(settings)

@@ -14,7 +14,7 @@ from ..segments import SEGMENT
 from ..table import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..ledger import Snapshot
     from ..ports import FrameEngine
@@ -135,6 +135,6 @@ class Posting:
         }
 
 
-def merged(parts: list[Mapping[str, Change]]) -> dict[str, Change]:
+def merged(parts: Iterable[Mapping[str, Change]]) -> dict[str, Change]:
     """The changes of several books; no two share a table."""
     return {name: change for part in parts for name, change in part.items()}

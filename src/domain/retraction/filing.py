@@ -81,7 +81,8 @@ class Filing:
     def _placed(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add partition and place of each row that can be filed."""
         origin, good = nw.col(ORIGIN), nw.col(ERROR).is_null()
-        partition = nw.when(origin.str.contains(_KAFKA)).then(origin.str.replace_all(r"@\d+$", "")).otherwise(nw.lit(""))
+        of_topic = nw.when(origin.str.contains(_KAFKA)).then(origin.str.replace_all(r"@\d+$", ""))
+        partition = of_topic.otherwise(nw.lit(""))
         numbers = [
             nw.concat_str([nw.lit(_ZEROS), self._number(name)]).str.tail(_DIGITS) for name in self.settings.identity
         ]

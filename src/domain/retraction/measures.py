@@ -53,8 +53,8 @@ class Measure:
         aggregate = parse_aggregate(text)
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
-            for used in expression.columns:
-                schema[used]
+            expression.check_of_one_row()
+            expression.check_columns(schema)
         kind = aggregate.argument.declared_type(schema) if aggregate.argument else None
         measure = cls(name, aggregate, condition, kind)
         measure._check(text)
@@ -83,7 +83,7 @@ class Measure:
     @property
     def simple(self) -> bool:
         """Whether its columns are the batch's own, so that no SQL has to be evaluated."""
-        return self.where is None and (self.aggregate.argument is None or self.aggregate.argument.column is not None)
+        return self.where is None and (self.aggregate.argument is None or self.aggregate.argument.bare is not None)
 
     @property
     def type(self) -> DataType:

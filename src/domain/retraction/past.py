@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import narwhals as nw
 from attrs import field, frozen
@@ -95,17 +95,14 @@ class _Totals:
         """
         if measure.counts_all:
             return []
-        count, *total = measure.sums or self._refuse(measure, "its values")
-        source = {"count": measure, "sum": self._like(measure, "count")}.get(measure.aggregate.function)
-        if measure.aggregate.function == "avg":
-            source, summed = self._like(measure, "count"), self._like(measure, "sum")
-        else:
-            summed = measure
-        assert source is not None
-        taken = [nw.col(source.name).cast(nw.Int64).fill_null(0).alias(count.name)]
+        if measure.counted:
+            self._refuse(measure, "its values")
+        count, *total = measure.sums
+        counting = measure if measure.aggregate.function == "count" else self._like(measure, "count")
+        taken = [nw.col(counting.name).cast(nw.Int64).fill_null(0).alias(count.name)]
         for each in total:
-            none = nw.lit(0).cast(each.type.narwhals)
-            given = nw.col(summed.name).cast(each.type.narwhals)
+            summing = measure if measure.aggregate.function == "sum" else self._like(measure, "sum")
+            none, given = nw.lit(0).cast(each.type.narwhals), nw.col(summing.name).cast(each.type.narwhals)
             taken.append(nw.when(given.is_null()).then(none).otherwise(given).alias(each.name))
         return taken
 
@@ -117,7 +114,7 @@ class _Totals:
                 return each
         return self._refuse(measure, f"measure {function}({measure.aggregate.argument})")
 
-    def _refuse(self, measure: Measure, lacks: str) -> Any:
+    def _refuse(self, measure: Measure, lacks: str) -> NoReturn:
         raise ConfigError(
             f"measure {measure.name!r} cannot go on from totals, which do not tell {lacks}; add that, or set"
             ' holds = "rows"'

@@ -11,10 +11,11 @@ from ..errors import ConfigError
 from ..schema import INTEGERS, TIMES, Schema
 from .groups import check_groupable
 from .measures import Measure
-from .past import PastTable
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from .past import PastTable
 
 DAY = "day"
 

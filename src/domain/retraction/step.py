@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .. import dead_letter
 from ..change import Change
@@ -69,7 +69,7 @@ class RetractionStep:
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
-        filed = self.filing.file(self._evaluated(batch.rows), batch, snapshot)
+        filed = self.filing.file(evolve(batch, rows=self._evaluated(batch.rows)), snapshot)
         checked = self.engine.persist(self.days.assign(filed, self.engine))
         profile = self._profile(checked)
         self.engine.expect(profile.rows)
@@ -112,9 +112,9 @@ class RetractionStep:
         measures = self.settings.measures
         wanted = select_list(measures)
         if all(measure.simple for measure in measures):
-            return rows.with_columns(nw.col(each.column).alias(name) for name, each in wanted.items())
+            return rows.with_columns(nw.col(each.bare).alias(name) for name, each in wanted.items())
         listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
-        return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})
+        return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
 
     def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
         timed = self.settings.event_time
@@ -162,7 +162,9 @@ class RetractionStep:
         entries = {self.tables.sums.live.name: keyed.with_columns(*signed)}
         for measure in self.settings.measures:
             if measure.counted:
-                values = keyed.filter(measure.applies).with_columns(measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES))
+                values = keyed.filter(measure.applies).with_columns(
+                    measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES)
+                )
                 entries[self.tables.values[measure.name].live.name] = values
         return entries
 

@@ -69,9 +69,7 @@ class RetractionViews:
     writing: RetractionStep
     engine: FrameEngine
 
-    def view(
-        self, spec: ViewSpec, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None = None
-    ) -> nw.LazyFrame[Any]:
+    def view(self, spec: ViewSpec, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
         """A view's rows; of some groups alone where their keys are given."""
         answer = {"totals": self._totals, "deltas": self._deltas, "by_day": self._by_day}[spec.name]
         return from_key(answer(snapshot, self.writing.cut(snapshot), keys), self.settings.groups).select(

@@ -2,6 +2,15 @@
 
 from .aggregate import Aggregate, parse_aggregate
 from .expression import Expression, parse_expression
+from .parameters import with_parameters
 from .statement import Statement, parse_statement
 
-__all__ = ["Aggregate", "Expression", "Statement", "parse_aggregate", "parse_expression", "parse_statement"]
+__all__ = [
+    "Aggregate",
+    "Expression",
+    "Statement",
+    "parse_aggregate",
+    "parse_expression",
+    "parse_statement",
+    "with_parameters",
+]
