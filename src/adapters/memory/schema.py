@@ -43,6 +43,19 @@ def polars_schema(schema: Schema) -> pl.Schema:
     return pl.Schema({each.name: polars_type(each.type) for each in schema.columns})
 
 
+def ddl_types(rows: pl.DataFrame) -> dict[str, str]:
+    """The DDL types of a frame's columns; those that schemas do not know are named as Polars has them."""
+    return {name: _ddl_type(dtype) for name, dtype in rows.schema.items()}
+
+
+def _ddl_type(dtype: pl.DataType) -> str:
+    if isinstance(dtype, pl.Decimal):
+        return f"decimal({dtype.precision},{dtype.scale})"
+    if isinstance(dtype, pl.Datetime):
+        return "timestamp" if dtype.time_zone else "timestamp_ntz"
+    return next((name for name, known in _POLARS.items() if known == dtype), "array<string>")
+
+
 def empty(schema: Schema) -> pl.DataFrame:
     """A frame of these columns and no rows."""
     return pl.DataFrame(schema=polars_schema(schema))

@@ -1,0 +1,136 @@
+"""Casts that answer as Spark's do (not ANSI's): null for text that does not fit, fractions cut off."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sqlglot import exp
+
+from ....domain.errors import ConfigError
+from ....domain.schema import INTEGERS, DataType
+from .types import DOUBLE, VOID, set_type, type_of
+
+_DUCKDB = {
+    "int": "INTEGER",
+    "float": "REAL",
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    # Spark's session and ours are in UTC, so that an instant and what UTC's clock shows are one.
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+}
+_FROM_TEXT = {"boolean": "hw_boolean", "date": "hw_date", "timestamp": "hw_timestamp"}
+_PLAIN_AS_TEXT = INTEGERS | {"boolean", "date", "timestamp", "timestamp_ntz"}
+_PLAIN_SCALE = 6
+"""Decimals of a larger scale are written with an exponent by Spark, where they are small."""
+_EXACT_DIGITS = 15
+"""A decimal of no more digits becomes the nearest double by one division."""
+_FLOATS = frozenset({"float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+
+def call(function: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A call of one of DuckDB's functions, or of our macros."""
+    return exp.Anonymous(this=function, expressions=list(arguments))
+
+
+def as_type(value: exp.Expr, wanted: DataType) -> exp.Expr:
+    """DuckDB's own cast; decimals that do not fit become null, as in Spark."""
+    kind = exp.TryCast if wanted.name == "decimal" else exp.Cast
+    return kind(this=value, to=_duckdb_type(wanted))
+
+
+def tried(value: exp.Expr, wanted: DataType) -> exp.Expr:
+    """DuckDB's own cast, null where the value does not fit."""
+    return exp.TryCast(this=value, to=_duckdb_type(wanted))
+
+
+def swap(node: exp.Expr, made: exp.Expr, place: tuple[exp.Expr | None, str | None, int | None]) -> None:
+    """Put `made`, which may hold the node, where the node was."""
+    parent, key, index = place
+    if made is not node and parent is not None and key is not None:
+        parent.set(key, made, index)
+
+
+def place_of(node: exp.Expr) -> tuple[exp.Expr | None, str | None, int | None]:
+    """Where a node is, to be noted before it is wrapped."""
+    return node.parent, node.arg_key, node.index
+
+
+def bring(node: exp.Expr, wanted: DataType) -> None:
+    """Put a node's value in another type in its place, as Spark casts it."""
+    place = place_of(node)
+    made = brought(node, wanted)
+    set_type(made, wanted)
+    swap(node, made, place)
+
+
+def brought(node: exp.Expr, wanted: DataType) -> exp.Expr:
+    """A node's value in another type, as Spark casts it.
+
+    Raises:
+        ConfigError: this engine would cast it otherwise.
+    """
+    found = type_of(node)
+    if found == wanted:
+        return node
+    if found.name == "string":
+        return _from_text(node, wanted)
+    if wanted.name == "string":
+        return _to_text(node, found)
+    if found == VOID or _alike(found, wanted):
+        return as_type(node, wanted)
+    return _number(node, found, wanted)
+
+
+def _duckdb_type(wanted: DataType) -> exp.DataType:
+    return _built(_DUCKDB.get(wanted.name, wanted.ddl)).copy()
+
+
+@cache
+def _built(ddl: str) -> exp.DataType:
+    return exp.DataType.build(ddl, dialect="duckdb")
+
+
+def _alike(found: DataType, wanted: DataType) -> bool:
+    """Whether both engines cast alike."""
+    if found.name in INTEGERS | {"boolean"}:
+        return wanted.name in INTEGERS | _FLOATS | ({"decimal"} - {found.name} if found.name != "boolean" else set())
+    if found.name in _FLOATS:
+        return wanted.name in _FLOATS
+    if found.name == "decimal":
+        return wanted.name == "decimal"
+    return {found.name, wanted.name} <= _TIMES
+
+
+def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
+    if wanted.name in _FROM_TEXT:
+        return call(_FROM_TEXT[wanted.name], node)
+    if wanted.name in INTEGERS:
+        return tried(call("hw_whole", node), wanted)
+    if wanted.name in _FLOATS:
+        return tried(call("hw_float", node), wanted)
+    if wanted.name == "decimal":
+        return tried(call("hw_number", node), wanted)
+    raise _refusal(node, wanted)
+
+
+def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
+    if found.name in _PLAIN_AS_TEXT or found == VOID or (found.name == "decimal" and (found.scale or 0) <= _PLAIN_SCALE):
+        return as_type(node, DataType("string"))
+    raise _refusal(node, DataType("string"))
+
+
+def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
+    if found.name in _FLOATS | {"decimal"} and wanted.name in INTEGERS:
+        return as_type(call("trunc", node), wanted)
+    if found.name in _FLOATS and wanted.name == "decimal":  # of the shortest text that stands for it, as in Java
+        return as_type(as_type(as_type(node, DOUBLE), DataType("string")), wanted)
+    if found.name == "decimal" and wanted.name in _FLOATS:
+        many = (found.precision or 0) > _EXACT_DIGITS
+        return as_type(as_type(node, DataType("string")) if many else node, wanted)
+    raise _refusal(node, wanted)
+
+
+def _refusal(node: exp.Expr, wanted: DataType) -> ConfigError:
+    return ConfigError(f"a cast from {type_of(node).ddl} to {wanted.ddl} is not the same here as on Spark; leave it out")

@@ -1,0 +1,129 @@
+"""One query in Spark's dialect, over tables of known columns, as one in DuckDB's that answers the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlglot
+from attrs import frozen
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+
+from ....domain.errors import ConfigError
+from ....domain.schema import Column, DataType, Schema
+from .casts import place_of, swap
+from .rules import RULES
+from .types import VOID, set_type, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_STRUCTURE = frozenset(
+    {
+        exp.Column,
+        exp.CTE,
+        exp.DataType,
+        exp.DataTypeParam,
+        exp.Except,
+        exp.From,
+        exp.Group,
+        exp.Having,
+        exp.Identifier,
+        exp.Intersect,
+        exp.Join,
+        exp.Limit,
+        exp.Order,
+        exp.Ordered,
+        exp.Select,
+        exp.Star,
+        exp.Table,
+        exp.TableAlias,
+        exp.Union,
+        exp.Var,
+        exp.Where,
+        exp.WindowSpec,
+        exp.With,
+    }
+)
+_REFUSED_ARGUMENTS = {exp.Join: ("method",), exp.Group: ("all", "totals"), exp.Table: ("changes",)}
+
+
+@frozen
+class Compiled:
+    """A query for DuckDB.
+
+    Args:
+        sql: its text.
+        schema: of its rows, as Spark types them; letters' case of names aside.
+    """
+
+    sql: str
+    schema: Schema
+
+
+def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
+    """Compile a query that has been read already.
+
+    Args:
+        sql: in Spark's dialect.
+        tables: the DDL types of each table's columns.
+
+    Raises:
+        ConfigError: it knows no such column or function, or DuckDB would answer otherwise than Spark.
+    """
+    tree = sqlglot.parse_one(sql, dialect="spark")
+    _check_known(tree)
+    tree = _typed(tree, tables)
+    _check_known(tree)
+    names = _output_names(tree)
+    schema = Schema(Column(name, _known(type_of(each))) for name, each in zip(names, tree.selects, strict=True))
+    _to_duckdb(tree)
+    return Compiled(tree.sql(dialect="duckdb"), schema)
+
+
+def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:
+    schema = {name: dict(columns) for name, columns in tables.items()}
+    try:
+        tree = qualify(tree, schema=schema, dialect="spark")
+    except SqlglotError as error:
+        raise ConfigError(f"{str(error).splitlines()[0]}; look at its columns and tables") from error
+    metadata = {kind: {"annotator": _annotator(rule.type)} for kind, rule in RULES.items()}
+    found = annotate_types(tree, schema=schema, dialect="spark", expression_metadata=metadata)
+    assert isinstance(found, exp.Query)
+    return found
+
+
+def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.Expr], None]:
+    return lambda _, node: set_type(node, type_(node))
+
+
+def _known(found: DataType) -> DataType:
+    if found == VOID:
+        raise ConfigError("a column of the result is NULL in every row; cast it to a type")
+    return found
+
+
+def _output_names(tree: exp.Query) -> list[str]:
+    return [each.alias_or_name for each in tree.selects]
+
+
+def _check_known(tree: exp.Expr) -> None:
+    for node in tree.walk():
+        refused = [name for name in _REFUSED_ARGUMENTS.get(type(node), ()) if node.args.get(name)]
+        if type(node) not in RULES and type(node) not in _STRUCTURE or refused:
+            raise ConfigError(
+                f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is"
+            )
+
+
+def _to_duckdb(tree: exp.Expr) -> None:
+    for node in reversed(list(tree.walk(bfs=True))):
+        rule = RULES.get(type(node))
+        if rule is None or rule.sql is None:
+            continue
+        place, found = place_of(node), node.type
+        made = rule.sql(node)
+        made.type = found
+        swap(node, made, place)

@@ -1,0 +1,40 @@
+"""What DuckDB has no function for, or another one than Spark: macros, made in every database that queries run in."""
+
+MACROS = (
+    # Whole numbers in text may have a fraction, which is cut off, and no exponent.
+    r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?\d+(\.\d*)?')
+        THEN regexp_replace(trim(t), '\..*', '') END""",
+    r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
+        THEN trim(t) END""",
+    r"""hw_float(t) AS CASE
+        WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?')
+        THEN regexp_replace(trim(t), '[dDfF]$', '')
+        WHEN regexp_full_match(lower(trim(t)), '[+-]?inf(inity)?|nan') THEN trim(t) END""",
+    """hw_boolean(t) AS CASE
+        WHEN lower(trim(t)) IN ('t', 'true', 'y', 'yes', '1') THEN true
+        WHEN lower(trim(t)) IN ('f', 'false', 'n', 'no', '0') THEN false END""",
+    # A year, or a year and a month, stand for their first day.
+    r"""hw_day(t) AS CASE WHEN regexp_full_match(t, '\d{4}') THEN t || '-01-01'
+        WHEN regexp_full_match(t, '\d{4}-\d{1,2}') THEN t || '-01'
+        WHEN regexp_full_match(t, '\d{4}-\d{1,2}-\d{1,2}') THEN t END""",
+    r"""hw_date(t) AS TRY_CAST(hw_day(regexp_replace(trim(t), '^(\d{4}-\d{1,2}-\d{1,2})[ T].*$', '\1')) AS DATE)""",
+    r"""hw_timestamp(t) AS CASE
+        WHEN regexp_full_match(trim(t),
+            '\d{4}-\d{1,2}-\d{1,2}[ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?')
+        THEN CAST(TRY_CAST(trim(t) AS TIMESTAMPTZ) AS TIMESTAMP)
+        WHEN regexp_matches(t, '^\s*\d{4}-.*[ T].*[A-Za-z]{2}')
+        THEN error('a zone by name in ''' || t || ''': memory casts only times in UTC (Z) or with an offset')
+        ELSE CAST(TRY_CAST(hw_day(trim(t)) AS DATE) AS TIMESTAMP) END""",
+    """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
+    """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",
+    # Doubles are rounded as their shortest text reads; from 2^53 on they have no fraction.
+    """hw_round(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
+        ELSE CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) END""",
+    """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
+    """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
+    """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",
+    """hw_dayofweek(t) AS dayofweek(t) + 1""",
+    """hw_days_later(d, n) AS CAST(d AS DATE) + n""",
+    """hw_days_apart(a, b) AS CAST(CAST(a AS DATE) - CAST(b AS DATE) AS INTEGER)""",
+    """hw_months_later(d, n) AS CAST(CAST(d AS DATE) + to_months(n) AS DATE)""",
+)

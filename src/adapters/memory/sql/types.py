@@ -1,0 +1,147 @@
+"""The types that Spark gives to literals and operators."""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ....domain.errors import ConfigError
+from ....domain.schema import INTEGERS, NUMBERS, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
+    DataType, ("bigint", "boolean", "date", "double", "int", "string", "timestamp")
+)
+VOID = DataType("void")
+"""Of a bare NULL."""
+INTERVAL = DataType("interval")
+
+_WIDTHS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_MOST = 38
+_LEAST_SCALE = 6
+_INT_DIGITS = 31
+_BIGINT_DIGITS = 63
+_FLOATS = frozenset({"float", "double"})
+
+
+def type_of(node: exp.Expr) -> DataType:
+    """The type that a node was found to have.
+
+    Raises:
+        ConfigError: none that this engine works with.
+    """
+    return _named(node.type.sql("spark").lower() if node.type else "unknown")
+
+
+def set_type(node: exp.Expr, found: DataType) -> None:
+    """Put on record the type that a node has."""
+    node.type = _node_type(found)
+
+
+@cache
+def _named(ddl: str) -> DataType:
+    return DataType(ddl) if ddl in {"void", "interval"} else DataType.parse(ddl)
+
+
+@cache
+def _node_type(found: DataType) -> exp.DataType:
+    return exp.DataType.build("NULL" if found == VOID else found.ddl, dialect="spark")
+
+
+def literal_type(literal: exp.Literal) -> DataType:
+    """Numbers with a point are decimals, those with an exponent doubles."""
+    text = literal.name.lower()
+    if literal.is_string:
+        return STRING
+    if "e" in text:
+        return DOUBLE
+    if "." in text:
+        return _decimal_of(text)
+    bits = int(text).bit_length()
+    if bits > _BIGINT_DIGITS:
+        raise ConfigError(f"number {text} is beyond a bigint; write it as a decimal, {text}.0")
+    return INT if bits <= _INT_DIGITS else BIGINT
+
+
+def _decimal_of(text: str) -> DataType:
+    whole, _, fraction = text.partition(".")
+    digits = len((whole + fraction).lstrip("0"))
+    return DataType("decimal", max(digits, len(fraction), 1), len(fraction))
+
+
+def widest(types: Iterable[DataType]) -> DataType:
+    """The type that values of several types are brought to where they meet.
+
+    Raises:
+        ConfigError: they would meet as text, or not at all.
+    """
+    return reduce(_wider, types, VOID)
+
+
+def _wider(one: DataType, other: DataType) -> DataType:
+    if one == other or other == VOID:
+        return one
+    if one == VOID:
+        return other
+    if {one.name, other.name} <= NUMBERS:
+        return _wider_number(one, other)
+    if {one.name, other.name} == {"date", "timestamp"}:
+        return TIMESTAMP
+    raise ConfigError(f"{one.ddl} meets {other.ddl}; cast one to the type of the other")
+
+
+def _wider_number(one: DataType, other: DataType) -> DataType:
+    names = {one.name, other.name}
+    if names & _FLOATS:
+        return DataType("float") if names <= INTEGERS | {"float"} else DOUBLE
+    if names <= INTEGERS:
+        return max(one, other, key=lambda each: _WIDTHS[each.name])
+    (p1, s1), (p2, s2) = digits(one), digits(other)
+    return limited(max(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2))
+
+
+def digits(number: DataType) -> tuple[int, int]:
+    """Precision and scale of a decimal, or of the decimal that holds every value of an integer type."""
+    return (number.precision, number.scale or 0) if number.precision is not None else (_WIDTHS[number.name], 0)
+
+
+def limited(precision: int, scale: int) -> DataType:
+    """A decimal of so many digits.
+
+    Raises:
+        ConfigError: only with fewer digits behind the point would there be room for it.
+    """
+    kept = scale if precision <= _MOST else max(_MOST - (precision - scale), min(scale, _LEAST_SCALE))
+    if kept != scale:
+        raise ConfigError(f"a result of {precision} digits is more than a decimal holds; cast to smaller decimals")
+    return DataType("decimal", min(precision, _MOST), scale)
+
+
+def arithmetic_type(node: exp.Binary) -> DataType:
+    """The type of a sum, a difference or a product.
+
+    Raises:
+        ConfigError: an operand is no number.
+    """
+    left, right = type_of(node.left), type_of(node.right)
+    for each in (left, right):
+        if each != VOID and each.name not in NUMBERS:
+            raise ConfigError(f"{node.sql('spark')} counts with {each.ddl}; cast it to a number")
+    if "decimal" not in {left.name, right.name} or {left.name, right.name} & _FLOATS or VOID in {left, right}:
+        return widest((left, right))
+    (p1, s1), (p2, s2) = (_operand_digits(each, of) for each, of in ((node.left, left), (node.right, right)))
+    if isinstance(node, exp.Mul):
+        return limited(p1 + p2 + 1, s1 + s2)
+    return limited(max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))
+
+
+def _operand_digits(node: exp.Expr, found: DataType) -> tuple[int, int]:
+    """A whole number that is written out has as many digits as it shows."""
+    plain = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(plain, exp.Literal) and found.name in INTEGERS:
+        return len(plain.name.lstrip("0")) or 1, 0
+    return digits(found)
