@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from ..domain.ports import FrameEngine, KeptStore
+    from ..domain.ports import FrameEngine, KeptStore, QueryEngine
     from ..domain.schema import Schema
 
 
@@ -25,12 +25,14 @@ class Backend:
     Args:
         name: as the configuration names it.
         engine: of its frames.
+        queries: evaluates users' SQL over them.
         frame: makes a frame from rows of values, in the order of a schema's columns.
         open: a store over this test's tables; a new object at each call, where that makes sense.
     """
 
     name: str
     engine: FrameEngine
+    queries: QueryEngine
     frame: Callable[[Sequence[tuple[Any, ...]], Schema], nw.LazyFrame[Any]] = field(repr=False)
     open: Callable[[], KeptStore] = field(repr=False)
 
@@ -38,10 +40,11 @@ class Backend:
 def memory_backend() -> Backend:
     """The memory backend; its store lives as long as the backend."""
     from ..adapters.memory.engine import PolarsEngine
+    from ..adapters.memory.queries import DuckQueries
     from ..adapters.memory.store import MemoryStore
 
     store = MemoryStore()
-    return Backend("memory", PolarsEngine(), polars_frame, lambda: store)
+    return Backend("memory", PolarsEngine(), DuckQueries(), polars_frame, lambda: store)
 
 
 def delta_backend(session: SparkSession, root: str) -> Backend:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ..adapters.records import batch_schema
-from ..domain.changelog.row_kind import INSERT
+from ..domain.changelog.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..domain.epoch import ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
 from ..domain.ports import StreamSource
 
@@ -27,7 +27,7 @@ class RowsSource(StreamSource):
     Args:
         schema: the rows' columns; those a row leaves out are null.
         frame: makes a frame of the engine under test from rows of values.
-        limit: how many rows an epoch reads at most.
+        limit: how many rows an epoch reads at most; one more where that would part the images of an update.
     """
 
     schema: Schema
@@ -43,6 +43,8 @@ class RowsSource(StreamSource):
         """The rows not read yet, at most `limit`."""
         start = after["rows"] if after else 0
         stop = min(start + self.limit, len(self.given))
+        while self._parts(stop):
+            stop += 1
         return OffsetRange(after, {"rows": stop}) if stop > start else None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
@@ -54,6 +56,11 @@ class RowsSource(StreamSource):
     def lag(self, after: Offsets | None) -> str:
         """The rows not read yet."""
         return f"{len(self.given) - (after['rows'] if after else 0)} rows"
+
+    def _parts(self, at: int) -> bool:
+        """Whether a cut before a row parts the images of an update, which came in one record."""
+        kinds = [row.get(ROW_KIND) for row in self.given[max(at - 1, 0) : at + 1]]
+        return kinds == [UPDATE_BEFORE, UPDATE_AFTER]
 
     def _values(self, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
         own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row)), **row}

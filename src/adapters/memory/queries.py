@@ -26,7 +26,7 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
     "python_enable_replacements": "false",
-    "TimeZone": "UTC",
+
 }
 
 

@@ -48,12 +48,12 @@ def as_key(rows: nw.LazyFrame[Any], group: Schema) -> nw.LazyFrame[Any]:
     """Make a key of the group's columns."""
     bits = (nw.when(nw.col(each.name).is_null()).then(2**at).otherwise(0) for at, each in enumerate(group.columns))
     mask = sum(bits, start=nw.lit(0)).cast(nw.Int64).alias(NULLS)
-    return rows.with_columns(mask).with_columns(_filled(each) for each in group.columns)
+    return rows.with_columns(mask, *(_filled(each) for each in group.columns))
 
 
 def from_key(rows: nw.LazyFrame[Any], group: Schema) -> nw.LazyFrame[Any]:
     """The group's columns as they were; the key's own column goes."""
-    return rows.with_columns(_emptied(at, each) for at, each in enumerate(group.columns)).drop(NULLS)
+    return rows.with_columns(nw.col(NULLS), *(_emptied(at, each) for at, each in enumerate(group.columns))).drop(NULLS)
 
 
 def _filled(each: Column) -> nw.Expr:

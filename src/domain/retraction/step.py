@@ -112,7 +112,9 @@ class RetractionStep:
         measures = self.settings.measures
         wanted = select_list(measures)
         if all(measure.simple for measure in measures):
-            return rows.with_columns(nw.col(each.bare).alias(name) for name, each in wanted.items())
+            return rows.with_columns(
+                nw.col(ROW_KIND), *(nw.col(each.bare).alias(name) for name, each in wanted.items())
+            )
         listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
         return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
 
@@ -157,9 +159,9 @@ class RetractionStep:
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
         """What the rows bring to each book, by the name of its live table."""
-        keyed = as_key(rows, self.settings.groups).with_columns(sign().alias(ROWS))
         signed = (each for measure in self.settings.measures for each in measure.signed())
-        entries = {self.tables.sums.live.name: keyed.with_columns(*signed)}
+        keyed = as_key(rows, self.settings.groups).with_columns(sign().alias(ROWS), *signed)
+        entries = {self.tables.sums.live.name: keyed}
         for measure in self.settings.measures:
             if measure.counted:
                 values = keyed.filter(measure.applies).with_columns(

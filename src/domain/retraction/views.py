@@ -102,19 +102,19 @@ class RetractionViews:
         for measure, book in self._counted:
             present = total(book).filter(nw.col(TIMES) > 0)
             rows = self._with_values(rows, present, measure, self._group)
-        return rows.with_columns(self._summed)
+        return rows.with_columns(nw.col(ROWS), *self._summed)
 
     def _deltas(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         book = self.tables.sums
         moved = any_of(book.days(snapshot, cut, keys), book.sums)
         signed = [_signed(measure) for measure in self.settings.measures if _adds_up(measure)]
-        return self._dated(moved.with_columns(*signed))
+        return self._dated(moved.with_columns(nw.col(ROWS), *signed))
 
     def _by_day(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         rows = self._running(self.tables.sums, snapshot, cut, keys).filter(nw.col(SEGMENT) != _OPENING)
         for measure, book in self._counted:
             rows = self._with_values(rows, self._present(rows, book, snapshot, cut, keys), measure, self._group_day)
-        return self._dated(rows.with_columns(self._summed))
+        return self._dated(rows.with_columns(nw.col(ROWS), *self._summed))
 
     @property
     def _group_day(self) -> tuple[str, ...]:

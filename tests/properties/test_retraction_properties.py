@@ -1,0 +1,148 @@
+"""Retraction against its oracle, over random lives of a table, repeats, cuts into batches, rolls, crashes, restarts."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from attrs import define, evolve, field, frozen
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.app.runner import Runner, RunOptions
+from headwater.domain.errors import ConfigError
+from headwater.domain.retraction import Retraction, RetractionSettings
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.clock import ManualClock
+from headwater.testing.failing_store import Crash, FailingStore, Fault
+from headwater.testing.rows_source import RowsSource
+
+from .retraction_oracle import SCHEMA, Row, alive_after, deliveries, measures, totals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+_FIRST = date(2024, 3, 7)
+
+
+@frozen
+class Turn:
+    """A run that reads epochs of so many rows and may die, and the cut that is asked for after it."""
+
+    size: int
+    fault: Fault | None
+    cut: date | None
+    cut_fault: Fault | None
+
+
+@st.composite
+def faults(draw: st.DrawFn) -> Fault | None:
+    """A crash at any commit, or none."""
+    if draw(st.integers(0, 2)):
+        return None
+    return Fault(before=draw(st.booleans()), commit=draw(st.integers(1, 7)), passing=draw(st.booleans()))
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> Turn:
+    """Any turn."""
+    cut = draw(st.none() | st.integers(0, 8).map(lambda days: _FIRST + timedelta(days=days)))
+    return Turn(draw(st.integers(1, 12)), draw(faults()), cut, draw(faults()))
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[RetractionSettings, list[Row], list[Turn]]:
+    """Settings, what arrives, and how it is run."""
+    chosen = RetractionSettings(
+        pipeline="states",
+        schema=SCHEMA,
+        group=draw(st.sampled_from([["state"], ["state", "score"], []])),
+        measures=draw(measures()),
+        updated_at="mtime",
+        time_zone=draw(st.sampled_from(["UTC", "Asia/Shanghai"])),
+        identity=["file", "pos", "line"],
+        event_time="mtime",
+        roll_after=draw(st.none() | st.just(timedelta(days=1))),
+    )
+    return chosen, draw(deliveries()), draw(st.lists(turns(), min_size=1, max_size=3))
+
+
+@define(eq=False)
+class Trial:
+    """One pipeline, held against the oracle at every publication."""
+
+    backend: Backend
+    settings: RetractionSettings
+    source: RowsSource
+    clock: ManualClock = field(factory=ManualClock)
+
+    def runner(self, fault: Fault | None = None, limit: int = 1_000) -> Runner:
+        store = self.backend.open()
+        service = Retraction(self.settings, self.backend.engine, self.backend.queries)
+        return Runner(
+            "states",
+            service,
+            evolve(self.source, limit=limit),
+            FailingStore(store, fault) if fault else store,
+            store,
+            self.backend.engine,
+            self.clock,
+            uuid4().hex,
+            RunOptions(compact_every=2, retries=1),
+        )
+
+    def take(self, turn: Turn) -> None:
+        try:
+            self.runner(turn.fault, turn.size).run(until_idle=True)
+        except Crash:
+            return
+        if turn.cut:
+            self.roll(turn.cut, turn.cut_fault)
+
+    def roll(self, cut: date, fault: Fault | None) -> None:
+        runner = self.runner(fault)
+        service: Any = runner.service
+        try:
+            runner.amend(f"roll {cut}", lambda _epoch, snapshot: service.roll(cut, snapshot))
+        except Crash:
+            return
+        except ConfigError as error:
+            assert "reaches up to day" in str(error)
+        except Exception as error:
+            assert fault
+            assert fault.passing, error
+
+    def check(self) -> None:
+        runner = self.runner()
+        runner.run(until_idle=True)
+        publications = list(runner.ledger.publications())
+        assert publications[0].offsets["rows"] == len(self.source.given)
+        for publication in publications:
+            expected = totals(alive_after(self.source.given[: publication.offsets["rows"]]), self.settings)
+            shown = runner.service.view("totals", runner.ledger.snapshot(publication))
+            assert self._by_group(shown) == expected, f"epoch {publication.epoch.number}"
+
+    def _by_group(self, frame: Any) -> dict[Any, Row]:
+        rows = frame.collect(backend="polars").rows(named=True)
+        names = [measure.name for measure in self.settings.measures]
+        found = {tuple(row[name] for name in self.settings.group): {name: row[name] for name in names} for row in rows}
+        assert len(found) == len(rows), "a group stands twice"
+        return found
+
+
+def _hold(backend: Backend, schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
+    chosen, rows, taken = schedule
+    trial = Trial(backend, chosen, RowsSource(SCHEMA, backend.frame, given=rows))
+    for turn in taken:
+        trial.take(turn)
+    trial.check()
+
+
+@given(schedules())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
+    _hold(memory_backend(), schedule)
