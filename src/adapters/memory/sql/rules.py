@@ -133,6 +133,12 @@ def _chosen(*names: str) -> Rule:
     return Rule(typed, sql)
 
 
+def _joining(node: exp.Expr) -> DataType:
+    if (on := node.args.get("on")) is not None:
+        _check(on, frozenset({"boolean"}), "a condition")
+    return BOOLEAN
+
+
 def _branches(node: exp.Expr) -> list[exp.Expr]:
     """The values that a CASE or an IF may answer."""
     ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
@@ -176,16 +182,11 @@ def _sum_type(node: exp.Expr) -> DataType:
 def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
     if type_of(node.right) == INTERVAL:
-        return as_type(node, wanted)
+        return as_type(node.copy(), wanted)
     for each in (node.left, node.right):
         if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
             bring(each, wanted)
-    return as_type(_wrapped(node), wanted) if wanted.name == "decimal" else node
-
-
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    """A node alone, out of its tree."""
-    return node.copy()
+    return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
 
 
 def _interval_type(node: exp.Expr) -> DataType:
@@ -205,8 +206,7 @@ def _quotient_type(node: exp.Expr) -> DataType:
 
 
 def _quotient_sql(node: exp.Expr) -> exp.Expr:
-    left, right = brought(node.left, DOUBLE), brought(node.right, DOUBLE)
-    return exp.Paren(this=exp.Anonymous(this="hw_quotient", expressions=[left, right]))
+    return call("hw_quotient", brought(node.left, DOUBLE), brought(node.right, DOUBLE))
 
 
 def _whole_type(node: exp.Expr) -> DataType:
@@ -281,11 +281,7 @@ def _substring_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _like_sql(node: exp.Expr) -> exp.Expr:
-    return node if isinstance(node.parent, exp.Escape) else exp.Escape(this=node.copy(), expression=_backslash())
-
-
-def _backslash() -> exp.Literal:
-    return exp.Literal.string("\\")
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
 # ---- numbers
@@ -497,10 +493,17 @@ def _extreme_type(node: exp.Expr) -> DataType:
 
 
 def _window_type(node: exp.Expr) -> DataType:
-    _only(node, "this", "partition_by", "order", "spec", "alias")
+    _only(node, "this", "partition_by", "order", "spec", "alias", "over")
     if isinstance(node.this, _RANKS) and not node.args.get("order"):
         raise ConfigError(f"{node.sql('spark')} needs an ORDER BY")
+    _check_frame(node)
     return type_of(node.this)
+
+
+def _check_frame(node: exp.Expr) -> None:
+    spec = node.args.get("spec")
+    if spec is not None and spec.args["kind"] == "RANGE" and any(isinstance(each, exp.Expr) for each in spec.args.values()):
+        raise ConfigError(f"{node.sql('spark')} reckons with values; count ROWS, or leave the frame out")
 
 
 def _windowed(node: exp.Expr) -> exp.Expr:
@@ -570,6 +573,10 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.LT: _COMPARISON,
     exp.LTE: _COMPARISON,
     exp.NullSafeEQ: _COMPARISON,
+    exp.NullSafeNEQ: _COMPARISON,
+    exp.Where: _LOGIC,
+    exp.Having: _LOGIC,
+    exp.Join: Rule(_joining),
     exp.Between: _compared("this", "low", "high"),
     exp.Is: Rule(_is(BOOLEAN)),
     exp.In: Rule(_membership_type, _membership_sql),
