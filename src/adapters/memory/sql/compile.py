@@ -77,7 +77,9 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
     tree = _typed(tree, tables)
     _check_known(tree)
     _check_branches(tree)
-    schema = Schema(Column(spelling.get(each.alias_or_name, each.alias_or_name), _known(type_of(each))) for each in tree.selects)
+    schema = Schema(
+        Column(spelling.get(each.alias_or_name, each.alias_or_name), _known(type_of(each))) for each in tree.selects
+    )
     _to_duckdb(tree)
     return Compiled(tree.sql(dialect="duckdb"), schema)
 
@@ -133,9 +135,7 @@ def _check_known(tree: exp.Expr) -> None:
     for node in tree.walk():
         refused = [name for name in _REFUSED_ARGUMENTS.get(type(node), ()) if node.args.get(name)]
         if type(node) not in RULES and type(node) not in _STRUCTURE or refused:
-            raise ConfigError(
-                f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is"
-            )
+            raise ConfigError(f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is")
 
 
 def _to_duckdb(tree: exp.Expr) -> None:

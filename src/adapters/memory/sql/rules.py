@@ -92,7 +92,6 @@ def _meeting(nodes: list[exp.Expr]) -> DataType:
     return widest(times if times and found - times == {STRING} else found)
 
 
-
 def _values(node: exp.Expr, names: tuple[str, ...]) -> list[exp.Expr]:
     """The arguments of these names, those in lists one by one."""
     given = (node.args.get(name) for name in names)
@@ -174,7 +173,7 @@ def _sum_type(node: exp.Expr) -> DataType:
     """Of an addition or a subtraction: numbers, or a time and an interval."""
     left, right = type_of(node.left), type_of(node.right)
     if right == INTERVAL and left.name in _TIMES:
-        by_day = left == DATE and node.right.args["unit"].name.upper() in _DAY_UNITS
+        by_day = left == DATE and _unit(node.right).removesuffix("S") in _DAY_UNITS
         return left if by_day or left != DATE else TIMESTAMP
     return arithmetic_type(node)
 
@@ -190,8 +189,7 @@ def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _interval_type(node: exp.Expr) -> DataType:
-    unit = node.args.get("unit")
-    if not isinstance(node.this, exp.Literal) or unit is None or unit.name.upper() not in _TIME_UNITS:
+    if not isinstance(node.this, exp.Literal) or _unit(node).removesuffix("S") not in _TIME_UNITS:
         raise ConfigError(f"{node.sql('spark')} is no interval that the memory backend knows; write INTERVAL 1 DAY")
     return INTERVAL
 
@@ -362,7 +360,9 @@ def _truncated_type(node: exp.Expr) -> DataType:
     to_date = isinstance(node, exp.DateTrunc)
     _check(node.this, _TIMES | {"string"}, "a date or a timestamp")
     if _unit(node) not in (_DATE_UNITS if to_date else _TIME_UNITS):
-        raise ConfigError(f"{node.sql('spark')}: unknown unit; known: {', '.join(_DATE_UNITS if to_date else sorted(_TIME_UNITS))}")
+        raise ConfigError(
+            f"{node.sql('spark')}: unknown unit; known: {', '.join(_DATE_UNITS if to_date else sorted(_TIME_UNITS))}"
+        )
     return DATE if to_date else TIMESTAMP
 
 
@@ -502,7 +502,11 @@ def _window_type(node: exp.Expr) -> DataType:
 
 def _check_frame(node: exp.Expr) -> None:
     spec = node.args.get("spec")
-    if spec is not None and spec.args["kind"] == "RANGE" and any(isinstance(each, exp.Expr) for each in spec.args.values()):
+    if (
+        spec is not None
+        and spec.args["kind"] == "RANGE"
+        and any(isinstance(each, exp.Expr) for each in spec.args.values())
+    ):
         raise ConfigError(f"{node.sql('spark')} reckons with values; count ROWS, or leave the frame out")
 
 
@@ -611,7 +615,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Trim: _texts("this", make=_called("trim", "this")),
     exp.Length: _texts("this", answer=INT, make=_called("length", "this", then=INT)),
     exp.Substring: Rule(_substring_type, _substring_sql),
-    exp.Replace: _texts("this", "expression", "replacement", make=_called("replace", "this", "expression", "replacement")),
+    exp.Replace: _texts(
+        "this", "expression", "replacement", make=_called("replace", "this", "expression", "replacement")
+    ),
     exp.StartsWith: _texts("this", "expression", answer=BOOLEAN, make=_called("starts_with", "this", "expression")),
     exp.EndsWith: _texts("this", "expression", answer=BOOLEAN, make=_called("ends_with", "this", "expression")),
     exp.Contains: _texts("this", "expression", answer=BOOLEAN, make=_called("contains", "this", "expression")),
