@@ -131,8 +131,10 @@ def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, 
     for each in columns:
         if "`" in each.name or "." in each.name:  # Spark reads both as syntax, and narwhals cannot quote them
             raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
-        if (other := seen.setdefault(each.name.lower(), each.name)) is not each.name or not each.name:
-            raise ConfigError(f"column {each.name!r} stands twice (or differs from {other!r} only in case)")
+        lower = each.name.lower()
+        if lower in seen or not lower:
+            raise ConfigError(f"column {each.name!r} stands twice (or differs from {seen.get(lower)!r} only in case)")
+        seen[lower] = each.name
 
 
 @frozen

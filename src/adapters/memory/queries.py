@@ -26,7 +26,6 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
     "python_enable_replacements": "false",
-
 }
 
 
@@ -51,6 +50,7 @@ class DuckQueries(QueryEngine):
 def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     database = duckdb.connect(config=_SETTINGS)
     try:
+        database.execute("SET TimeZone = 'UTC'")
         for macro in MACROS:
             database.execute(f"CREATE MACRO {macro}")
         for name, frame in frames.items():

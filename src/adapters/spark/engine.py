@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
 from .faults import explained
-from .jvm import java_class
-from .schema import lazy, named
+from .schema import frame_of_plan, lazy, named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
@@ -80,11 +78,8 @@ class SparkEngine(FrameEngine):
 
     def _from_cache(self, kept: DataFrame) -> DataFrame:
         """The same rows by a plan that starts at the cache: a longer one is analysed again at every step on it."""
-        session = self.session._jsparkSession
-        relation = session.sharedState().cacheManager().lookupCachedData(kept._jdf).get().cachedRepresentation()
-        return DataFrame(
-            java_class(self.session, "org.apache.spark.sql.Dataset").ofRows(session, relation), self.session
-        )
+        cache = self.session._jsparkSession.sharedState().cacheManager()
+        return frame_of_plan(self.session, cache.lookupCachedData(kept._jdf).get().cachedRepresentation())
 
     def release(self) -> None:
         while self._persisted:

@@ -79,6 +79,11 @@ def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ..
     return lazy(session.createDataFrame(list(rows), spark_schema(schema)))
 
 
+def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
+    """The rows of a Java plan, in this session, whichever it was made in."""
+    return DataFrame(java_class(session, "org.apache.spark.sql.Dataset").ofRows(session._jsparkSession, plan), session)
+
+
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
     java_session = session._jsparkSession

@@ -116,7 +116,11 @@ def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
 
 
 def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
-    if found.name in _PLAIN_AS_TEXT or found == VOID or (found.name == "decimal" and (found.scale or 0) <= _PLAIN_SCALE):
+    if (
+        found.name in _PLAIN_AS_TEXT
+        or found == VOID
+        or (found.name == "decimal" and (found.scale or 0) <= _PLAIN_SCALE)
+    ):
         return as_type(node, DataType("string"))
     raise _refusal(node, DataType("string"))
 
@@ -133,4 +137,6 @@ def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
 
 
 def _refusal(node: exp.Expr, wanted: DataType) -> ConfigError:
-    return ConfigError(f"a cast from {type_of(node).ddl} to {wanted.ddl} is not the same here as on Spark; leave it out")
+    return ConfigError(
+        f"a cast from {type_of(node).ddl} to {wanted.ddl} is not the same here as on Spark; leave it out"
+    )

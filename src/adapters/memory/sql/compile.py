@@ -29,10 +29,8 @@ _STRUCTURE = frozenset(
         exp.Except,
         exp.From,
         exp.Group,
-        exp.Having,
         exp.Identifier,
         exp.Intersect,
-        exp.Join,
         exp.Limit,
         exp.Order,
         exp.Ordered,
@@ -42,12 +40,11 @@ _STRUCTURE = frozenset(
         exp.TableAlias,
         exp.Union,
         exp.Var,
-        exp.Where,
         exp.WindowSpec,
         exp.With,
     }
 )
-_REFUSED_ARGUMENTS = {exp.Join: ("method",), exp.Group: ("all", "totals"), exp.Table: ("changes",)}
+_REFUSED_ARGUMENTS = {exp.Join: ("method",), exp.Group: ("all", "totals"), exp.Union: ("by_name",)}
 
 
 @frozen
@@ -75,10 +72,14 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
     """
     tree = sqlglot.parse_one(sql, dialect="spark")
     _check_known(tree)
+    _check_joins(tree)
+    spelling = _spelling(tree, tables)
     tree = _typed(tree, tables)
     _check_known(tree)
-    names = _output_names(tree)
-    schema = Schema(Column(name, _known(type_of(each))) for name, each in zip(names, tree.selects, strict=True))
+    _check_branches(tree)
+    schema = Schema(
+        Column(spelling.get(each.alias_or_name, each.alias_or_name), _known(type_of(each))) for each in tree.selects
+    )
     _to_duckdb(tree)
     return Compiled(tree.sql(dialect="duckdb"), schema)
 
@@ -105,17 +106,36 @@ def _known(found: DataType) -> DataType:
     return found
 
 
-def _output_names(tree: exp.Query) -> list[str]:
-    return [each.alias_or_name for each in tree.selects]
+def _spelling(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """How names are written, by their lower case: at last as the outermost query has them."""
+    given = [name for columns in tables.values() for name in columns]
+    aliases = [each.alias for each in tree.find_all(exp.Alias)]
+    outermost = [each.alias_or_name for each in tree.selects if not each.is_star]
+    return {name.lower(): name for name in (*given, *aliases, *outermost)}
+
+
+def _check_joins(tree: exp.Expr) -> None:
+    for join in tree.find_all(exp.Join):
+        if join.kind in {"SEMI", "ANTI"}:
+            raise ConfigError(f"{join.sql('spark')} is not offered by the memory backend; write WHERE EXISTS (...)")
+
+
+def _check_branches(tree: exp.Expr) -> None:
+    """Spark and DuckDB widen the columns of a union each in their own way."""
+    for each in tree.find_all(exp.SetOperation):
+        for left, right in zip(each.left.selects, each.right.selects, strict=False):
+            if type_of(left) != type_of(right):
+                raise ConfigError(
+                    f"column {left.alias_or_name} is {type_of(left).ddl} in one query and {type_of(right).ddl} in the"
+                    " other; cast it to one type in both"
+                )
 
 
 def _check_known(tree: exp.Expr) -> None:
     for node in tree.walk():
         refused = [name for name in _REFUSED_ARGUMENTS.get(type(node), ()) if node.args.get(name)]
         if type(node) not in RULES and type(node) not in _STRUCTURE or refused:
-            raise ConfigError(
-                f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is"
-            )
+            raise ConfigError(f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is")
 
 
 def _to_duckdb(tree: exp.Expr) -> None:

@@ -92,7 +92,6 @@ def _meeting(nodes: list[exp.Expr]) -> DataType:
     return widest(times if times and found - times == {STRING} else found)
 
 
-
 def _values(node: exp.Expr, names: tuple[str, ...]) -> list[exp.Expr]:
     """The arguments of these names, those in lists one by one."""
     given = (node.args.get(name) for name in names)
@@ -133,6 +132,12 @@ def _chosen(*names: str) -> Rule:
     return Rule(typed, sql)
 
 
+def _joining(node: exp.Expr) -> DataType:
+    if (on := node.args.get("on")) is not None:
+        _check(on, frozenset({"boolean"}), "a condition")
+    return BOOLEAN
+
+
 def _branches(node: exp.Expr) -> list[exp.Expr]:
     """The values that a CASE or an IF may answer."""
     ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
@@ -168,7 +173,7 @@ def _sum_type(node: exp.Expr) -> DataType:
     """Of an addition or a subtraction: numbers, or a time and an interval."""
     left, right = type_of(node.left), type_of(node.right)
     if right == INTERVAL and left.name in _TIMES:
-        by_day = left == DATE and node.right.args["unit"].name.upper() in _DAY_UNITS
+        by_day = left == DATE and _unit(node.right).removesuffix("S") in _DAY_UNITS
         return left if by_day or left != DATE else TIMESTAMP
     return arithmetic_type(node)
 
@@ -176,21 +181,15 @@ def _sum_type(node: exp.Expr) -> DataType:
 def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
     if type_of(node.right) == INTERVAL:
-        return as_type(node, wanted)
+        return as_type(node.copy(), wanted)
     for each in (node.left, node.right):
         if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
             bring(each, wanted)
-    return as_type(_wrapped(node), wanted) if wanted.name == "decimal" else node
-
-
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    """A node alone, out of its tree."""
-    return node.copy()
+    return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
 
 
 def _interval_type(node: exp.Expr) -> DataType:
-    unit = node.args.get("unit")
-    if not isinstance(node.this, exp.Literal) or unit is None or unit.name.upper() not in _TIME_UNITS:
+    if not isinstance(node.this, exp.Literal) or _unit(node).removesuffix("S") not in _TIME_UNITS:
         raise ConfigError(f"{node.sql('spark')} is no interval that the memory backend knows; write INTERVAL 1 DAY")
     return INTERVAL
 
@@ -205,8 +204,7 @@ def _quotient_type(node: exp.Expr) -> DataType:
 
 
 def _quotient_sql(node: exp.Expr) -> exp.Expr:
-    left, right = brought(node.left, DOUBLE), brought(node.right, DOUBLE)
-    return exp.Paren(this=exp.Anonymous(this="hw_quotient", expressions=[left, right]))
+    return call("hw_quotient", brought(node.left, DOUBLE), brought(node.right, DOUBLE))
 
 
 def _whole_type(node: exp.Expr) -> DataType:
@@ -281,11 +279,7 @@ def _substring_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _like_sql(node: exp.Expr) -> exp.Expr:
-    return node if isinstance(node.parent, exp.Escape) else exp.Escape(this=node.copy(), expression=_backslash())
-
-
-def _backslash() -> exp.Literal:
-    return exp.Literal.string("\\")
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
 # ---- numbers
@@ -366,7 +360,9 @@ def _truncated_type(node: exp.Expr) -> DataType:
     to_date = isinstance(node, exp.DateTrunc)
     _check(node.this, _TIMES | {"string"}, "a date or a timestamp")
     if _unit(node) not in (_DATE_UNITS if to_date else _TIME_UNITS):
-        raise ConfigError(f"{node.sql('spark')}: unknown unit; known: {', '.join(_DATE_UNITS if to_date else sorted(_TIME_UNITS))}")
+        raise ConfigError(
+            f"{node.sql('spark')}: unknown unit; known: {', '.join(_DATE_UNITS if to_date else sorted(_TIME_UNITS))}"
+        )
     return DATE if to_date else TIMESTAMP
 
 
@@ -497,10 +493,21 @@ def _extreme_type(node: exp.Expr) -> DataType:
 
 
 def _window_type(node: exp.Expr) -> DataType:
-    _only(node, "this", "partition_by", "order", "spec", "alias")
+    _only(node, "this", "partition_by", "order", "spec", "alias", "over")
     if isinstance(node.this, _RANKS) and not node.args.get("order"):
         raise ConfigError(f"{node.sql('spark')} needs an ORDER BY")
+    _check_frame(node)
     return type_of(node.this)
+
+
+def _check_frame(node: exp.Expr) -> None:
+    spec = node.args.get("spec")
+    if (
+        spec is not None
+        and spec.args["kind"] == "RANGE"
+        and any(isinstance(each, exp.Expr) for each in spec.args.values())
+    ):
+        raise ConfigError(f"{node.sql('spark')} reckons with values; count ROWS, or leave the frame out")
 
 
 def _windowed(node: exp.Expr) -> exp.Expr:
@@ -570,6 +577,10 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.LT: _COMPARISON,
     exp.LTE: _COMPARISON,
     exp.NullSafeEQ: _COMPARISON,
+    exp.NullSafeNEQ: _COMPARISON,
+    exp.Where: _LOGIC,
+    exp.Having: _LOGIC,
+    exp.Join: Rule(_joining),
     exp.Between: _compared("this", "low", "high"),
     exp.Is: Rule(_is(BOOLEAN)),
     exp.In: Rule(_membership_type, _membership_sql),
@@ -604,7 +615,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Trim: _texts("this", make=_called("trim", "this")),
     exp.Length: _texts("this", answer=INT, make=_called("length", "this", then=INT)),
     exp.Substring: Rule(_substring_type, _substring_sql),
-    exp.Replace: _texts("this", "expression", "replacement", make=_called("replace", "this", "expression", "replacement")),
+    exp.Replace: _texts(
+        "this", "expression", "replacement", make=_called("replace", "this", "expression", "replacement")
+    ),
     exp.StartsWith: _texts("this", "expression", answer=BOOLEAN, make=_called("starts_with", "this", "expression")),
     exp.EndsWith: _texts("this", "expression", answer=BOOLEAN, make=_called("ends_with", "this", "expression")),
     exp.Contains: _texts("this", "expression", answer=BOOLEAN, make=_called("contains", "this", "expression")),

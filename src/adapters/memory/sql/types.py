@@ -19,6 +19,7 @@ BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
 VOID = DataType("void")
 """Of a bare NULL."""
 INTERVAL = DataType("interval")
+_BESIDES = {"null": VOID, "interval": INTERVAL}
 
 _WIDTHS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _MOST = 38
@@ -44,7 +45,7 @@ def set_type(node: exp.Expr, found: DataType) -> None:
 
 @cache
 def _named(ddl: str) -> DataType:
-    return DataType(ddl) if ddl in {"void", "interval"} else DataType.parse(ddl)
+    return _BESIDES[ddl] if ddl in _BESIDES else DataType.parse(ddl)
 
 
 @cache

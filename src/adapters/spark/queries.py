@@ -1,0 +1,103 @@
+"""SQL of the user's own on Spark, and plain tables of theirs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import narwhals as nw
+from attrs import frozen
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from ...domain.errors import ConfigError, NotSupported
+from ...domain.ports import QueryEngine
+from ...domain.sql import parse_statement
+from ...domain.sql.parsing import shown
+from .faults import Fault
+from .schema import frame_of_plan, lazy, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+_OPTIONS = {"parquet": {}, "csv": {"header": "true"}, "json": {}, "delta": {}, "hudi": {}}
+_ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
+
+
+@frozen(eq=False)
+class SparkQueries(QueryEngine):
+    """Spark's own SQL over its frames; nothing is computed before the rows are asked for.
+
+    Args:
+        session: where it runs.
+    """
+
+    session: SparkSession
+
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        statement = parse_statement(sql)
+        statement.check_tables(tables)
+        used = {name.lower() for name in statement.tables}
+        frames = {name: frame.to_native() for name, frame in tables.items() if name.lower() in used}
+        with self._views(frames) as views, _explained(sql):
+            rows = self.session.sql(_over_views(statement.sql, views))
+        _check_names(rows.columns, sql)
+        return lazy(rows)
+
+    def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
+        if format not in _OPTIONS:
+            raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_OPTIONS)}")
+        try:
+            return lazy(self.session.read.format(format).options(**_OPTIONS[format]).load(path))
+        except (AnalysisException, Py4JJavaError) as error:
+            raise _unread(path, format, Fault.behind(error)) from error
+
+    @contextmanager
+    def _views(self, frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
+        """A view of a name of its own for each frame, while a query is analysed; the plan needs none afterwards."""
+        views: dict[str, str] = {}
+        try:
+            for name, frame in frames.items():
+                view = f"headwater_{uuid4().hex}"
+                # Frames of a micro-batch belong to a session of its own, whose views this one does not see.
+                frame_of_plan(self.session, frame._jdf.queryExecution().analyzed()).createTempView(view)
+                views[name] = view
+            yield views
+        finally:
+            for view in views.values():
+                self.session.catalog.dropTempView(view)
+
+
+def _over_views(sql: str, views: Mapping[str, str]) -> str:
+    """The query as the user wrote it, below names that lead to the views."""
+    if not views:
+        return sql
+    named = ", ".join(f"{quoted(name)} AS (SELECT * FROM {view})" for name, view in views.items())
+    return f"WITH {named}\n(\n{sql}\n)"
+
+
+@contextmanager
+def _explained(sql: str) -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        reason = Fault.behind(error).reason.split(" SQLSTATE", 1)[0]
+        raise ConfigError(f"{shown(sql)}: {reason}; look at its columns, tables and functions") from error
+
+
+def _check_names(columns: list[str], sql: str) -> None:
+    seen: set[str] = set()
+    for name in columns:
+        if name.lower() in seen:
+            raise ConfigError(f"{shown(sql)}: column {name!r} stands twice; give one of them another name")
+        seen.add(name.lower())
+
+
+def _unread(path: str, format_: str, fault: Fault) -> Exception:
+    if not fault.lineage.isdisjoint(_ABSENT):
+        return NotSupported(f"reading {format_} tables", "this Spark session", f"start it with the jars of {format_}")
+    return ConfigError(f"cannot read {path} as {format_}: {fault.reason}; look at the path and the format")
