@@ -12,6 +12,7 @@ from attrs import frozen
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.ledger import Ledger, Snapshot
 from ..domain.ports import HandedOver
+from ..domain.retraction import Retraction
 from ..domain.service import ViewSpec
 from ..domain.upkeep import Upkeep
 from .clock import SystemClock
@@ -25,7 +26,7 @@ from .runner import EpochReport, Runner, run_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
-    from datetime import datetime, timedelta
+    from datetime import date, datetime, timedelta
     from pathlib import Path
     from types import TracebackType
     from typing import Self, TypeAlias
@@ -276,6 +277,27 @@ class Headwater:
         """
         moved = [move(here, there) for here, there in zip(self.start(), target.start(), strict=True)]
         return {publication.epoch.pipeline: publication for publication in moved if publication}
+
+    def roll(self, pipeline: str, cut: date | None = None) -> date:
+        """Cut a retraction's days: those before the cut go into its past, or a past of the user's own is read anew.
+
+        Args:
+            pipeline: its name.
+            cut: the first day that is not in the past; the day of the watermark if not given, today if there is none.
+
+        Returns:
+            The cut.
+
+        Raises:
+            ConfigError: the pipeline is no retraction, has published nothing yet, or its past reaches farther already.
+        """
+        service = self._runner(pipeline).service
+        if not isinstance(service, Retraction):
+            raise ConfigError(f"pipeline {pipeline!r} has no past that is cut by day; retractions have")
+        latest = self._ledger(pipeline).latest
+        day = cut or service.day_of((latest and latest.watermark) or self._clock.now())
+        self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: service.roll(day, snapshot))
+        return day
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""

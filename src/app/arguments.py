@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..domain.duration import parse_duration
@@ -41,6 +41,14 @@ def utc_time(text: str) -> datetime:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no ISO-8601 time such as 2024-03-01T09:00:00Z") from error
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def day(text: str) -> date:
+    """A day."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2024-03-01") from error
 
 
 def epoch_or_time(text: str) -> Moment:

@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | show | status | move | check``, and the commands of `upkeep_cli`.
+"""The command line: ``headwater run | show | status | roll | move | check``, and the commands of `upkeep_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..domain.errors import ConfigError, HeadwaterError
 from ..domain.schema import Schema
 from .api import Headwater
-from .arguments import add_command, add_format, count, epoch_or_time, utc_time
+from .arguments import add_command, add_format, count, day, epoch_or_time, utc_time
 from .backends import on_one_session
 from .config import load
 from .explain import explain
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     status = add_command(commands, "status", "where each pipeline stands", _status)
     add_format(status)
     _add_move(commands)
+    _add_roll(commands)
     add_upkeep(commands)
     add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
@@ -96,6 +97,12 @@ def _add_move(commands: Any) -> None:
     move = add_command(commands, "move", "copy all pipelines to another backend, to go on there", _move)
     move.add_argument("--to", metavar="BACKEND", required=True, help="the name of the backend")
     move.add_argument("--path", required=True, help="the folder of its tables, from the file's folder")
+
+
+def _add_roll(commands: Any) -> None:
+    roll = add_command(commands, "roll", "put the days before a cut into a retraction's past", _roll)
+    roll.add_argument("pipeline", metavar="PIPELINE")
+    roll.add_argument("--cut", metavar="DAY", type=day, help="that of the watermark if not given")
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -167,6 +174,12 @@ def _move(options: argparse.Namespace) -> None:
     for pipeline, publication in moved.items():
         _say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
     _say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
+
+
+def _roll(options: argparse.Namespace) -> None:
+    with Headwater.from_config(options.config) as headwater:
+        cut = headwater.roll(options.pipeline, options.cut)
+    _say(f"headwater: {options.pipeline}: the past holds all days before {cut}")
 
 
 def _check(options: argparse.Namespace) -> None:

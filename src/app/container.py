@@ -11,8 +11,9 @@ from attrs import frozen
 from injector import Binder, Injector, provider, singleton
 
 from ..domain.errors import ConfigError, NotInstalled
-from ..domain.ports import FrameEngine, KeptStore
+from ..domain.ports import FrameEngine, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
+from ..domain.retraction import Retraction, RetractionSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, KafkaInput, SourceSettings
 from .keyed_views import feed_of, keyed_views
@@ -124,7 +125,9 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
     return Outlet(service, feed.view.name, table, sink, engine)
 
 
-def _service(pipeline: PipelineSettings, engine: FrameEngine) -> Service:
+def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: QueryEngine) -> Service:
+    if isinstance(pipeline.service, RetractionSettings):
+        return Retraction(pipeline.service, engine, queries)
     return Ranking(pipeline.service, engine)
 
 

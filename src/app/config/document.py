@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import frozen
 
 from ...domain.errors import ConfigError
-from .kinds import did_you_mean
+from .kinds import choice, did_you_mean
 from .lines import key_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from .kinds import Key
     from .lines import KeyPath
+
+_T = TypeVar("_T")
 
 
 @frozen
@@ -87,6 +89,30 @@ class Document:
             if not isinstance(found, dict):
                 raise self.error(path, f"must be a table: write [{dotted(path)}]")
         return dict(found)
+
+    def built(self, path: KeyPath, build: Callable[[], _T]) -> _T:
+        """What `build` makes of the values at a path.
+
+        Raises:
+            ConfigError: it refuses them; the message names the place.
+        """
+        try:
+            return build()
+        except ConfigError as error:
+            raise self.error(path, str(error)) from error
+
+    def check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
+        """Refuse names at a path that are none of these columns.
+
+        Raises:
+            ConfigError: with the columns there are.
+        """
+        for name in filter(None, names):
+            if name not in columns:
+                try:
+                    choice(*columns).read(name)
+                except ConfigError as error:
+                    raise self.error(path, f"no such column: {error}") from error
 
     def _value(self, path: KeyPath, key: Key, table: Mapping[str, Any]) -> Any:
         if path[-1] not in table:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
 from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, ChangeSpec
-from ...domain.errors import ConfigError
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES
@@ -34,6 +33,7 @@ from .kinds import (
     flatten,
     whole,
 )
+from .retraction import RETRACTION, retraction
 from .values import (
     BackendSettings,
     Deployment,
@@ -48,12 +48,12 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from ...domain.retraction import RetractionSettings
     from .document import Document
     from .lines import KeyPath
 
-_T = TypeVar("_T")
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
 RUN = {
@@ -106,7 +106,7 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking"), required=True),
+    "service": Key(choice("ranking", "retraction"), required=True),
     "source": Key(TEXT, required=True),
     "materialize": Key(TEXTS, ()),
     "publish": Key(TABLE),
@@ -134,7 +134,10 @@ RANKING = {
     "top": Key(_FROM_ONE, 10),
     "repeats": Key(choice("anywhere", "same-segment"), "anywhere"),
 }
-SERVICES: Mapping[str, Mapping[str, Key]] = {"ranking": ANY_PIPELINE | RANKING}
+SERVICES: Mapping[str, Mapping[str, Key]] = {
+    "ranking": ANY_PIPELINE | RANKING,
+    "retraction": ANY_PIPELINE | RETRACTION,
+}
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
 
@@ -200,12 +203,12 @@ class _Loader:
             self.document.value((*path, "format"), keys["format"])
         given = self.document.section(path, keys)
         for key in ("event_time", "row_kind"):
-            self._check_columns((*path, key), given["schema"].names, given[key])
+            self.document.check_columns((*path, key), given["schema"].names, given[key])
         if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
         kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone") if name in given}
         changes = self._changes(path, given)
-        records = self._built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
+        records = self.document.built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
         return SourceSettings(
             str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
         )
@@ -219,10 +222,10 @@ class _Loader:
                         (*path, name), f"says nothing unless format is {' or '.join(CHANGE_FORMATS)}"
                     )
             return ChangeSpec()
-        self._check_columns((*path, "key"), given["schema"].names, *given["key"])
-        self._check_columns((*path, "metadata"), given["schema"].names, *given["metadata"])
-        changes = self._built((*path, "tables"), lambda: ChangeSpec(**{name: given[name] for name in CHANGES}))
-        self._built((*path, "metadata"), lambda: changes.check(given["format"], given["schema"]))
+        self.document.check_columns((*path, "key"), given["schema"].names, *given["key"])
+        self.document.check_columns((*path, "metadata"), given["schema"].names, *given["metadata"])
+        changes = self.document.built((*path, "tables"), lambda: ChangeSpec(**{name: given[name] for name in CHANGES}))
+        self.document.built((*path, "metadata"), lambda: changes.check(given["format"], given["schema"]))
         return changes
 
     def _input(self, kind: str, given: Mapping[str, Any]) -> Input:
@@ -240,7 +243,7 @@ class _Loader:
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
-        settings = self._ranking(path, given, source)
+        settings = {"ranking": self._ranking, "retraction": self._retraction}[service](path, given, source)
         publish = None if given["publish"] is None else self._output((*path, "publish"), source)
         return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
 
@@ -255,14 +258,14 @@ class _Loader:
     def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
         schema = source.records.rows
         order_by = given["order_by"].removeprefix("-")
-        self._check_columns((*path, "group"), schema.names, *given["group"])
-        self._check_columns((*path, "id"), schema.names, *given["id"])
-        self._check_columns((*path, "order_by"), schema.names, order_by)
-        self._check_columns(
+        self.document.check_columns((*path, "group"), schema.names, *given["group"])
+        self.document.check_columns((*path, "id"), schema.names, *given["id"])
+        self.document.check_columns((*path, "order_by"), schema.names, order_by)
+        self.document.check_columns(
             (*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"])
         )
         own = {name: given[name] for name in RANKING if name != "order_by"}
-        return self._built(
+        return self.document.built(
             path,
             lambda: RankingSettings(
                 pipeline=str(path[-1]),
@@ -274,20 +277,8 @@ class _Loader:
             ),
         )
 
-    def _check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
-        for name in filter(None, names):
-            if name not in columns:
-                choice_of_columns = choice(*columns)
-                try:
-                    choice_of_columns.read(name)
-                except ConfigError as error:
-                    raise self.document.error(path, f"no such column: {error}") from error
-
-    def _built(self, path: KeyPath, build: Callable[[], _T]) -> _T:
-        try:
-            return build()
-        except ConfigError as error:
-            raise self.document.error(path, str(error)) from error
+    def _retraction(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
+        return retraction(self.document, path, given, source, self._resolved)
 
     def _resolved(self, path: str) -> str:
         return path if "://" in path else str((self.document.file.parent / path).resolve())

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...domain.ranking import RankingSettings
+    from ...domain.retraction import RetractionSettings
     from ...domain.source import RecordSpec
 
 
@@ -127,7 +128,7 @@ class PipelineSettings:
     """
 
     source: str
-    service: RankingSettings
+    service: RankingSettings | RetractionSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)

@@ -69,6 +69,10 @@ class Retraction(Service):
         """
         return self._step.roll(cut, snapshot)
 
+    def day_of(self, moment: datetime) -> date:
+        """The day of a moment, in the pipeline's zone."""
+        return self._step.day_of(moment)
+
     def view(
         self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
     ) -> nw.LazyFrame[Any]:

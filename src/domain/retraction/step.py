@@ -107,6 +107,10 @@ class RetractionStep:
         lines = collect_small(snapshot.read(self.tables.cut.name))
         return lines[0][CUT] if lines else None
 
+    def day_of(self, moment: datetime) -> date:
+        """The day of a moment, in the pipeline's zone."""
+        return moment.astimezone(ZoneInfo(self.settings.time_zone)).date()
+
     def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Rows with what their measures are over."""
         measures = self.settings.measures
@@ -153,8 +157,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        passed = (watermark - self.settings.roll_after).astimezone(ZoneInfo(self.settings.time_zone)).date()
-        to = day_number(passed)
+        to = day_number(self.day_of(watermark - self.settings.roll_after))
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:

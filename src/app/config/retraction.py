@@ -1,0 +1,98 @@
+"""The keys of a retraction, and the settings that they make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...domain.retraction import HOLDS, Measure, PastTable, PlainTable, RetractionSettings
+from .kinds import DURATION, TABLE, TEXT, TEXTS, ZONE, Key, choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .document import Document
+    from .lines import KeyPath
+    from .values import SourceSettings
+
+RETRACTION = {
+    "group": Key(TEXTS, ()),
+    "measures": Key(TABLE, required=True),
+    "updated_at": Key(TEXT, required=True),
+    "deleted_at": Key(TEXT),
+    "time_zone": Key(ZONE, "UTC"),
+    "identity": Key(TEXTS, ()),
+    "roll_after": Key(DURATION),
+    "past": Key(TABLE),
+}
+_MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
+_PLAIN_TABLE = {"path": Key(TEXT, required=True), "format": Key(TEXT, "parquet")}
+_ANY_PAST = {"holds": Key(choice(*HOLDS), "rows")}
+_PAST = _ANY_PAST | _PLAIN_TABLE
+_PAST_QUERY = _ANY_PAST | {"sql": Key(TEXT, required=True), "tables": Key(TABLE, required=True)}
+
+
+def retraction(
+    document: Document,
+    path: KeyPath,
+    given: Mapping[str, Any],
+    source: SourceSettings,
+    resolved: Callable[[str], str],
+) -> RetractionSettings:
+    """The settings of a retraction, each key checked at its own place.
+
+    Args:
+        document: what they stand in.
+        path: of the pipeline.
+        given: its values.
+        source: that it reads.
+        resolved: a path of the file as seen from anywhere.
+
+    Raises:
+        ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
+    """
+    schema = source.records.rows
+    for key in ("group", "identity"):
+        document.check_columns((*path, key), schema.names, *given[key])
+    for key in ("updated_at", "deleted_at"):
+        document.check_columns((*path, key), schema.names, given[key])
+    measures = tuple(_measures(document, (*path, "measures"), source))
+    past = None if given["past"] is None else _past(document, (*path, "past"), resolved)
+    kept = {name: given[name] for name in RETRACTION if name not in {"measures", "past"}}
+    return document.built(
+        path,
+        lambda: RetractionSettings(
+            pipeline=str(path[-1]),
+            schema=schema,
+            measures=measures,
+            past=past,
+            same_time=given["updated_at"] in source.records.changes.metadata,
+            event_time=source.event_time,
+            **kept,
+        ),
+    )
+
+
+def _measures(document: Document, path: KeyPath, source: SourceSettings) -> Iterator[Measure]:
+    for name, given in document.table(path).items():
+        at = (*path, name)
+        said = document.section(at, _MEASURE) if isinstance(given, dict) else {"measure": _text(document, at)}
+        yield document.built(at, lambda: _measure(name, said, source))  # noqa: B023 - called at once
+
+
+def _measure(name: str, said: Mapping[str, Any], source: SourceSettings) -> Measure:
+    return Measure.parse(name, said["measure"], said.get("where"), source.records.rows)
+
+
+def _text(document: Document, path: KeyPath) -> str:
+    return str(document.value(path, Key(TEXT, required=True)))
+
+
+def _past(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> PastTable:
+    if "sql" not in document.table(path):
+        said = document.section(path, _PAST)
+        table = PlainTable(resolved(said["path"]), said["format"])
+        return document.built(path, lambda: PastTable({"past": table}, holds=said["holds"]))
+    said = document.section(path, _PAST_QUERY)
+    tables = {name: document.section((*path, "tables", name), _PLAIN_TABLE) for name in said["tables"]}
+    named = {name: PlainTable(resolved(each["path"]), each["format"]) for name, each in tables.items()}
+    return document.built(path, lambda: PastTable(named, said["sql"], said["holds"]))
