@@ -69,6 +69,9 @@ def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
 
 def _spark_backend(name: str, session: SparkSession, store: Callable[[], KeptStore]) -> Backend:
     from ..adapters.spark.engine import SparkEngine
+    from ..adapters.spark.queries import SparkQueries
     from ..adapters.spark.schema import frame_of
 
-    return Backend(name, SparkEngine(session), lambda rows, schema: frame_of(session, schema, rows), store)
+    return Backend(
+        name, SparkEngine(session), SparkQueries(session), lambda rows, schema: frame_of(session, schema, rows), store
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from headwater.domain.retraction import Measure, RetractionSettings
 from headwater.domain.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 SCHEMA = Schema.parse(
     "id bigint, state string, amount decimal(9,2), buyer string, score int, mtime timestamp,"
@@ -94,15 +95,20 @@ def deliveries(draw: st.DrawFn) -> list[Row]:
     return [row for record in sent for row in record]
 
 
-def alive_after(rows: Iterable[Row]) -> list[Row]:
-    """The table after all that was read, repeats passed over."""
-    alive: dict[int, Row] = {}
+def read_once(rows: Iterable[Row]) -> Iterator[Row]:
+    """What was read, without repeats."""
     newest: tuple[Any, ...] = ()
     for row in rows:
         place = (int(row["file"].rpartition(".")[2]), row["pos"], row["line"], row["_row_kind"] == "+U")
-        if place <= newest:
-            continue
-        newest = place
+        if place > newest:
+            newest = place
+            yield row
+
+
+def alive_after(rows: Iterable[Row]) -> list[Row]:
+    """The table after all that was read, repeats passed over."""
+    alive: dict[int, Row] = {}
+    for row in read_once(rows):
         if row["_row_kind"] in ("-U", "-D"):
             del alive[row["id"]]
         else:
@@ -125,6 +131,35 @@ def local_day(row: Row, settings: RetractionSettings) -> date:
     return moment.astimezone(ZoneInfo(settings.time_zone)).date()
 
 
+def filed(rows: Iterable[Row], settings: RetractionSettings) -> list[tuple[date, int, Row]]:
+    """Each image that came or went with its day, an old one filed with the new one behind it."""
+    found: list[tuple[date, int, Row]] = []
+    for row in read_once(rows):
+        if row["_row_kind"] == "+U":
+            _, sign, before = found.pop()
+            found.append((local_day(row, settings), sign, before))
+        found.append((local_day(row, settings), -1 if row["_row_kind"] in ("-U", "-D") else 1, row))
+    return found
+
+
+def net_of(images: Iterable[tuple[int, Row]], name: str) -> Any:
+    """A measure of images that came and went; the sums may be those of more that went than came."""
+    signed = list(images)
+    if name == "orders":
+        return sum(sign for sign, _ in signed)
+    given = [(sign, row[_COLUMNS[name]]) for sign, row in signed if row[_COLUMNS[name]] is not None]
+    if name == "amount":
+        return sum((sign * value for sign, value in given), Decimal()) if sum(sign for sign, _ in given) else None
+    times = Counter[Any]()
+    for sign, value in given:
+        times[value] += sign
+    held = [value for value, count in times.items() if count > 0]
+    return len(held) if name == "buyers" else min(held, default=None)
+
+
+_COLUMNS = {"amount": "amount", "buyers": "buyer", "least": "amount"}
+
+
 def _given(rows: list[Row], name: str) -> list[Any]:
     return [row[name] for row in rows if row[name] is not None]
 
@@ -142,9 +177,9 @@ _ANSWERS = {
     "orders": len,
     "amounts": lambda rows: len(_given(rows, "amount")),
     "amount": lambda rows: sum(_given(rows, "amount"), Decimal()) if _given(rows, "amount") else None,
-    "mean": lambda rows: float(sum(_given(rows, "amount"))) / len(_given(rows, "amount"))
-    if _given(rows, "amount")
-    else None,
+    "mean": lambda rows: (
+        float(sum(_given(rows, "amount"))) / len(_given(rows, "amount")) if _given(rows, "amount") else None
+    ),
     "buyers": lambda rows: len(set(_given(rows, "buyer"))),
     "least": lambda rows: min(_given(rows, "amount"), default=None),
     "last_buyer": lambda rows: max(_given(rows, "buyer"), default=None),
