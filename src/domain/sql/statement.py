@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import sqlglot
 from attrs import frozen
 from sqlglot import exp
 
@@ -70,10 +71,17 @@ def parse_statement(text: str) -> Statement:
     tree = parsed(text)
     if not isinstance(tree, exp.Query):
         raise ConfigError(f"{shown(text)} is no query; write a SELECT")
+    _check_casts(text)
     _check_names(tree, text)
     named = tuple(each.alias for each in tree.find_all(exp.CTE))
     tables = _tables(tree, {name.lower() for name in named}, text)
     return Statement(text.strip().rstrip(";"), tables, named, changing(text, tree))
+
+
+def _check_casts(text: str) -> None:
+    # Numbers with a suffix, such as 2L, become casts in the same words: what was written tells.
+    if any(text[token.start : token.end + 1] == "::" for token in sqlglot.tokenize(text, read=DIALECT)):
+        raise ConfigError(f"{shown(text)} casts by '::', which Spark does not know; write CAST(value AS type)")
 
 
 def _check_names(tree: exp.Query, text: str) -> None:
