@@ -67,7 +67,7 @@ U = Schema.parse("id bigint, tag string")
 U_ROWS: list[tuple[Any, ...]] = [(1, "x"), (1, "y"), (9, "z"), (None, "n")]
 
 REFUSED = [
-    ("selec id from t", "no query"),
+    ("selec id from t", "cannot read|no query"),
     ("select id from t where", "cannot read"),
     ("select id from t; select id from t", "2 statements"),
     ("drop table t", "no query"),
@@ -178,5 +178,5 @@ class QueryEngineContract(ABC):
     def test_tables_that_are_not_there(self, queries: QueryEngine, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="nowhere"):
             queries.scan(str(tmp_path / "nowhere"), "parquet")
-        with pytest.raises(ConfigError, match="unknown format 'orc'.*known: parquet, csv, json, delta, hudi"):
+        with pytest.raises(ConfigError, match=r"unknown format 'orc'.*known: parquet, csv, json, delta, hudi"):
             queries.scan(str(tmp_path), "orc")

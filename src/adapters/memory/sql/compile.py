@@ -15,7 +15,7 @@ from ....domain.schema import Column, DataType, Schema
 from ....domain.sql.parsing import parsed
 from .casts import place_of, swap
 from .rules import RULES
-from .types import VOID, set_type, type_of
+from .types import INTERVAL, VOID, set_type, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +44,11 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
-_REFUSED_ARGUMENTS = {exp.Join: ("method",), exp.Group: ("all", "totals"), exp.Union: ("by_name",)}
+_REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Join: ("method",),
+    exp.Group: ("all", "totals"),
+    exp.Union: ("by_name",),
+}
 
 
 @frozen
@@ -71,6 +75,7 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
         ConfigError: it knows no such column or function, or DuckDB would answer otherwise than Spark.
     """
     tree = parsed(sql)
+    assert isinstance(tree, exp.Query)
     _check_known(tree)
     _check_joins(tree)
     spelling = _spelling(tree, tables)
@@ -100,6 +105,8 @@ def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.E
 
 
 def _known(found: DataType) -> DataType:
+    if found == INTERVAL:
+        raise ConfigError("a column of the result is an interval; add it to a date or a timestamp")
     if found == VOID:
         raise ConfigError("a column of the result is NULL in every row; cast it to a type")
     return found

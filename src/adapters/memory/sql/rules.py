@@ -317,7 +317,8 @@ _MOST_PLACES = 20
 def _rounded_sql(node: exp.Expr) -> exp.Expr:
     wanted, places = type_of(node), exp.Literal.number(_places(node))
     if wanted.name in INTEGERS:
-        return node.this
+        whole: exp.Expr = node.this
+        return whole
     return call("hw_round", brought(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
 
 
