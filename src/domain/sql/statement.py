@@ -22,7 +22,7 @@ class Statement:
 
     Args:
         sql: as the user wrote it.
-        tables: names that it reads from, as written, each once.
+        tables: names that it reads from, as written, each once, in their order.
         named: queries that it names itself (``WITH``).
         changing: functions in it that may answer otherwise next time.
     """
@@ -95,7 +95,7 @@ def _check_names(tree: exp.Query, text: str) -> None:
 
 def _tables(tree: exp.Query, own: Collection[str], text: str) -> tuple[str, ...]:
     found = [_table_name(each, text) for each in tree.find_all(exp.Table)]
-    return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
+    return tuple(sorted({name for name in found if name.lower() not in own}))
 
 
 def _table_name(table: exp.Table, text: str) -> str:

@@ -87,9 +87,9 @@ def _logical(node: exp.Expr) -> DataType:
 
 def _meeting(nodes: list[exp.Expr]) -> DataType:
     """The type in which values are compared: text that meets a time is read as one."""
-    found = {type_of(each) for each in nodes} - {VOID}
-    times = {each for each in found if each.name in _TIMES}
-    return widest(times if times and found - times == {STRING} else found)
+    found = [type_of(each) for each in nodes if type_of(each) != VOID]
+    times = [each for each in found if each.name in _TIMES]
+    return widest(times if times and {*found} - {*times} == {STRING} else found)
 
 
 def _values(node: exp.Expr, names: tuple[str, ...]) -> list[exp.Expr]:
