@@ -27,6 +27,7 @@ class Part(Enum):
 
     DURABILITY = "tables that outlive the process"
     STREAMS = "sources of kind stream"
+    SQL = "SQL of the user's own"
 
 
 @frozen
@@ -50,7 +51,7 @@ class Sources(Protocol):
 
 
 class Backend(Module):
-    """A backend: an injector module that binds `KeptStore`, `FrameEngine` and `Sources`.
+    """A backend: an injector module that binds `KeptStore`, `FrameEngine` and `Sources`, and `QueryEngine` if it can.
 
     A package adds one by an entry point of the group ``headwater.backends`` whose object is a subclass; the entry
     point's name is what ``backend.name`` says. Its providers may ask for `Deployment` and for `contextlib.ExitStack`,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from attrs import frozen
-from injector import Binder, Injector, provider, singleton
+from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
 from ..domain.errors import ConfigError, NotInstalled
 from ..domain.ports import FrameEngine, KeptStore, QueryEngine
@@ -41,12 +41,29 @@ class Container:
         self.deployment = deployment
         self._exits = ExitStack()
         self._clock = clock
-        self._injector = Injector([self._shared, load_backend(deployment.backend.name)()], auto_bind=False)
+        self._backend = load_backend(deployment.backend.name)
+        self._injector = Injector([self._shared, self._backend()], auto_bind=False)
 
     @property
     def engine(self) -> FrameEngine:
         """The engine of all frames."""
         return self._injector.get(FrameEngine)
+
+    @property
+    def queries(self) -> QueryEngine:
+        """What runs SQL of the user's own.
+
+        Raises:
+            NotSupported: the backend runs none.
+        """
+        declared = next((gap for gap in self._backend.gaps if gap.part is Part.SQL), None)
+        if declared is not None:
+            raise declared.error(self.deployment.backend.name)
+        try:
+            return self._injector.get(QueryEngine)
+        except UnsatisfiedRequirement as error:
+            undeclared = Gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
+            raise undeclared.error(self.deployment.backend.name) from error
 
     def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
         """The runner of a pipeline, which tells `report` of every epoch published."""
@@ -181,6 +198,14 @@ class MemoryBackend(Backend):
 
     @singleton
     @provider
+    def queries(self) -> QueryEngine:
+        """DuckDB."""
+        from ..adapters.memory.queries import DuckQueries
+
+        return DuckQueries()
+
+    @singleton
+    @provider
     def sources(self) -> Sources:
         """Sources as Polars frames."""
         return PolarsSources("memory")
@@ -246,6 +271,14 @@ class _SparkBackend(Backend):
         from ..adapters.spark.engine import SparkEngine
 
         return SparkEngine(spark.session, fixed=deployment.backend.spark)
+
+    @singleton
+    @provider
+    def queries(self, spark: _Spark) -> QueryEngine:
+        """Spark's own."""
+        from ..adapters.spark.queries import SparkQueries
+
+        return SparkQueries(spark.session)
 
     @singleton
     @provider

@@ -1,1 +1,4 @@
-"""What proves a backend (`store_contract`, `engine_contract`), and what specifications are written with (`steps`)."""
+"""What proves a backend, and what specifications are written with.
+
+The contracts are `store_contract`, `engine_contract` and `query_contract`; the steps stand in `steps`.
+"""

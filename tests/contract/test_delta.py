@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.adapters.spark.schema import frame_of
+from headwater.domain.errors import ConfigError
+from headwater.domain.schema import Schema
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import SparkFrames
+from headwater.testing.query_contract import QueryEngineContract
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.spark.engine import SparkEngine
+    from headwater.adapters.spark.queries import SparkQueries
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
 
@@ -33,6 +38,31 @@ class Delta(SparkFrames, StoreHarness):
 
 class TestDeltaStore(Delta, StoreContract):
     pass
+
+
+class TestSparkQueries(SparkFrames, QueryEngineContract):
+    @pytest.fixture
+    def queries(self) -> SparkQueries:
+        from headwater.adapters.spark.queries import SparkQueries
+
+        return SparkQueries(self.spark)
+
+    def test_no_view_is_left_behind(self, queries: SparkQueries) -> None:
+        schema = Schema.parse("x bigint")
+        queries.query("select x from t", {"t": self.frame([(1,)], schema)})
+        with pytest.raises(ConfigError):
+            queries.query("select y from t", {"t": self.frame([(1,)], schema)})
+        assert [each.name for each in self.spark.catalog.listTables() if each.name.startswith("headwater")] == []
+
+    def test_frames_of_another_session(self, queries: SparkQueries) -> None:
+        other = frame_of(self.spark.newSession(), Schema.parse("x bigint"), [(1,)])
+        own = self.frame([(1,), (2,)], Schema.parse("x bigint"))
+        found = queries.query("select x from own except select x from other", {"own": own, "other": other})
+        assert found.collect(backend="polars").rows() == [(2,)]
+
+    def test_delta_tables_are_read(self, queries: SparkQueries, tmp_path: Path) -> None:
+        self.frame([(1,)], Schema.parse("x bigint")).to_native().write.format("delta").save(str(tmp_path / "d"))
+        assert queries.scan(str(tmp_path / "d"), "delta").collect(backend="polars").rows() == [(1,)]
 
 
 class TestSparkEngine(SparkFrames, FrameEngineContract):

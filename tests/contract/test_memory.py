@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import polars as pl
 import pytest
 
 from headwater.adapters.memory.engine import PolarsEngine
+from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.change import Change
-from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.errors import BadInput, ConfigError, NotSupported
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
+from headwater.testing.query_contract import T_ROWS, QueryEngineContract, T
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = spec_of("id bigint, name string", ["id"])
 
@@ -37,6 +44,96 @@ class TestPolarsEngine(PolarsFrames, FrameEngineContract):
     @pytest.fixture
     def engine(self) -> PolarsEngine:
         return PolarsEngine()
+
+
+class TestDuckQueries(PolarsFrames, QueryEngineContract):
+    @pytest.fixture
+    def queries(self) -> DuckQueries:
+        return DuckQueries()
+
+
+class TestDuckQueriesRefuse(PolarsFrames):
+    """What Spark answers in a way of its own."""
+
+    @pytest.mark.parametrize(
+        ("expression", "told"),
+        [
+            ("amt / 2", "divides decimals"),
+            ("avg(amt)", "divides decimals"),
+            ("amt % 1", "whole number is wanted"),
+            ("cast(f as string)", "cast from double to string"),
+            ("cast(cast(f as decimal(18,7)) as string)", "cast from decimal"),
+            ("s = 1", "string meets int"),
+            ("n + s", "counts with string"),
+            ("coalesce(s, 1)", "string meets int"),
+            ("b and n", "a condition is wanted"),
+            ("null", "cast it to a type"),
+            ("rand()", "not offered"),
+            ("current_timestamp()", "not offered"),
+            ("explode(array(1))", "not offered"),
+            ("first(n)", "not offered"),
+            ("count(distinct n, m)", "several columns"),
+            ("row_number() over (partition by b)", "ORDER BY"),
+            ("interval 1 day", "interval"),
+            ("date_trunc('century', at)", "unknown unit"),
+            ("round(f, -1)", "places"),
+            ("99999999999999999999", "beyond a bigint"),
+            ("cast(amt as decimal(38,20)) * cast(amt as decimal(38,20))", "smaller decimals"),
+        ],
+    )
+    def test_what_would_come_out_otherwise(self, expression: str, told: str) -> None:
+        with pytest.raises(ConfigError, match=told):
+            DuckQueries().query(f"select {expression} as x from t", {"t": self.frame(T_ROWS, T)})
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "select t.id from t left semi join t u on t.id = u.id",
+            "select id from t lateral view explode(array(1)) e as x",
+            "select id from t tablesample (1 rows)",
+            "select id from t natural join (select 1 as id)",
+            "select id from t group by rollup (id)",
+            "select id from t union all select n from t",
+            "select id from t where id in (select n from t)",
+            "select id from t distribute by id",
+        ],
+    )
+    def test_parts_of_queries(self, sql: str) -> None:
+        with pytest.raises(ConfigError):
+            DuckQueries().query(sql, {"t": self.frame(T_ROWS, T)})
+
+    @pytest.mark.parametrize(
+        ("expression", "told"),
+        [
+            ("cast(2147483647 as int) + n", "Overflow"),
+            ("cast('2024-01-01 10:00:00 Asia/Tokyo' as timestamp)", "a zone by name"),
+            ("cast('12:30' as timestamp)", "today"),
+        ],
+    )
+    def test_values_that_have_no_same_answer(self, expression: str, told: str) -> None:
+        with pytest.raises(BadInput, match=told):
+            DuckQueries().query(f"select {expression} as x from t", {"t": self.frame(T_ROWS, T)})
+
+    def test_nothing_beside_the_frames_can_be_read(self, tmp_path: Path) -> None:
+        pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "secret.parquet")
+        with pytest.raises(ConfigError, match="no table"):
+            DuckQueries().query(f"select id from `{tmp_path}/secret.parquet`", {"t": self.frame(T_ROWS, T)})
+
+    def test_the_zone_of_the_machine_does_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        try:
+            sql = "select cast('2024-01-01 00:00:00' as timestamp) as x, date_trunc('day', at) as y from t where id = 1"
+            found = DuckQueries().query(sql, {"t": self.frame(T_ROWS, T)}).collect()
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+        assert found.rows() == [(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 3, 10, tzinfo=UTC))]
+
+    @pytest.mark.parametrize("table_format", ["delta", "hudi"])
+    def test_tables_that_polars_does_not_read(self, table_format: str, tmp_path: Path) -> None:
+        with pytest.raises(NotSupported, match="use a backend on Spark"):
+            DuckQueries().scan(str(tmp_path), table_format)
 
 
 class TestMemoryRefuses(Memory):

@@ -3,10 +3,11 @@
 from injector import provider, singleton
 
 from headwater.adapters.memory.engine import PolarsEngine
+from headwater.adapters.memory.queries import DuckQueries
 from headwater.app.backends import Backend, Sources
 from headwater.app.config import Deployment
 from headwater.app.sources import PolarsSources
-from headwater.domain.ports import FrameEngine, KeptStore
+from headwater.domain.ports import FrameEngine, KeptStore, QueryEngine
 
 from .store import ParquetStore
 
@@ -25,6 +26,11 @@ class ParquetBackend(Backend):
     @provider
     def engine(self) -> FrameEngine:
         return PolarsEngine()
+
+    @singleton
+    @provider
+    def queries(self) -> QueryEngine:
+        return DuckQueries()
 
     @singleton
     @provider

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import narwhals as nw
 import polars as pl
 
 from ...domain.errors import BadInput, ConfigError
@@ -20,7 +19,9 @@ from .sql.macros import MACROS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SETTINGS = {
+    import narwhals as nw
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Nothing but the frames handed over: no files, no network, no variables of this program.
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -56,6 +57,8 @@ def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.Dat
         for name, frame in frames.items():
             database.register(name, _without_zones(frame).to_arrow())
         rows = database.sql(plan.sql).to_arrow_table()
+    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
+        raise ConfigError(f"{shown(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         raise BadInput(f"{shown(sql)} failed on a value: {str(error).splitlines()[0]}") from error
     finally:
@@ -70,7 +73,9 @@ def _without_zones(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _as_declared(rows: pl.DataFrame, plan: Compiled) -> pl.DataFrame:
     wanted = polars_schema(plan.schema)
-    return rows.select(_declared(column, name, dtype) for column, (name, dtype) in zip(rows.columns, wanted.items()))
+    return rows.select(
+        _declared(column, name, dtype) for column, (name, dtype) in zip(rows.columns, wanted.items(), strict=True)
+    )
 
 
 def _declared(column: str, name: str, dtype: pl.DataType) -> pl.Expr:

@@ -12,13 +12,13 @@ from ...domain.errors import ConfigError, NotSupported
 from .schema import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import narwhals as nw
 
 _TABLES = frozenset({"delta", "hudi"})
 # Spark has no unsigned numbers.
-_AS_SPARK = MappingProxyType(
+_AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
     {pl.UInt8(): pl.Int16(), pl.UInt16(): pl.Int32(), pl.UInt32(): pl.Int64(), pl.UInt64(): pl.Decimal(20, 0)}
 )
 
@@ -45,20 +45,20 @@ def _files(path: str, format_: str) -> list[Path]:
     return found
 
 
-def _csv(files: Sequence[Path]) -> pl.LazyFrame:
-    return pl.scan_csv(files, infer_schema=False, missing_utf8_is_empty_string=False)
+def _csv(files: list[Path]) -> pl.LazyFrame:
+    return pl.scan_csv(files, infer_schema=False)
 
 
-def _json(files: Sequence[Path]) -> pl.LazyFrame:
+def _json(files: list[Path]) -> pl.LazyFrame:
     rows = pl.scan_ndjson(files, infer_schema_length=None)
     return rows.select(sorted(rows.collect_schema().names()))
 
 
-def _parquet(files: Sequence[Path]) -> pl.LazyFrame:
+def _parquet(files: list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(files, hive_partitioning=False)
 
 
-_READERS: dict[str, Callable[[Sequence[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
+_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
 
 
 def _as_spark_reads(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import narwhals as nw
 from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
 
 from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import QueryEngine
@@ -22,9 +21,13 @@ from .schema import frame_of_plan, lazy, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import SparkSession
+    import narwhals as nw
+    from pyspark.sql import DataFrame, SparkSession
 
-_OPTIONS = {"parquet": {}, "csv": {"header": "true"}, "json": {}, "delta": {}, "hudi": {}}
+    from ...domain.errors import HeadwaterError
+
+_FORMATS = ("parquet", "csv", "json", "delta", "hudi")
+_OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
 _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 
 
@@ -49,10 +52,10 @@ class SparkQueries(QueryEngine):
         return lazy(rows)
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
-        if format not in _OPTIONS:
-            raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_OPTIONS)}")
+        if format not in _FORMATS:
+            raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_FORMATS)}")
         try:
-            return lazy(self.session.read.format(format).options(**_OPTIONS[format]).load(path))
+            return lazy(self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path))
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
 
@@ -76,7 +79,7 @@ def _over_views(sql: str, views: Mapping[str, str]) -> str:
     """The query as the user wrote it, below names that lead to the views."""
     if not views:
         return sql
-    named = ", ".join(f"{quoted(name)} AS (SELECT * FROM {view})" for name, view in views.items())
+    named = ", ".join(f"{quoted(name)} AS (TABLE {view})" for name, view in views.items())
     return f"WITH {named}\n(\n{sql}\n)"
 
 
@@ -85,7 +88,7 @@ def _explained(sql: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        reason = Fault.behind(error).reason.split(" SQLSTATE", 1)[0]
+        reason = str(error).strip().split("\n", 1)[0].split("; line ", 1)[0]
         raise ConfigError(f"{shown(sql)}: {reason}; look at its columns, tables and functions") from error
 
 
@@ -97,7 +100,7 @@ def _check_names(columns: list[str], sql: str) -> None:
         seen.add(name.lower())
 
 
-def _unread(path: str, format_: str, fault: Fault) -> Exception:
+def _unread(path: str, format_: str, fault: Fault) -> HeadwaterError:
     if not fault.lineage.isdisjoint(_ABSENT):
         return NotSupported(f"reading {format_} tables", "this Spark session", f"start it with the jars of {format_}")
     return ConfigError(f"cannot read {path} as {format_}: {fault.reason}; look at the path and the format")

@@ -11,7 +11,7 @@ from ..errors import ConfigError
 DIALECT = "spark"
 
 
-def parsed(text: str) -> exp.Expression:
+def parsed(text: str) -> exp.Expr:
     """The tree of the one statement or expression that a text holds.
 
     Raises:
@@ -27,9 +27,9 @@ def parsed(text: str) -> exp.Expression:
 
 
 def shown(text: str) -> str:
-    """A text as messages quote it: on one line, and not too long.
+    r"""A text as messages quote it: on one line, and not too long.
 
-    >>> shown("select  a\\n from t")
+    >>> shown("select  a\n from t")
     "'select a from t'"
     """
     line = " ".join(text.split())

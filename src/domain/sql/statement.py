@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import sqlglot
 from attrs import frozen
 from sqlglot import exp
 
@@ -21,7 +22,7 @@ class Statement:
 
     Args:
         sql: as the user wrote it.
-        tables: names that it reads from, as written, each once.
+        tables: names that it reads from, as written, each once, in their order.
         named: queries that it names itself (``WITH``).
         changing: functions in it that may answer otherwise next time.
     """
@@ -70,10 +71,17 @@ def parse_statement(text: str) -> Statement:
     tree = parsed(text)
     if not isinstance(tree, exp.Query):
         raise ConfigError(f"{shown(text)} is no query; write a SELECT")
+    _check_casts(text)
     _check_names(tree, text)
     named = tuple(each.alias for each in tree.find_all(exp.CTE))
     tables = _tables(tree, {name.lower() for name in named}, text)
     return Statement(text.strip().rstrip(";"), tables, named, changing(text, tree))
+
+
+def _check_casts(text: str) -> None:
+    # Numbers with a suffix, such as 2L, become casts in the same words: what was written tells.
+    if any(text[token.start : token.end + 1] == "::" for token in sqlglot.tokenize(text, read=DIALECT)):
+        raise ConfigError(f"{shown(text)} casts by '::', which Spark does not know; write CAST(value AS type)")
 
 
 def _check_names(tree: exp.Query, text: str) -> None:
@@ -87,7 +95,7 @@ def _check_names(tree: exp.Query, text: str) -> None:
 
 def _tables(tree: exp.Query, own: Collection[str], text: str) -> tuple[str, ...]:
     found = [_table_name(each, text) for each in tree.find_all(exp.Table)]
-    return tuple(dict.fromkeys(name for name in found if name.lower() not in own))
+    return tuple(sorted({name for name in found if name.lower() not in own}))
 
 
 def _table_name(table: exp.Table, text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import sqlglot
 from attrs import frozen
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -13,9 +12,10 @@ from sqlglot.optimizer.qualify import qualify
 
 from ....domain.errors import ConfigError
 from ....domain.schema import Column, DataType, Schema
+from ....domain.sql.parsing import parsed
 from .casts import place_of, swap
 from .rules import RULES
-from .types import VOID, set_type, type_of
+from .types import INTERVAL, VOID, set_type, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +44,11 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
-_REFUSED_ARGUMENTS = {exp.Join: ("method",), exp.Group: ("all", "totals"), exp.Union: ("by_name",)}
+_REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Join: ("method",),
+    exp.Group: ("all", "totals"),
+    exp.Union: ("by_name",),
+}
 
 
 @frozen
@@ -70,22 +74,22 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
     Raises:
         ConfigError: it knows no such column or function, or DuckDB would answer otherwise than Spark.
     """
-    tree = sqlglot.parse_one(sql, dialect="spark")
+    tree = parsed(sql)
+    assert isinstance(tree, exp.Query)
     _check_known(tree)
     _check_joins(tree)
     spelling = _spelling(tree, tables)
     tree = _typed(tree, tables)
     _check_known(tree)
     _check_branches(tree)
-    schema = Schema(
-        Column(spelling.get(each.alias_or_name, each.alias_or_name), _known(type_of(each))) for each in tree.selects
-    )
+    columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
+    schema = Schema(Column(spelling.get(name, name), found) for name, found in columns)
     _to_duckdb(tree)
     return Compiled(tree.sql(dialect="duckdb"), schema)
 
 
 def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:
-    schema = {name: dict(columns) for name, columns in tables.items()}
+    schema: dict[str, object] = {name: dict(columns) for name, columns in tables.items()}
     try:
         tree = qualify(tree, schema=schema, dialect="spark")
     except SqlglotError as error:
@@ -101,12 +105,14 @@ def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.E
 
 
 def _known(found: DataType) -> DataType:
+    if found == INTERVAL:
+        raise ConfigError("a column of the result is an interval; add it to a date or a timestamp")
     if found == VOID:
         raise ConfigError("a column of the result is NULL in every row; cast it to a type")
     return found
 
 
-def _spelling(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _spelling(tree: exp.Query, tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """How names are written, by their lower case: at last as the outermost query has them."""
     given = [name for columns in tables.values() for name in columns]
     aliases = [each.alias for each in tree.find_all(exp.Alias)]
@@ -134,7 +140,7 @@ def _check_branches(tree: exp.Expr) -> None:
 def _check_known(tree: exp.Expr) -> None:
     for node in tree.walk():
         refused = [name for name in _REFUSED_ARGUMENTS.get(type(node), ()) if node.args.get(name)]
-        if type(node) not in RULES and type(node) not in _STRUCTURE or refused:
+        if (type(node) not in RULES and type(node) not in _STRUCTURE) or refused:
             raise ConfigError(f"{node.sql('spark')} is not offered by the memory backend; docs/sql.md lists what is")
 
 

@@ -2,8 +2,8 @@
 
 MACROS = (
     # Whole numbers in text may have a fraction, which is cut off, and no exponent.
-    r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?\d+(\.\d*)?')
-        THEN regexp_replace(trim(t), '\..*', '') END""",
+    r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
+        THEN regexp_replace(trim(t), '^([+-]?)(\d*).*$', '\10\2') END""",
     r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
         THEN trim(t) END""",
     r"""hw_float(t) AS CASE
@@ -23,7 +23,9 @@ MACROS = (
             '\d{4}-\d{1,2}-\d{1,2}[ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?')
         THEN CAST(TRY_CAST(trim(t) AS TIMESTAMPTZ) AS TIMESTAMP)
         WHEN regexp_matches(t, '^\s*\d{4}-.*[ T].*[A-Za-z]{2}')
-        THEN error('a zone by name in ''' || t || ''': memory casts only times in UTC (Z) or with an offset')
+        THEN error('a zone by name in "' || t || '": memory casts only times in UTC (Z) or with an offset')
+        WHEN regexp_matches(t, '^\s*T?\d{1,2}:')
+        THEN error('no day in "' || t || '": Spark would take today; write the day before it')
         ELSE CAST(TRY_CAST(hw_day(trim(t)) AS DATE) AS TIMESTAMP) END""",
     """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
     """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _TIME_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 _DATE_UNITS = {
-    **{each: "year" for each in ("YEAR", "YYYY", "YY")},
-    **{each: "month" for each in ("MONTH", "MON", "MM")},
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
+    **dict.fromkeys(("MONTH", "MON", "MM"), "month"),
     "QUARTER": "quarter",
     "WEEK": "week",
 }
@@ -87,9 +87,9 @@ def _logical(node: exp.Expr) -> DataType:
 
 def _meeting(nodes: list[exp.Expr]) -> DataType:
     """The type in which values are compared: text that meets a time is read as one."""
-    found = {type_of(each) for each in nodes} - {VOID}
-    times = {each for each in found if each.name in _TIMES}
-    return widest(times if times and found - times == {STRING} else found)
+    found = [type_of(each) for each in nodes if type_of(each) != VOID]
+    times = [each for each in found if each.name in _TIMES]
+    return widest(times if times and {*found} - {*times} == {STRING} else found)
 
 
 def _values(node: exp.Expr, names: tuple[str, ...]) -> list[exp.Expr]:
@@ -117,6 +117,12 @@ def _compared(*names: str) -> Rule:
         return node
 
     return Rule(typed, sql)
+
+
+def _nulled_sql(node: exp.Expr) -> exp.Expr:
+    values = _values(node, ("this", "expression"))
+    _bring_all(values, _meeting(values))
+    return as_type(node.copy(), type_of(node))
 
 
 def _chosen(*names: str) -> Rule:
@@ -171,18 +177,18 @@ def _if_type(node: exp.Expr) -> DataType:
 
 def _sum_type(node: exp.Expr) -> DataType:
     """Of an addition or a subtraction: numbers, or a time and an interval."""
-    left, right = type_of(node.left), type_of(node.right)
+    left, right = type_of(node.args["this"]), type_of(node.args["expression"])
     if right == INTERVAL and left.name in _TIMES:
-        by_day = left == DATE and _unit(node.right).removesuffix("S") in _DAY_UNITS
+        by_day = left == DATE and _unit(node.args["expression"]).removesuffix("S") in _DAY_UNITS
         return left if by_day or left != DATE else TIMESTAMP
     return arithmetic_type(node)
 
 
 def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
-    if type_of(node.right) == INTERVAL:
+    if type_of(node.args["expression"]) == INTERVAL:
         return as_type(node.copy(), wanted)
-    for each in (node.left, node.right):
+    for each in (node.args["this"], node.args["expression"]):
         if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
             bring(each, wanted)
     return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
@@ -195,7 +201,7 @@ def _interval_type(node: exp.Expr) -> DataType:
 
 
 def _quotient_type(node: exp.Expr) -> DataType:
-    found = {type_of(node.left), type_of(node.right)}
+    found = {type_of(node.args["this"]), type_of(node.args["expression"])}
     widest(found)
     names = {each.name for each in found}
     if not names <= NUMBERS | {"void"} or ("decimal" in names and not names & {"float", "double"}):
@@ -204,19 +210,23 @@ def _quotient_type(node: exp.Expr) -> DataType:
 
 
 def _quotient_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_quotient", brought(node.left, DOUBLE), brought(node.right, DOUBLE))
+    return call("hw_quotient", brought(node.args["this"], DOUBLE), brought(node.args["expression"], DOUBLE))
 
 
 def _whole_type(node: exp.Expr) -> DataType:
-    for each in (node.left, node.right):
+    for each in (node.args["this"], node.args["expression"]):
         _check(each, INTEGERS, "a whole number")
-    return BIGINT if isinstance(node, exp.IntDiv) else widest((type_of(node.left), type_of(node.right)))
+    return (
+        BIGINT
+        if isinstance(node, exp.IntDiv)
+        else widest((type_of(node.args["this"]), type_of(node.args["expression"])))
+    )
 
 
 def _whole_sql(node: exp.Expr) -> exp.Expr:
     name = "hw_div" if isinstance(node, exp.IntDiv) else "hw_mod"
     wanted = type_of(node)
-    return call(name, brought(node.left, wanted), brought(node.right, wanted))
+    return call(name, brought(node.args["this"], wanted), brought(node.args["expression"], wanted))
 
 
 def _number_type(node: exp.Expr) -> DataType:
@@ -245,7 +255,7 @@ def _joined_type(node: exp.Expr) -> DataType:
 
 
 def _joined(node: exp.Expr) -> list[exp.Expr]:
-    return [node.left, node.right] if isinstance(node, exp.DPipe) else list(node.expressions)
+    return [node.args["this"], node.args["expression"]] if isinstance(node, exp.DPipe) else list(node.expressions)
 
 
 def _joined_sql(node: exp.Expr) -> exp.Expr:
@@ -307,7 +317,8 @@ _MOST_PLACES = 20
 def _rounded_sql(node: exp.Expr) -> exp.Expr:
     wanted, places = type_of(node), exp.Literal.number(_places(node))
     if wanted.name in INTEGERS:
-        return node.this
+        whole: exp.Expr = node.this
+        return whole
     return call("hw_round", brought(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
 
 
@@ -496,18 +507,7 @@ def _window_type(node: exp.Expr) -> DataType:
     _only(node, "this", "partition_by", "order", "spec", "alias", "over")
     if isinstance(node.this, _RANKS) and not node.args.get("order"):
         raise ConfigError(f"{node.sql('spark')} needs an ORDER BY")
-    _check_frame(node)
     return type_of(node.this)
-
-
-def _check_frame(node: exp.Expr) -> None:
-    spec = node.args.get("spec")
-    if (
-        spec is not None
-        and spec.args["kind"] == "RANGE"
-        and any(isinstance(each, exp.Expr) for each in spec.args.values())
-    ):
-        raise ConfigError(f"{node.sql('spark')} reckons with values; count ROWS, or leave the frame out")
 
 
 def _windowed(node: exp.Expr) -> exp.Expr:
@@ -559,7 +559,7 @@ _CASTS = Rule(_cast_type, _cast_sql)
 _CHOICE = _chosen("this", "expressions")
 
 RULES: dict[type[exp.Expr], Rule] = {
-    exp.Literal: Rule(lambda node: literal_type(node)),  # type: ignore[arg-type]
+    exp.Literal: Rule(literal_type),
     exp.Boolean: Rule(_is(BOOLEAN)),
     exp.Null: Rule(_is(VOID)),
     exp.Interval: Rule(_interval_type),
@@ -590,11 +590,11 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Coalesce: _CHOICE,
     exp.Greatest: _CHOICE,
     exp.Least: _CHOICE,
-    exp.Nullif: Rule(_of_this, lambda node: _COMPARISON.sql(node) if _COMPARISON.sql else node),
+    exp.Nullif: Rule(_of_this, _nulled_sql),
     # numbers
     exp.Add: Rule(_sum_type, _arithmetic_sql),
     exp.Sub: Rule(_sum_type, _arithmetic_sql),
-    exp.Mul: Rule(arithmetic_type, _arithmetic_sql),  # type: ignore[arg-type]
+    exp.Mul: Rule(arithmetic_type, _arithmetic_sql),
     exp.Div: Rule(_quotient_type, _quotient_sql),
     exp.IntDiv: Rule(_whole_type, _whole_sql),
     exp.Mod: Rule(_whole_type, _whole_sql),

@@ -53,10 +53,10 @@ def _node_type(found: DataType) -> exp.DataType:
     return exp.DataType.build("NULL" if found == VOID else found.ddl, dialect="spark")
 
 
-def literal_type(literal: exp.Literal) -> DataType:
+def literal_type(literal: exp.Expr) -> DataType:
     """Numbers with a point are decimals, those with an exponent doubles."""
     text = literal.name.lower()
-    if literal.is_string:
+    if literal.args["is_string"]:
         return STRING
     if "e" in text:
         return DOUBLE
@@ -84,7 +84,7 @@ def widest(types: Iterable[DataType]) -> DataType:
 
 
 def _wider(one: DataType, other: DataType) -> DataType:
-    if one == other or other == VOID:
+    if other in {one, VOID}:
         return one
     if one == VOID:
         return other
@@ -122,19 +122,21 @@ def limited(precision: int, scale: int) -> DataType:
     return DataType("decimal", min(precision, _MOST), scale)
 
 
-def arithmetic_type(node: exp.Binary) -> DataType:
+def arithmetic_type(node: exp.Expr) -> DataType:
     """The type of a sum, a difference or a product.
 
     Raises:
         ConfigError: an operand is no number.
     """
-    left, right = type_of(node.left), type_of(node.right)
+    left, right = type_of(node.args["this"]), type_of(node.args["expression"])
     for each in (left, right):
         if each != VOID and each.name not in NUMBERS:
             raise ConfigError(f"{node.sql('spark')} counts with {each.ddl}; cast it to a number")
     if "decimal" not in {left.name, right.name} or {left.name, right.name} & _FLOATS or VOID in {left, right}:
         return widest((left, right))
-    (p1, s1), (p2, s2) = (_operand_digits(each, of) for each, of in ((node.left, left), (node.right, right)))
+    (p1, s1), (p2, s2) = (
+        _operand_digits(each, of) for each, of in ((node.args["this"], left), (node.args["expression"], right))
+    )
     if isinstance(node, exp.Mul):
         return limited(p1 + p2 + 1, s1 + s2)
     return limited(max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))

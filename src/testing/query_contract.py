@@ -1,0 +1,182 @@
+"""The contract every query engine is held to: Spark's answers, to the type and the last digit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..domain.errors import ConfigError
+from ..domain.schema import Schema
+from .query_cases import CASTS, CONDITIONS, NUMBERS, QUERIES, TEXT, TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import narwhals as nw
+
+    from ..domain.ports import QueryEngine
+
+T = Schema.parse(
+    "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean"
+)
+T_ROWS: list[tuple[Any, ...]] = [
+    (
+        1,
+        7,
+        2,
+        Decimal("10.25"),
+        1.5,
+        "abc",
+        "2024-02-29",
+        datetime(2024, 3, 10, 7, 30, 0, 1, UTC),
+        date(2024, 1, 31),
+        True,
+    ),
+    (2, *[None] * 9),
+    (
+        3,
+        -7,
+        0,
+        Decimal("0.05"),
+        -2.5,
+        " 12.7 ",
+        "1e3",
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+        date(1969, 12, 31),
+        False,
+    ),
+    (
+        4,
+        9,
+        3,
+        Decimal("-3.45"),
+        2.675,
+        "a_%",
+        "2024-01-01 05:06:07+08:00",
+        datetime(2024, 12, 31, 12, tzinfo=UTC),
+        date(2023, 12, 31),
+        None,
+    ),
+]
+U = Schema.parse("id bigint, tag string")
+U_ROWS: list[tuple[Any, ...]] = [(1, "x"), (1, "y"), (9, "z"), (None, "n")]
+
+REFUSED = [
+    ("selec id from t", "cannot read|no query"),
+    ("select id from t where", "cannot read"),
+    ("select id from t; select id from t", "2 statements"),
+    ("drop table t", "no query"),
+    ("select id from elsewhere", "no table 'elsewhere'; there are: t, u"),
+    ("select id from other.t", "plain names"),
+    ("select id from parquet.`some/path`", "plain names"),
+    ("select zzz from t", "zzz"),
+    ("select u.zzz from t join u using (id)", "zzz"),
+    ("select nothing_like_it(id) as x from t", "(?i)nothing_like_it"),
+    ("select count(*) from t", "has no name"),
+    ("select id, id from t", "'id' stands twice"),
+    ("select t.id, u.id from t cross join u", "'id' stands twice"),
+    ("with t as (select 1 as id) select id from t", "names a query like its input 't'"),
+    ("select id::string as x from t", "CAST"),
+    ("select s + d as x from t", "(?i)cast|type"),
+    ("select id from t where n + 1", "(?i)condition|boolean"),
+]
+
+
+class QueryEngineContract(ABC):
+    """All of `QueryEngine`."""
+
+    @pytest.fixture
+    @abstractmethod
+    def queries(self) -> QueryEngine:
+        """The engine under test."""
+
+    @abstractmethod
+    def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame of the engine: rows of values in the order of the schema's columns."""
+
+    @pytest.fixture
+    def tables(self) -> dict[str, nw.LazyFrame[Any]]:
+        return {"t": self.frame(T_ROWS, T), "u": self.frame(U_ROWS, U)}
+
+    @pytest.mark.parametrize(
+        "cases", [NUMBERS, CONDITIONS, TEXT, CASTS, TIMES], ids=["numbers", "conditions", "text", "casts", "times"]
+    )
+    def test_expressions(
+        self, queries: QueryEngine, tables: dict[str, nw.LazyFrame[Any]], cases: list[tuple[str, str, list[Any]]]
+    ) -> None:
+        columns = [f"{sql} as c{at}" for at, (sql, _, _) in enumerate(cases)]
+        found = queries.query(f"select {', '.join(columns)} from t order by id", tables).collect(backend="polars")
+        types = {sql: found.schema[f"c{at}"] for at, (sql, _, _) in enumerate(cases)}
+        assert types == {sql: Schema.parse(f"c {ddl}")["c"].narwhals for sql, ddl, _ in cases}
+        values = {sql: found[f"c{at}"].to_list() for at, (sql, _, _) in enumerate(cases)}
+        assert values == {sql: expected for sql, _, expected in cases}
+
+    @pytest.mark.parametrize(("sql", "ddl", "expected"), QUERIES, ids=range(len(QUERIES)))
+    def test_queries(
+        self,
+        queries: QueryEngine,
+        tables: dict[str, nw.LazyFrame[Any]],
+        sql: str,
+        ddl: str,
+        expected: list[tuple[Any, ...]],
+    ) -> None:
+        found = queries.query(sql, tables).collect(backend="polars")
+        assert list(found.schema.items()) == [(each.name, each.type.narwhals) for each in Schema.parse(ddl).columns]
+        assert found.rows() == expected
+
+    @pytest.mark.parametrize(("sql", "told"), REFUSED, ids=[sql for sql, _ in REFUSED])
+    def test_what_cannot_be_answered_is_told_at_once(
+        self, queries: QueryEngine, tables: dict[str, nw.LazyFrame[Any]], sql: str, told: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=told):
+            queries.query(sql, tables)
+
+    def test_two_queries_know_nothing_of_each_other(self, queries: QueryEngine) -> None:
+        schema = Schema.parse("x bigint")
+        one = queries.query("select x from t", {"t": self.frame([(1,)], schema)})
+        other = queries.query("select x from t", {"t": self.frame([(2,)], schema), "Unused": self.frame([], schema)})
+        both = queries.query("select a.x + b.x as x from a cross join b", {"a": one, "b": other})
+        assert [each.collect(backend="polars").rows() for each in (one, other, both)] == [[(1,)], [(2,)], [(3,)]]
+        with pytest.raises(ConfigError, match="no table"):
+            queries.query("select x from t", {"a": one})
+
+    def test_a_table_joined_with_itself(self, queries: QueryEngine, tables: dict[str, nw.LazyFrame[Any]]) -> None:
+        sql = "select l.id, r.tag from u l join u r on l.id = r.id and l.tag = r.tag order by 2"
+        assert queries.query(sql, tables).collect(backend="polars").rows() == [(1, "x"), (1, "y"), (9, "z")]
+
+    def test_plain_tables_are_read(self, queries: QueryEngine, tmp_path: Path) -> None:
+        for name in ("csv", "json"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "csv" / "1.csv").write_text("id,Name\n1,x\n2,\n")
+        (tmp_path / "csv" / "2.csv").write_text('id,Name\n3,"a, b"\n')
+        (tmp_path / "json" / "1.json").write_text('{"n": 1, "a": "x"}\n{"a": null, "f": 1.5, "b": true}\n')
+        texts = queries.scan(str(tmp_path / "csv"), "csv").collect(backend="polars")
+        assert sorted(texts.rows()) == [("1", "x"), ("2", None), ("3", "a, b")]
+        assert texts.columns == ["id", "Name"]
+        objects = queries.scan(str(tmp_path / "json" / "1.json"), "json").collect(backend="polars")
+        assert objects.columns == ["a", "b", "f", "n"]
+        assert objects.rows() == [("x", None, None, 1), (None, True, 1.5, None)]
+
+    def test_parquet_keeps_its_types(self, queries: QueryEngine, tmp_path: Path) -> None:
+        import narwhals as nw
+        import polars as pl
+
+        rows = pl.DataFrame(
+            {"small": [1, None], "at": [datetime(2024, 1, 1, tzinfo=UTC), None], "wall": [datetime(1969, 1, 1), None]},  # noqa: DTZ001
+            schema={"small": pl.UInt8, "at": pl.Datetime("ms", "Asia/Tokyo"), "wall": pl.Datetime("us")},
+        )
+        rows.write_parquet(tmp_path / "rows.parquet")
+        found = queries.scan(str(tmp_path / "rows.parquet"), "parquet").collect(backend="polars")
+        assert found.rows() == [(1, datetime(2024, 1, 1, tzinfo=UTC), datetime(1969, 1, 1)), (None, None, None)]  # noqa: DTZ001
+        assert dict(found.schema) == {"small": nw.Int16(), "at": nw.Datetime("us", "UTC"), "wall": nw.Datetime("us")}
+
+    def test_tables_that_are_not_there(self, queries: QueryEngine, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="nowhere"):
+            queries.scan(str(tmp_path / "nowhere"), "parquet")
+        with pytest.raises(ConfigError, match=r"unknown format 'orc'.*known: parquet, csv, json, delta, hudi"):
+            queries.scan(str(tmp_path), "orc")

@@ -1,0 +1,40 @@
+"""Which query engine a deployment gets."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from headwater.adapters.memory.queries import DuckQueries
+from headwater.app import container
+from headwater.app.backends import Backend, Gap, Part
+from headwater.app.clock import SystemClock
+from headwater.app.container import Container, MemoryBackend
+from headwater.domain.errors import NotSupported
+from headwater.testing.trial import Trial
+from tests.configurations import ranked_contracts
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    trial = Trial(tmp_path, "memory", ExitStack())
+    trial.deploy(ranked_contracts())
+    return trial.deployment()
+
+
+def test_memory_runs_on_duckdb(deployment):
+    assert isinstance(Container(deployment, SystemClock()).queries, DuckQueries)
+
+
+class Silent(Backend):
+    """Binds nothing, and declares no gap."""
+
+
+class Declared(MemoryBackend):
+    gaps = (Gap(Part.SQL, "write no SQL"),)
+
+
+@pytest.mark.parametrize(("backend", "remedy"), [(Silent, "choose a backend that runs it"), (Declared, "write no SQL")])
+def test_a_backend_may_run_none(deployment, monkeypatch, backend, remedy):
+    monkeypatch.setattr(container, "load_backend", lambda _: backend)
+    with pytest.raises(NotSupported, match=f"memory does not support SQL of the user's own: {remedy}"):
+        _ = Container(deployment, SystemClock()).queries
