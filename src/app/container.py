@@ -69,7 +69,7 @@ class Container:
         """The runner of a pipeline, which tells `report` of every epoch published."""
         pipeline = self.deployment.pipelines[name]
         source = self.deployment.sources[pipeline.source]
-        store, service = self._injector.get(KeptStore), _service(pipeline, self.engine)
+        store, service = self._injector.get(KeptStore), _service(pipeline, self.engine, lambda: self.queries)
         return Runner(
             name,
             service=service,
@@ -100,19 +100,25 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     Raises:
         ConfigError: a service refuses its settings, or a view cannot be kept or published as asked.
     """
+    return {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
+
+
+def _blueprint(pipeline: PipelineSettings) -> Service:
     from ..adapters.memory.engine import PolarsEngine
 
-    return {name: _blueprint(pipeline, PolarsEngine()) for name, pipeline in deployment.pipelines.items()}
-
-
-def _blueprint(pipeline: PipelineSettings, engine: FrameEngine) -> Service:
     with _placed(pipeline.place or pipeline.name):
-        service = _service(pipeline, engine)
+        service = _service(pipeline, PolarsEngine(), _duck_queries)
         _check_materialized(pipeline, service)
     if pipeline.publish:
         with _placed(pipeline.publish.place or f"{pipeline.name}.publish"):
             feed_of(pipeline.name, pipeline.publish, service)
     return service
+
+
+def _duck_queries() -> QueryEngine:
+    from ..adapters.memory.queries import DuckQueries
+
+    return DuckQueries()
 
 
 @contextmanager
@@ -142,9 +148,9 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
     return Outlet(service, feed.view.name, table, sink, engine)
 
 
-def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: QueryEngine) -> Service:
+def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
-        return Retraction(pipeline.service, engine, queries)
+        return Retraction(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
@@ -200,9 +206,7 @@ class MemoryBackend(Backend):
     @provider
     def queries(self) -> QueryEngine:
         """DuckDB."""
-        from ..adapters.memory.queries import DuckQueries
-
-        return DuckQueries()
+        return _duck_queries()
 
     @singleton
     @provider

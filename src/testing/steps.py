@@ -8,7 +8,7 @@ its own, on the one that it returns, and with `params` and `autouse=True` on eac
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +96,13 @@ def deployment_text(headwater_trial: Trial, docstring: str) -> None:
     headwater_trial.deploy(docstring)
 
 
+@given(parsers.parse("the file {name:S}"))
+@when(parsers.parse("the file {name:S} is"))
+def file_beside(headwater_trial: Trial, name: str, docstring: str) -> None:
+    """A file in the deployment's folder, such as a table of the user's own."""
+    (headwater_trial.folder / name).write_text(docstring + "\n", encoding="utf-8")
+
+
 @given(parsers.parse("the setting {key:S} = {value}"))
 def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
@@ -154,6 +161,11 @@ def runs_through_a_fault(headwater_trial: Trial, pipeline: str) -> None:
 @when(parsers.parse("the tables of {pipeline:S} are compacted"))
 def compacted(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.compact(pipeline)
+
+
+@when(parsers.parse("{pipeline:S} is cut at {day:S}"))
+def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
+    headwater_trial.roll(pipeline, date.fromisoformat(day))
 
 
 @when(parsers.parse("{pipeline:S} gives up its past"))

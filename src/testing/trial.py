@@ -11,6 +11,7 @@ from ..app.api import Headwater
 from ..app.backends import Part, load_backend
 from ..app.config import FilesInput, load
 from ..app.config.document import parse
+from ..domain.changelog.settings import CHANGE_FORMATS
 from ..domain.errors import ConfigError
 from .clock import ManualClock
 from .failing_store import FailingStore
@@ -19,6 +20,7 @@ from .tables import as_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import ExitStack
+    from datetime import date
     from pathlib import Path
 
     import narwhals as nw
@@ -37,7 +39,7 @@ class Trial:
     """A deployment on a backend of the test's choice; what its sources bring, the test says.
 
     Whatever kind of source a deployment names, its rows come from JSON lines that `feed` lets arrive, one epoch each
-    time, through the decoder of the backend's own engine.
+    time, through the decoder of the backend's own engine; where the format is a changelog's, from its messages.
 
     Args:
         folder: where its file, its tables and what arrives are kept.
@@ -93,8 +95,15 @@ class Trial:
         self._arrive(self._source(source).name, lines)
 
     def feed_table(self, source: str, table: Table) -> None:
-        """Let the rows of a table arrive at a source, values typed by the source's schema; raises as `feed` does."""
-        self._arrive(source, as_records(table, self._source(source).records))
+        """Let the rows of a table arrive at a source, values typed by the source's schema; raises as `feed` does.
+
+        Raises:
+            ConfigError: the source brings messages, not rows.
+        """
+        records = self._source(source).records
+        if records.format in CHANGE_FORMATS:
+            raise ConfigError(f"source {source!r} brings {records.format} messages: feed them as lines")
+        self._arrive(source, as_records(table, records))
 
     def open(self, *, fault: Fault | None = None) -> Headwater:
         """The deployment opened anew, as by another process; with a fault, its stores will fail."""
@@ -111,6 +120,10 @@ class Trial:
     def run(self, pipelines: Iterable[str] | None = None, *, fault: Fault | None = None) -> None:
         """Run pipelines until nothing waits in their sources, all of them if none is named."""
         self.open(fault=fault).run(pipelines, until_idle=True)
+
+    def roll(self, pipeline: str, cut: date) -> None:
+        """Cut the days of a retraction."""
+        self.open().roll(pipeline, cut)
 
     def advance(self, pipeline: str) -> None:
         """Run one epoch of a pipeline."""
@@ -165,7 +178,8 @@ class Trial:
         runner.store = runner.keeper = self._only_store
 
     def _fed_by_hand(self, source: SourceSettings) -> SourceSettings:
-        records = evolve(source.records, format="json")
+        told = source.records.format in CHANGE_FORMATS  # messages are fed as they are
+        records = source.records if told else evolve(source.records, format="json")
         return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
 
     def _landing(self, source: str) -> Path:

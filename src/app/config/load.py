@@ -243,7 +243,8 @@ class _Loader:
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
-        settings = {"ranking": self._ranking, "retraction": self._retraction}[service](path, given, source)
+        own = self._retraction if service == "retraction" else self._ranking
+        settings = own(path, given, source)
         publish = None if given["publish"] is None else self._output((*path, "publish"), source)
         return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
 

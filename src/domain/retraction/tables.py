@@ -33,7 +33,7 @@ class RetractionTables:
 
     Args:
         letters: see `dead_letter.spec`.
-        sums: ``deltas`` and ``past``: the rows of each group and the sums that measures are answered from.
+        sums: ``sums`` by day and ``past``: the rows of each group and the sums that measures are answered from.
         values: for each measure that sums do not tell, ``values_…`` and ``past_values_…``: how often each value occurs.
         cut: up to where the past reaches; one row, or none.
         places: the newest place read of each partition of the log.
@@ -53,7 +53,7 @@ class RetractionTables:
         times = Schema((column(TIMES, "bigint"),))
         return cls(
             letters=dead_letter.spec(name),
-            sums=Book.of(f"{name}.deltas", f"{name}.past", key, Schema((column(ROWS, "bigint"), *summed))),
+            sums=Book.of(f"{name}.sums", f"{name}.past", key, Schema((column(ROWS, "bigint"), *summed))),
             values={
                 each.name: Book.of(
                     f"{name}.values_{each.name}",
@@ -79,7 +79,7 @@ class RetractionTables:
         return (*self.values.values(), self.sums)
 
     def in_order(self, *, placed: bool) -> tuple[TableSpec, ...]:
-        """All tables in the order of their commits; the deltas come last, as every epoch has some.
+        """All tables in the order of their commits; the sums come last, as every epoch has some.
 
         Args:
             placed: whether the newest place read is kept.

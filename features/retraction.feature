@@ -1,0 +1,199 @@
+Feature: Changelog retraction
+  How many orders are in each state, over all history, now, when each record of the binlog is seen once?
+  Each change takes its old image back and adds its new one, so nothing but the sums has to be kept.
+
+  Background:
+    Given the deployment orders.toml
+
+  @core
+  Scenario: An order of yesterday changes today
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":1,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-01 10:00:00"}}
+      """
+    And all pipelines run until idle
+    And order_states is cut at 2024-03-02
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-02 08:00:00"},"old":{"state":"new","mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      | new   | 1      | 2.25   | 1      |
+      | paid  | 1      | 10.50  | 1      |
+    And order_states.deltas shows exactly
+      | day        | state | orders | amount |
+      | 2024-03-02 | new   | -1     | -10.50 |
+      | 2024-03-02 | paid  | 1      | 10.50  |
+
+  Scenario: An order goes from one state to another and back
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"held","amount":10.50,"mtime":"2024-03-01 09:30:00"},"old":{"state":"new"}}
+      """
+    And all pipelines run until idle
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 10:00:00"},"old":{"state":"held"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      | new   | 1      | 10.50  | 1      |
+
+  Scenario: Maxwell goes back days, and says again what it said before
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000099:900","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000100:100","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-05 09:00:00"}}
+      """
+    And all pipelines run until idle
+    And order_states is cut at 2024-03-05
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000099:900","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000100:100","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-05 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000100:100","xoffset":1,"data":{"order_id":3,"user_id":8,"state":"new","amount":1.00,"mtime":"2024-03-05 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      | new   | 3      | 13.75  | 2      |
+
+  Scenario: A record of a day that is in the past already counts at once, and leaves today as it is
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    And order_states is cut at 2024-03-03
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-02 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      | new   | 2      | 12.75  | 2      |
+    And order_states.deltas shows exactly
+      | day | state | orders | amount |
+
+  Scenario: A day is cut at midnight in Shanghai
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 23:59:59"}}
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-02 00:00:00"},"old":{"state":"new","mtime":"2024-03-01 23:59:59"}}
+      """
+    And all pipelines run until idle
+    Then order_states.by_day shows exactly
+      | day        | state | orders | amount | buyers |
+      | 2024-03-01 | new   | 1      | 10.50  | 1      |
+      | 2024-03-02 | new   | 0      |        | 0      |
+      | 2024-03-02 | paid  | 1      | 10.50  | 1      |
+    When order_states is cut at 2024-03-02
+    Then order_states.by_day shows exactly
+      | day        | state | orders | amount | buyers |
+      | 2024-03-02 | new   | 0      |        | 0      |
+      | 2024-03-02 | paid  | 1      | 10.50  | 1      |
+
+  Scenario: A group may be null, and a sum over nothing is null
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":null,"amount":null,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":2,"user_id":7,"state":"","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":3,"user_id":7,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:400","xoffset":0,"data":{"order_id":2,"user_id":7,"state":"","amount":null,"mtime":"2024-03-01 10:00:00"},"old":{"amount":1.00}}
+      {"database":"shop","table":"orders","type":"delete","ts":1,"position":"bin.000001:500","xoffset":0,"data":{"order_id":3,"user_id":7,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      |       | 1      |        | 1      |
+      | ""    | 1      |        | 1      |
+
+  Scenario: What a crash leaves half done is counted once
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And order_states crashes after the first commit
+    And these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+      | new   | 2      | 12.75  | 2      |
+
+  Scenario: A record that cannot be placed is set aside with the reason
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":null},"old":{"state":"new"}}
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | orders | amount | buyers |
+    And order_states.dead_letters shows exactly
+      | epoch | reason                                                |
+      | 0     | identity column line is null or has no number at its end |
+      | 0     | column mtime is null, so it has no day                |
+      | 0     | old: a JSON object wanted, not None                   |
+
+  Rule: The past may be a batch table of the user's own
+
+    Background:
+      Given the setting pipelines.order_states.measures = { orders = "count(*)" }
+      And the setting pipelines.order_states.past = { sql = "SELECT state, cast(orders as bigint) AS orders FROM warehouse WHERE day = date_sub(:cut, 1)", tables = { warehouse = { path = "warehouse.csv", format = "csv" } }, holds = "totals" }
+      And the file warehouse.csv
+        """
+        day,state,orders
+        2024-03-01,new,5
+        """
+
+    Scenario: Where batch and stream overlap, the stream's part of the past is left out
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-02 08:00:00"},"old":{"state":"new","mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      And order_states is cut at 2024-03-02
+      Then order_states.totals shows exactly
+        | state | orders |
+        | new   | 4      |
+        | paid  | 1      |
+
+    Scenario: A late record never disturbs today, and the batch run again absorbs it
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-02 09:00:00"}}
+        """
+      And all pipelines run until idle
+      And order_states is cut at 2024-03-02
+      And these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":9,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders |
+        | new   | 6      |
+      When the file warehouse.csv is
+        """
+        day,state,orders
+        2024-03-01,new,6
+        """
+      And order_states is cut at 2024-03-02
+      Then order_states.totals shows exactly
+        | state | orders |
+        | new   | 7      |
