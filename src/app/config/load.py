@@ -289,13 +289,18 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Every key that the environment may override, nested as the file is."""
     backend = {**BACKEND, "retain": RETAIN, "spark": _settings_shape(tree.get("backend"), "spark")}
     every_source = {**SOURCES["files"], **SOURCES["kafka"]}
-    every_pipeline = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     sources = {
         name: {**every_source, "options": _settings_shape(source, "options")}
         for name, source in _tables(tree, "sources")
     }
-    pipelines = {name: every_pipeline | _publish_shape(table) for name, table in _tables(tree, "pipelines")}
+    pipelines = {name: {**_service_shape(table), **_publish_shape(table)} for name, table in _tables(tree, "pipelines")}
     return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}
+
+
+def _service_shape(pipeline: Any) -> Mapping[str, Key]:
+    """The keys of a pipeline's service; of any, where the file does not name one of them."""
+    known = SERVICES.get(str(pipeline.get("service"))) if isinstance(pipeline, dict) else None
+    return known or {name: key for keys in SERVICES.values() for name, key in keys.items()}
 
 
 def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:

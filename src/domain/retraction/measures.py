@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..changelog.row_kind import removes
 from ..epoch import ROW_KIND
@@ -50,7 +50,7 @@ class Measure:
         Raises:
             ConfigError: it is none, names no column of the schema, or cannot be taken back exactly.
         """
-        aggregate = parse_aggregate(text)
+        aggregate = _in_schema(parse_aggregate(text), schema)
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
@@ -74,6 +74,13 @@ class Measure:
                 f"{text!r} is over a {self.argument_type.ddl}, whose sums do not cancel exactly; declare the column"
                 " decimal(p,s) in the source's schema, or cast it to one"
             )
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All of it, in words that stay the same."""
+        over = self.aggregate.argument.sql if self.aggregate.argument else "*"
+        where = self.where.sql if self.where else "true"
+        return (self.name, self.aggregate.function, over, where, self.type.ddl)
 
     @property
     def counted(self) -> bool:
@@ -180,6 +187,15 @@ class Measure:
     @property
     def _sum(self) -> str:
         return f"_sum_{self.name}"
+
+
+def _in_schema(aggregate: Aggregate, schema: Schema) -> Aggregate:
+    """The aggregate with its column as the schema writes it: letters' case does not count in SQL."""
+    argument = aggregate.argument
+    if argument is None or argument.bare is None:
+        return aggregate
+    known = {name.lower(): name for name in schema.names}
+    return evolve(aggregate, argument=evolve(argument, bare=known.get(argument.bare.lower(), argument.bare)))
 
 
 def sign() -> nw.Expr:

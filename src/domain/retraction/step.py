@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from .. import dead_letter
 from ..change import Change
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..epoch import Batch
     from ..ledger import Snapshot
-    from ..ports import FrameEngine, QueryEngine
+    from ..ports import FrameEngine, QueryEngine, Version
     from ..segments import Segments
     from .books import Book
     from .filing import Filing
@@ -66,6 +66,7 @@ class RetractionStep:
     filing: Filing
     engine: FrameEngine
     queries: QueryEngine
+    _cuts: dict[Version, int | None] = field(init=False, factory=dict)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
@@ -102,10 +103,13 @@ class RetractionStep:
 
     def cut(self, snapshot: Snapshot) -> int | None:
         """The number of the first day that is not in the past; None if there is no past yet."""
-        if snapshot.version(self.tables.cut.name) is None:
+        if (version := snapshot.version(self.tables.cut.name)) is None:
             return None
-        lines = collect_small(snapshot.read(self.tables.cut.name))
-        return lines[0][CUT] if lines else None
+        if version not in self._cuts:  # asked in every epoch, changed once a day
+            self._cuts.clear()
+            lines = collect_small(snapshot.read(self.tables.cut.name))
+            self._cuts[version] = lines[0][CUT] if lines else None
+        return self._cuts[version]
 
     def day_of(self, moment: datetime) -> date:
         """The day of a moment, in the pipeline's zone."""
