@@ -101,6 +101,11 @@ def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
+@when(parsers.parse("the setting {key:S} is taken out"))
+def setting_taken_out(headwater_trial: Trial, key: str) -> None:
+    headwater_trial.unset(key)
+
+
 # ---- what arrives, and runs
 
 
@@ -154,6 +159,17 @@ def runs_through_a_fault(headwater_trial: Trial, pipeline: str) -> None:
 @when(parsers.parse("the tables of {pipeline:S} are compacted"))
 def compacted(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.compact(pipeline)
+
+
+@when(parsers.parse("the dead letters of {pipeline:S} are read again"))
+def replayed(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.open().replay(pipeline)
+
+
+@when(parsers.re(rf"reading the dead letters of (?P<pipeline>\S+) again crashes (?P<moment>{'|'.join(_MOMENTS)})"))
+def replay_crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
+    with pytest.raises(Crash):
+        headwater_trial.open(fault=_MOMENTS[moment]).replay(pipeline)
 
 
 @when(parsers.parse("{pipeline:S} gives up its past"))
@@ -242,6 +258,11 @@ def table_holds(headwater_trial: Trial, table: str, datatable: Table) -> None:
 @then(parsers.parse("the dead letters of {pipeline:S} are exactly"))
 def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
     _assert_answer(headwater_trial.reader.answer(f"{pipeline}.dead_letters"), datatable)
+
+
+@then(parsers.parse("{pipeline:S} has no dead letters"))
+def no_dead_letters(headwater_trial: Trial, pipeline: str) -> None:
+    shows_nothing(headwater_trial, f"{pipeline}.dead_letters")
 
 
 @then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
