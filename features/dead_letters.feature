@@ -17,6 +17,7 @@ Feature: Records that could not be used are kept, and read again after a fix
       """
     And contract_rank runs until idle
 
+  @core
   Scenario: What can be used after the fix goes in, and the rest stays with its reason
     When the setting sources.contracts.row_kind is taken out
     And the dead letters of contract_rank are read again

@@ -44,10 +44,10 @@ def _dead_letters(options: argparse.Namespace) -> None:
 
 
 def _tell(pipeline: str, done: Replayed) -> None:
-    say(
-        f"headwater: {pipeline}: {done.read:,} read once more, {done.rows:,} rows of theirs went in;"
-        f" {done.left:,} are left, {done.unreadable:,} of them of a format that cannot be read again from here"
-    )
+    left = f"{done.left:,} {'is' if done.left == 1 else 'are'} left"
+    if done.unreadable:
+        left += f", {done.unreadable:,} of them in a format that this source cannot read again"
+    say(f"headwater: {pipeline}: {done.read:,} read once more, {done.rows:,} rows of theirs went in; {left}")
 
 
 def _tell_reasons(answer: Answer) -> None:
@@ -57,4 +57,4 @@ def _tell_reasons(answer: Answer) -> None:
     for line in listed[:_REASONS]:
         say(f"headwater: {line['letters']:,} x {line['reason']}")
     if len(listed) > _REASONS:
-        say("headwater: … and other reasons")
+        say("headwater: … and for other reasons")

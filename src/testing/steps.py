@@ -260,11 +260,6 @@ def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> Non
     _assert_answer(headwater_trial.reader.answer(f"{pipeline}.dead_letters"), datatable)
 
 
-@then(parsers.parse("{pipeline:S} has no dead letters"))
-def no_dead_letters(headwater_trial: Trial, pipeline: str) -> None:
-    shows_nothing(headwater_trial, f"{pipeline}.dead_letters")
-
-
 @then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
 def has_published(headwater_trial: Trial, pipeline: str, count: int) -> None:
     assert len(headwater_trial.publications(pipeline)) == count
