@@ -9,8 +9,10 @@ import pytest
 
 from headwater.app.cli import main
 from tests.configurations import FILES, ranked_contracts
+from tests.example_fixtures import parquet_registered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LETTERS = [
@@ -27,15 +29,17 @@ def deployment(row_kind: str) -> str:
 
 
 @pytest.fixture
-def config(parquet_backend: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+def config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]:
     """A deployment that has run with a wrong setting, on a backend that keeps its tables without a JVM."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text("\n".join([GOOD, *LETTERS]))
     file = tmp_path / "deploy.toml"
     file.write_text(deployment('row_kind = "kind"\n'))
-    assert main(["run", str(file), "--until-idle"]) == 0
-    capsys.readouterr()
-    return file
+    (tmp_path / "site").mkdir()
+    with parquet_registered(tmp_path / "site"):
+        assert main(["run", str(file), "--until-idle"]) == 0
+        capsys.readouterr()
+        yield file
 
 
 def rows(text: str) -> list[dict[str, Any]]:

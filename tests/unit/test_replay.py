@@ -13,6 +13,8 @@ from headwater import Headwater
 from headwater.adapters.letters import COLUMNS, JsonLetters
 from headwater.app.config import load
 from headwater.app.runner import Runner
+from headwater.domain import dead_letter
+from headwater.domain.dead_letter import letters
 from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from headwater.domain.ranking import Ranking, RankingSettings
 from headwater.domain.schema import Schema
@@ -48,6 +50,11 @@ def table(runner: Runner, name: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps(row, default=str))
 
 
+def _narrow(frame: Any) -> Any:
+    """Letters as they were once kept."""
+    return frame.drop("format", "row_kind", "bytes")
+
+
 class TestReplay:
     def test_what_was_mended_goes_in_and_the_rest_stays(self) -> None:
         store = memory_backend().open()
@@ -81,6 +88,18 @@ class TestReplay:
         done = other.replay()
         assert (done.read, done.rows, done.left, done.unreadable) == (0, 0, 1, 1)
         assert [each["epoch"] for each in table(other, "dead_letters")] == [0]
+
+    def test_letters_from_before_formats_were_kept_stay_untouched(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        store, kept = memory_backend().open(), dead_letter.SCHEMA
+        with monkeypatch.context() as before:
+            before.setattr(dead_letter, "SCHEMA", kept.without(["format", "row_kind", "bytes"]))
+            before.setattr(dead_letter, "letters", lambda rows, batch: _narrow(letters(rows, batch)))
+            runner_over(store, [GOOD, TEAMLESS[0]]).run(until_idle=True)
+        runner_over(store, [GOOD, *TEAMLESS]).run(until_idle=True)
+        done = runner_over(store, [GOOD, *TEAMLESS]).replay()
+        assert (done.read, done.rows, done.left, done.unreadable) == (1, 0, 2, 1)
+        found = table(runner_over(store, []), "dead_letters")
+        assert [(each["epoch"], each["origin"], each["format"]) for each in found] == [(0, "1", None), (2, "2", "rows")]
 
     @pytest.mark.parametrize("before", [True, False])
     @pytest.mark.parametrize("commit", [1, 2, 3])
