@@ -162,6 +162,7 @@ class TestOtherCommands:
             "published": None,
             "watermark": None,
             "waiting": "2 files",
+            "dead_letters": None,
             "tables": None,
         }
 
@@ -231,7 +232,7 @@ class TestApi:
 
     def test_status_tells_the_newest_publication(self, ran):
         (status,) = ran.status()
-        assert (status.publication.epoch.number, status.lag) == (1, "0 files")
+        assert (status.publication.epoch.number, status.lag, status.dead_letters) == (1, "0 files", 0)
         assert ran.epoch("ranked") == 1
 
     def test_status_goes_on_where_a_source_cannot_be_read(self, config, tmp_path):

@@ -19,7 +19,7 @@ from ..segments import SEGMENT
 from ..service import Step
 from ..watermark import newest_of
 from .books import Posting, merged
-from .filing import REPEAT, TOLD
+from .filing import REPEAT
 from .groups import as_key
 from .measures import ROWS, select_list, sign
 from .tables import CUT, NAME, TIMES, VALUE
@@ -76,8 +76,7 @@ class RetractionStep:
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            told = checked.filter(nw.col(TOLD))
-            changes[self.tables.letters.name] = Change(append=dead_letter.letters(told, batch.epoch))
+            changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
         fresh = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
         if profile.days and self.settings.identity:
             changes[self.tables.places.name] = Change(merge=self.filing.places(fresh))
@@ -130,13 +129,12 @@ class RetractionStep:
         timed = self.settings.event_time
         newest = [nw.col(timed).max().alias("_newest_time")] if timed else []
         dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
-        told = nw.col(TOLD).cast(nw.Int64).sum().alias("_told")
         grouped = checked.with_columns(dead).group_by(_DEAD, REPEAT, SEGMENT)
-        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), told, *newest))
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), *newest))
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
-            dead_letters=sum(line["_told"] for line in lines if line[_DEAD]),
+            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
             days=tuple(sorted({line[SEGMENT] for line in good})),
             newest=newest_of(line["_newest_time"] for line in good) if timed else None,
         )
