@@ -77,5 +77,11 @@ class RowsSource(StreamSource):
 
     def _values(self, at: int, number: int) -> tuple[Any, ...]:
         row = self.given[number]
-        own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: f"{number} {dict(row)}", **row}
+        own = {
+            ROW_KIND: INSERT,
+            POSITION: at,
+            ORIGIN: str(number - self._parts(number)),
+            RAW: f"{number} {dict(row)}",
+            **row,
+        }
         return tuple(own.get(name) for name in batch_schema(self.schema).names)

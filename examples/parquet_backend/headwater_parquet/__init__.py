@@ -1,6 +1,6 @@
 """A backend for Headwater: versioned tables in Parquet folders, frames of Polars."""
 
-from injector import Binder, provider, singleton
+from injector import provider, singleton
 
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
@@ -22,9 +22,15 @@ class ParquetBackend(Backend):
     def store(self, deployment: Deployment) -> KeptStore:
         return ParquetStore(deployment.backend.path or ".")
 
-    def configure(self, binder: Binder) -> None:
-        binder.bind(FrameEngine, to=PolarsEngine())
-        binder.bind(QueryEngine, to=DuckQueries())
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        return PolarsEngine()
+
+    @singleton
+    @provider
+    def queries(self) -> QueryEngine:
+        return DuckQueries()
 
     @singleton
     @provider
