@@ -81,6 +81,16 @@ class Measure:
         return self.aggregate.function in {"count_distinct", "min", "max"}
 
     @property
+    def argument(self) -> str:
+        """What is aggregated, as SQL."""
+        return self.aggregate.argument.sql if self.aggregate.argument else "*"
+
+    @property
+    def condition(self) -> str:
+        """Which rows it is over, as SQL; nothing for all."""
+        return self.where.sql if self.where else ""
+
+    @property
     def simple(self) -> bool:
         """Whether its columns are the batch's own, so that no SQL has to be evaluated."""
         return self.where is None and (self.aggregate.argument is None or self.aggregate.argument.bare is not None)

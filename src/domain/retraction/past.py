@@ -112,7 +112,8 @@ class _Totals:
             over = (each.aggregate.argument, each.where) == (measure.aggregate.argument, measure.where)
             if over and each.aggregate.function == function:
                 return each
-        return self._refuse(measure, f"measure {function}({measure.aggregate.argument})")
+        where = f" where {measure.condition}" if measure.condition else ""
+        return self._refuse(measure, f"measure {function}({measure.argument}){where}")
 
     def _refuse(self, measure: Measure, lacks: str) -> NoReturn:
         raise ConfigError(
