@@ -131,6 +131,12 @@ def test_a_sum_and_a_mean_over_nothing_are_null_and_a_count_is_0() -> None:
     assert shop.shows() == [("new", None, None, 0)]
 
 
+def test_case_does_not_tell_columns_apart() -> None:
+    shop = Shop(settings(measures=measures(amount="sum(AMOUNT)", buyers="count(distinct Buyer)")))
+    shop.read(order("+I", "new", "01 09:00", "2.50", buyer="ann"))
+    assert shop.shows() == [("new", Decimal("2.50"), 1)]
+
+
 def test_values_go_with_the_only_row_that_has_them() -> None:
     shop = Shop(settings(measures=measures(buyers="count(distinct buyer)", least="min(amount)", last="max(buyer)")))
     shop.read(
@@ -223,7 +229,7 @@ def test_nulls_of_a_group_are_told_apart_from_all_values() -> None:
     stand_ins = {"a": "", "b": 0, "c": datetime(1970, 1, 1).date(), "d": False, "mtime": moment("01 09:00")}
     alike = [{**stand_ins, name: None} for name in "abcd"] + [stand_ins, {"mtime": stand_ins["mtime"]}]
     shop.read(*alike)
-    expected = [tuple(row.get(name) for name in "abcd") + (1,) for row in alike]
+    expected = [(*(row.get(name) for name in "abcd"), 1) for row in alike]
     assert sorted(shop.shows(), key=str) == sorted(expected, key=str)
     shop.read(*({**row, "_row_kind": "-D"} for row in alike[1:]))
     assert shop.shows() == [expected[0]]

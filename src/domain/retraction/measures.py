@@ -145,6 +145,11 @@ class Measure:
             yield f"_of_{self.name}", self.aggregate.argument
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, as written."""
+        return tuple(name for _, expression in self.evaluated for name in expression.columns)
+
+    @property
     def over(self) -> nw.Expr:
         """What a row brings."""
         return nw.col(f"_of_{self.name}")

@@ -94,6 +94,12 @@ class RetractionSettings:
         return self.schema.select(self.group)
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns that answers depend on: those of the group, and what measures are over."""
+        read = {name.lower() for measure in self.measures for name in measure.columns}
+        return tuple(name for name in self.schema.names if name in self.group or name.lower() in read)
+
+    @property
     def fingerprint(self) -> str:
         """Changes with every setting that stored rows depend on."""
         measures = sorted(
