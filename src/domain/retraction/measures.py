@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ..changelog.row_kind import removes
 from ..epoch import ROW_KIND
@@ -50,7 +50,7 @@ class Measure:
         Raises:
             ConfigError: it is none, names no column of the schema, or cannot be taken back exactly.
         """
-        aggregate = _in_schema(parse_aggregate(text), schema)
+        aggregate = parse_aggregate(text)
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
@@ -76,16 +76,19 @@ class Measure:
             )
 
     @property
-    def told(self) -> tuple[str, ...]:
-        """All of it, in words that stay the same."""
-        over = self.aggregate.argument.sql if self.aggregate.argument else "*"
-        where = self.where.sql if self.where else "true"
-        return (self.name, self.aggregate.function, over, where, self.type.ddl)
-
-    @property
     def counted(self) -> bool:
         """Whether it is answered from its values and how often each occurs, as sums do not tell it."""
         return self.aggregate.function in {"count_distinct", "min", "max"}
+
+    @property
+    def argument(self) -> str:
+        """What is aggregated, as SQL."""
+        return self.aggregate.argument.sql if self.aggregate.argument else "*"
+
+    @property
+    def condition(self) -> str:
+        """Which rows it is over, as SQL; nothing for all."""
+        return self.where.sql if self.where else ""
 
     @property
     def simple(self) -> bool:
@@ -142,6 +145,11 @@ class Measure:
             yield f"_of_{self.name}", self.aggregate.argument
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, as written."""
+        return tuple(name for _, expression in self.evaluated for name in expression.columns)
+
+    @property
     def over(self) -> nw.Expr:
         """What a row brings."""
         return nw.col(f"_of_{self.name}")
@@ -187,15 +195,6 @@ class Measure:
     @property
     def _sum(self) -> str:
         return f"_sum_{self.name}"
-
-
-def _in_schema(aggregate: Aggregate, schema: Schema) -> Aggregate:
-    """The aggregate with its column as the schema writes it: letters' case does not count in SQL."""
-    argument = aggregate.argument
-    if argument is None or argument.bare is None:
-        return aggregate
-    known = {name.lower(): name for name in schema.names}
-    return evolve(aggregate, argument=evolve(argument, bare=known.get(argument.bare.lower(), argument.bare)))
 
 
 def sign() -> nw.Expr:

@@ -119,9 +119,9 @@ class RetractionStep:
         measures = self.settings.measures
         wanted = select_list(measures)
         if all(measure.simple for measure in measures):
-            return rows.with_columns(
-                nw.col(ROW_KIND), *(nw.col(each.bare).alias(name) for name, each in wanted.items())
-            )
+            named = {name.lower(): name for name in self.settings.schema.names}
+            taken = (nw.col(named[each.bare.lower()]).alias(name) for name, each in wanted.items())
+            return rows.with_columns(nw.col(ROW_KIND), *taken)
         listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
         return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
 
@@ -179,7 +179,7 @@ class RetractionStep:
         """What the user's table brings to each book, by the name of its past table."""
         past, sums = self.settings.past, self.tables.sums
         assert past is not None
-        rows = past.read(self.queries, cut)
+        rows = past.read(self.queries, cut, self.settings)
         if past.holds == "totals":
             return {sums.past.name: past.totals(rows, self.settings.groups, self.settings.measures)}
         inserted = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))
