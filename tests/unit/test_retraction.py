@@ -204,10 +204,12 @@ def test_a_time_that_the_message_tells_is_that_of_both_images() -> None:
     assert shop.shows("deltas") == [(march(2), "new", -1), (march(2), "paid", 1)]
 
 
-def test_an_update_that_cannot_be_filed_is_one_dead_letter() -> None:
+def test_both_images_of_an_update_that_cannot_be_filed_are_dead_letters() -> None:
     shop = Shop()
     shop.read(order("-U", "new", "01 09:00", _raw="{…}"), order("+U", "paid", None, _raw="{…}"))
-    assert shop.holds("dead_letters", "reason", "raw") == [("column mtime is null, so it has no day", "{…}")]
+    reason = "column mtime is null, so it has no day"
+    letters = shop.holds("dead_letters", "row_kind", "reason", "raw")
+    assert letters == [("+U", reason, "{…}"), ("-U", reason, "{…}")]
     assert shop.shows() == []
 
 
