@@ -166,6 +166,16 @@ class TestMaxwell:
         assert days == [(1, "new", 1, money("1.00")), (3, "new", 0, money("4.00"))]
         assert [(row[0].day, row[3]) for row in shop.shows("by_day")] == [(1, money("1.00")), (3, money("5.00"))]
 
+    def test_a_delete_may_be_filed_by_the_time_of_its_message(self, trial: Trial) -> None:
+        keys = 'metadata = { seen = "commit_time" }'
+        shop = Shop(trial, "maxwell-json", more=", seen timestamp", keys=keys, pipeline='deleted_at = "seen"')
+        of_march_5th = 1709625600
+        shop.read(
+            maxwell("insert", order(1, "new", "1.00", "01 09:00:00")),
+            maxwell("delete", order(1, "new", "1.00", "01 09:00:00"), ts=of_march_5th),
+        )
+        assert [(row[0].day, row[2]) for row in shop.shows("deltas")] == [(1, 1), (5, -1)]
+
     def test_a_table_without_a_key_may_hold_the_same_row_twice(self, trial: Trial) -> None:
         shop = Shop(trial, "maxwell-json")
         same = order(1, "new", "1.00", "01 09:00:00")
@@ -251,3 +261,23 @@ class TestDebezium:
             f"before: an update without its whole old image; {FULL}",
             "column mtime is null, so it has no day",
         ]
+
+
+class TestPlainRows:
+    def test_a_column_tells_the_row_kind(self, trial: Trial) -> None:
+        shop = Shop(trial, "json", more=", op string", keys='row_kind = "op"')
+        shop.read(
+            json.dumps(at(1, "new", "1.00") | {"op": "c"}),
+            json.dumps(at(2, "new", "2.00") | {"op": "+I"}),
+            json.dumps(at(1, "new", "1.00") | {"op": "-U"}),
+            json.dumps(at(1, "paid", "1.50") | {"op": "+U", "mtime": "2024-03-03T09:00:00Z"}),
+            json.dumps(at(2, "new", "2.00") | {"op": "d"}),
+            json.dumps(at(3, "new", "2.00") | {"op": "?"}),
+        )
+        assert shop.shows() == [("paid", 1, money("1.50"))]
+        assert [(row[0].day, *row[1:3]) for row in shop.shows("deltas")] == [
+            (1, "new", 1),
+            (3, "new", -1),
+            (3, "paid", 1),
+        ]
+        assert shop.dead() == ["column 'op': a row kind (+I -U +U -D, or c r u d) wanted, not '?'"]

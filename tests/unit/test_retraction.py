@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.app.runner import RunOptions
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import BadInput, ConfigError
 from headwater.domain.retraction import Measure, PastTable, PlainTable
 from headwater.domain.schema import Schema
 
@@ -309,6 +309,17 @@ def test_a_view_kept_as_a_table_is_the_view() -> None:
         read()
         assert shop.holds("totals") == shop.shows()
     assert shop.shows() == [("", 2, Decimal("3.00"), 1)]
+
+
+def test_a_null_group_stops_a_view_kept_as_a_table_until_it_is_taken_out() -> None:
+    shop = Shop(options=RunOptions(materialize=("totals",), retries=0))
+    shop.read(order("+I", "new", "01 09:00"))
+    with pytest.raises(BadInput, match=r"key \(state\) is null in some rows"):
+        shop.read(order("+I", None, "01 09:00"))
+    assert shop.shows() == [("new", 1)]
+    shop.options = RunOptions()
+    shop.read()
+    assert shop.shows() == [("new", 1), (None, 1)]
 
 
 def test_changes_are_those_of_groups_that_moved() -> None:
