@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PARQUET = Path(__file__).parents[1] / "examples" / "parquet_backend"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def parquet_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Backend parquet, by the entry point that its package declares."""
     site = tmp_path_factory.mktemp("site")
