@@ -29,8 +29,8 @@ def parquet_registered(site: Path) -> Iterator[None]:
         sys.path.remove(str(PARQUET))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def parquet_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Backend parquet, from now on."""
+    """Backend parquet, for the tests of a module."""
     with parquet_registered(tmp_path_factory.mktemp("site")):
         yield

@@ -38,6 +38,11 @@ updated_at = "mtime"
 """
 
 
+PLACE = ", file string, pos bigint, line bigint"
+PLACED = 'metadata = { file = "log_file", pos = "log_position", line = "row" }'
+IDENTITY = 'identity = ["file", "pos", "line"]'
+
+
 class Shop:
     """A deployment that is fed messages, an epoch each time."""
 
@@ -183,13 +188,7 @@ class TestMaxwell:
         assert shop.shows() == [("new", 1, money("1.00"))]
 
     def test_rows_of_one_statement_share_a_position_and_differ_by_their_number(self, trial: Trial) -> None:
-        shop = Shop(
-            trial,
-            "maxwell-json",
-            more=", file string, pos bigint, line bigint",
-            keys='metadata = { file = "log_file", pos = "log_position", line = "row" }',
-            pipeline='identity = ["file", "pos", "line"]',
-        )
+        shop = Shop(trial, "maxwell-json", more=PLACE, keys=PLACED, pipeline=IDENTITY)
         told = [
             maxwell("insert", order(at, "new", "1.00", "01 09:00:00"), position="binlog.000009:4", xoffset=at)
             for at in range(3)
@@ -198,6 +197,20 @@ class TestMaxwell:
         shop.read(*told)
         shop.read(maxwell("delete", order(0, "new", "1.00", "01 09:00:00"), position="binlog.000010:4", xoffset=0))
         assert shop.shows() == [("new", 2, money("2.00"))]
+
+    def test_the_last_row_of_a_transaction_has_no_number(self, trial: Trial) -> None:
+        shop = Shop(trial, "maxwell-json", more=PLACE, keys=PLACED, pipeline=IDENTITY)
+        one = order(1, "new", "1.00", "01 09:00:00")
+        told = [
+            maxwell("insert", one, position="binlog.000009:4", xoffset=0),
+            maxwell("insert", one, position="binlog.000009:4", xoffset=1),
+            maxwell("insert", one, position="binlog.000009:4", commit=True),
+            maxwell("insert", one, position="binlog.000009:8", commit=True),
+        ]
+        shop.read(*told[:3])
+        shop.read(*told)
+        assert shop.shows() == [("new", 4, money("4.00"))]
+        assert shop.dead() == []
 
 
 def debezium(op: str, before: Any, after: Any, **more: Any) -> str:
@@ -261,6 +274,17 @@ class TestDebezium:
             f"before: an update without its whole old image; {FULL}",
             "column mtime is null, so it has no day",
         ]
+
+    def test_a_snapshots_rows_share_their_place_and_are_not_taken_for_repeats(self, trial: Trial) -> None:
+        shop = Shop(trial, "debezium-json", more=PLACE, keys=PLACED, pipeline=IDENTITY)
+        place = {"file": "bin.000003", "pos": 484, "row": 0}
+        shop.read(
+            debezium("r", None, at(1, "new", "1.00"), source=place),
+            debezium("r", None, at(2, "new", "2.00"), source=place),
+            debezium("c", None, at(3, "new", "4.00"), source=place),
+        )
+        assert shop.shows() == [("new", 1, money("4.00"))]
+        assert shop.dead() == ["identity column line is null or has no number at its end"] * 2
 
 
 class TestPlainRows:

@@ -297,7 +297,7 @@ def test_what_has_no_place_is_set_aside() -> None:
 
 def test_a_view_kept_as_a_table_is_the_view() -> None:
     counted = measures(orders="count(*)", amount="sum(amount)", buyers="count(distinct buyer)")
-    shop = Shop(settings(measures=counted), RunOptions(materialize=("totals",)))
+    shop = Shop(settings(measures=counted), RunOptions(materialize=("totals", "deltas", "by_day")))
     shop.read(order("+I", "new", "01 09:00", "1.00", buyer="ann"), order("+I", "", "02 09:00", "2.00", buyer="ann"))
     for read in (
         lambda: shop.roll(2),
@@ -307,7 +307,8 @@ def test_a_view_kept_as_a_table_is_the_view() -> None:
         lambda: shop.read(order("-D", "late", "01 09:00", buyer="bob")),
     ):
         read()
-        assert shop.holds("totals") == shop.shows()
+        for view in ("totals", "deltas", "by_day"):
+            assert shop.holds(view) == shop.shows(view)
     assert shop.shows() == [("", 2, Decimal("3.00"), 1)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from headwater.app.runner import RunOptions
 from headwater.domain.errors import ConfigError
 from headwater.domain.retraction import PastTable, PlainTable
 
@@ -189,6 +190,18 @@ def test_what_comes_late_to_a_past_of_the_users_own_waits_for_the_batch(tmp_path
     totals_of(tmp_path, f"{HEAD}2024-03-01,new,4,106.50,3\n")
     shop.roll(2)
     assert shop.shows() == [("new", 5, Decimal("109.00"), 4, 27.25)]
+
+
+def test_views_kept_as_tables_follow_a_past_of_the_users_own(tmp_path: Path) -> None:
+    views = ("totals", "deltas", "by_day")
+    past = totals_of(tmp_path, f"{HEAD}2024-03-01,new,3,7.50,2\n2024-03-01,held,1,,0\n2024-03-02,new,9,90,9\n")
+    shop = Shop(settings(measures=MONEY, past=past), RunOptions(materialize=views))
+    shop.read(order("+I", "new", "02 09:00", "2.50"), order("-D", "held", "02 09:00"))
+    for cut in (2, 3):
+        shop.roll(cut)
+        shop.read(order("+I", "new", "01 09:00", "2.50"), order("+I", "paid", f"0{cut} 09:00", "2.50"))
+        assert [shop.holds(view) for view in views] == [shop.shows(view) for view in views]
+    assert [row[:2] for row in shop.shows()] == [("new", 9), ("paid", 1)]
 
 
 @pytest.mark.parametrize("holds", ["rows", "totals"])
