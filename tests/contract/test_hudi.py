@@ -18,6 +18,7 @@ from headwater.adapters.hudi.client import upkeep_client
 from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.hudi.place import Folder
 from headwater.adapters.spark.jvm import java_class
+from headwater.adapters.spark.queries import SparkQueries
 from headwater.domain.change import Between, Change
 from headwater.domain.errors import (
     BadInput,
@@ -27,6 +28,7 @@ from headwater.domain.errors import (
     StoreUnavailable,
     VersionExpired,
 )
+from headwater.domain.schema import Schema
 from headwater.domain.table import Layout
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
@@ -73,6 +75,18 @@ class TestMergeOnRead(Hudi, StoreContract):
 
 class TestCopyOnWrite(Hudi, StoreContract):
     table_type = "COPY_ON_WRITE"
+
+
+class TestPlainTables(SparkFrames):
+    """Tables of Hudi's that somebody else wrote."""
+
+    def test_they_are_read_without_what_hudi_adds(self, tmp_path: Path) -> None:
+        options = {"hoodie.table.name": "plain", "hoodie.datasource.write.recordkey.field": "x"}
+        rows = self.frame([(1, "a"), (2, "b")], Schema.parse("x bigint, name string")).to_native()
+        rows.write.format("hudi").options(**options).save(str(tmp_path / "plain"))
+        found = SparkQueries(self.spark).scan(str(tmp_path / "plain"), "hudi").collect(backend="polars")
+        assert found.columns == ["x", "name"]
+        assert sorted(found.rows()) == [(1, "a"), (2, "b")]
 
 
 class TestWriters(Hudi):

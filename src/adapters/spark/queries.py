@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _FORMATS = ("parquet", "csv", "json", "delta", "hudi")
 _OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
+_HUDIS_OWN = tuple(
+    f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+)
 _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 
 
@@ -55,9 +58,10 @@ class SparkQueries(QueryEngine):
         if format not in _FORMATS:
             raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_FORMATS)}")
         try:
-            return lazy(self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path))
+            rows = self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path)
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
+        return lazy(rows.drop(*_HUDIS_OWN))
 
     @contextmanager
     def _views(self, frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
