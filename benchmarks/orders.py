@@ -25,7 +25,7 @@ _CANCELLED = "cancelled"
 _CLOSED = {_STATES[-1], _CANCELLED}
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _TS = int(_START.timestamp())
-_SECONDS_BETWEEN = 2.5
+_SECONDS_BETWEEN = 0.25
 _NEW_SHARE, _CANCELLED_SHARE, _DELETED_SHARE = 0.3, 0.05, 0.01
 _EPOCHS_BETWEEN_CRASHES = 5
 _SAID_AGAIN = 0.02
@@ -118,7 +118,7 @@ def message(change: Change) -> str:
     kind = "insert" if before is None else "delete" if after is None else "update"
     file, at = divmod(change.number * _BYTES, _FILE_BYTES)
     told: dict[str, Any] = {"database": "shop", "table": "orders", "type": kind}
-    told |= {"ts": _TS + change.number, "xid": change.number, "commit": True}
+    told |= {"ts": _TS + int(change.number * _SECONDS_BETWEEN), "xid": change.number, "commit": True}
     told |= {"position": f"binlog.{file + 1:06d}:{at}", "xoffset": 0}
     told["data"] = image.row
     if before and after:

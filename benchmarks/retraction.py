@@ -70,7 +70,7 @@ class Row:
             *(self._of_an_epoch() if by_epoch else ["-"] * 5),
             f"{self._messages / sum(figures.seconds):,.0f}",
             f"{figures.state_bytes / 2**20:.2f}",
-            f"{figures.state_rows:,}" if figures.state_rows >= 0 else "-",
+            f"{figures.state_rows:,}" if figures.state_rows else "-",
             f"{figures.live_heap:.0f}",
             f"{self.peak:.0f}",
             f"{median(figures.jobs[_WARM_UP:]):.0f}" if figures.jobs else "-",

@@ -107,7 +107,7 @@ def main() -> int:
     ended.set()
     watching.join()
     live = max(map(int, re.findall(r"->(\d+)M\(", (home / "gc.log").read_text())), default=0)
-    figures = {"seconds": [seconds], "state_bytes": max(sizes), "state_rows": -1, "totals": totals, "live_heap": live}
+    figures = {"seconds": [seconds], "state_bytes": max(sizes), "state_rows": 0, "totals": totals, "live_heap": live}
     (home / "figures.json").write_text(json.dumps(figures))
     return 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -65,12 +66,15 @@ class Run:
         """Run, and tell how it went."""
         for messages in sorted(self.input.glob("messages/*.json")):
             self._epoch(messages)
-        view = nw.from_native(self.headwater.view(f"{_PIPELINE}.totals")).collect("pyarrow").to_native()
+        began = perf_counter()
+        rows = self.headwater.view(f"{_PIPELINE}.totals").collect()
+        viewed = perf_counter() - began
         return Figures(
             [sum(each.seconds.values()) for each in self.reports],
             *_state(self.headwater),
-            totals_of((row["state"], row["orders"], row["amount"]) for row in view.to_pylist()),
+            totals_of((row["state"], row["orders"], row["amount"]) for row in rows),
             live_heap(_session()),
+            viewed,
             self.floors,
             self.jobs,
             {name: [each.seconds.get(name, 0.0) for each in self.reports] for name in self.reports[0].seconds},

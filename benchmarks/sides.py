@@ -17,15 +17,16 @@ _FILE = "figures.json"
 
 @frozen
 class Figures:
-    """How a side went.
+    """How a side went; what is 0, or an empty list, was not measured.
 
     Args:
         seconds: of each epoch; one entry where there are none.
         state_bytes: what it has to keep for the next message.
-        state_rows: how many rows these are; -1 where it cannot be told.
+        state_rows: how many rows these are.
         totals: orders and cents by state, in the end.
-        live_heap: MiB that the JVM could not give back; 0 where it cannot be told.
-        floors: seconds of a plain append of each epoch's rows, where that was measured beside it.
+        live_heap: MiB that the JVM could not give back.
+        view: seconds of reading the totals in the end.
+        floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: parts of the epochs' seconds.
     """
@@ -34,7 +35,8 @@ class Figures:
     state_bytes: int
     state_rows: int
     totals: dict[str, list[int]]
-    live_heap: float = 0.0
+    live_heap: float
+    view: float = 0.0
     floors: list[float] = field(factory=list)
     jobs: list[int] = field(factory=list)
     phases: dict[str, list[float]] = field(factory=dict)
