@@ -19,7 +19,7 @@ from .killing import run_and_kill
 from .months import PIPELINE, TOPIC
 
 _MONTHS = [sys.executable, "-m", "examples.flights.months"]
-_KILLED_AFTER = f"{PIPELINE} epoch 14:"  # the first of June's three
+_KILLED_AFTER = f"{PIPELINE} epoch 10:"  # the first of June's two
 
 
 def main() -> int:
