@@ -20,12 +20,13 @@ _MESSAGE = """
     type string, position string, xoffset bigint, data struct<state: string, amount: string>, old map<string, string>
 """
 _OLD = "if(map_contains_key(m.old, '{0}'), m.old['{0}'], m.data.{0})"
-_BEFORE = f"struct(-1, {_OLD.format('state')}, {_OLD.format('amount')})"
-_IMAGES = f"""
-    CASE m.type WHEN 'insert' THEN array(struct(1 AS sign, m.data.state AS state, m.data.amount AS amount))
-                WHEN 'delete' THEN array(struct(-1, m.data.state, m.data.amount))
-                WHEN 'update' THEN array({_BEFORE}, struct(1, m.data.state, m.data.amount)) END
-"""
+_IMAGE = "named_struct('sign', {}, 'state', {}, 'amount', {})"
+_GONE = _IMAGE.format(-1, _OLD.format("state"), _OLD.format("amount"))
+_IS, _WAS = (_IMAGE.format(sign, "m.data.state", "m.data.amount") for sign in (1, -1))
+_IMAGES = (
+    f"CASE m.type WHEN 'insert' THEN array({_IS}) WHEN 'delete' THEN array({_WAS})"
+    f" WHEN 'update' THEN array({_GONE}, {_IS}) END"
+)
 
 
 def _totals(session: Any, messages: Path) -> Any:
