@@ -147,6 +147,7 @@ Feature: Changelog retraction
       | epoch | reason                                                |
       | 0     | identity column line is null or has no number at its end |
       | 0     | column mtime is null, so it has no day                |
+      | 0     | column mtime is null, so it has no day                |
       | 0     | old: a JSON object wanted, not None                   |
 
   Rule: The past may be a batch table of the user's own

@@ -11,11 +11,10 @@ from attrs import define, field
 
 from ..domain.changelog.decoding import decoder
 from ..domain.changelog.images import NO_ROWS
-from ..domain.changelog.row_kind import INSERT
 from ..domain.changelog.settings import CHANGE_FORMATS
 from ..domain.decode import Undecodable
-from ..domain.epoch import BATCH_COLUMNS, POSITION
-from ..domain.schema import Column, DataType, Schema
+from ..domain.epoch import BATCH_COLUMNS
+from ..domain.schema import DataType, Schema, column
 from .parsing import Parse, parser
 
 if TYPE_CHECKING:
@@ -48,12 +47,13 @@ class Record(NamedTuple):
     """One record as it came: its bytes (None: Kafka's tombstone), its place in the batch, and where it is from.
 
     Its rows take `position` and the numbers after it, so no other record may begin among as many numbers as this one
-    has bytes: a row takes more than one.
+    has bytes: a row takes more than one. Where `row_kind` is given, only its row of that kind is wanted.
     """
 
     raw: bytes | None
     position: int
     origin: str
+    row_kind: str | None = None
 
 
 def to_json(value: Any) -> str:
@@ -63,7 +63,7 @@ def to_json(value: Any) -> str:
 
 def batch_schema(rows: Schema) -> Schema:
     """The columns of a batch: those of the rows, then `BATCH_COLUMNS`."""
-    return rows.plus(*(Column(name, DataType("bigint" if name == POSITION else "string")) for name in BATCH_COLUMNS))
+    return rows.plus(*(column(name, ddl) for name, ddl in BATCH_COLUMNS.items()))
 
 
 def arrow_type(type_: DataType) -> pa.DataType:
@@ -112,23 +112,26 @@ class RecordDecoder:
         lines = self._lines(records)
         # Rows that wait in thousands to become columns make the garbage collector a third of the cost.
         while some := list(islice(lines, _ROWS_A_TURN)):
-            for column, more in zip(columns, zip(*some, strict=True), strict=True):
-                column.extend(more)
-        arrays = [pa.array(column, each.type) for column, each in zip(columns, self._schema, strict=True)]
+            for values, more in zip(columns, zip(*some, strict=True), strict=True):
+                values.extend(more)
+        arrays = [pa.array(values, each.type) for values, each in zip(columns, self._schema, strict=True)]
         return pa.record_batch(arrays, schema=self._schema)
 
     def _lines(self, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
         """The values of each row, then what `BATCH_COLUMNS` say."""
         parse, decoded = self.parse, self._rows
         for record in records:
-            raw, at, origin = _visible(record.raw), record.position, record.origin
+            at, origin, only = record.position, record.origin, record.row_kind
+            raw, original = _visible(record.raw)
             try:
                 rows = self._without_value() if record.raw is None else decoded(parse(record.raw))
+                rows = rows if only is None else _of_kind(rows, only)
             except Undecodable as error:
-                yield *self._nothing, INSERT, at, origin, raw, str(error)
+                yield *self._nothing, only, at, origin, raw, original, str(error)
                 continue
             for position, (kind, values, alone) in enumerate(rows, at):
-                yield *values, kind, position, origin, raw if alone is None else to_json(alone), None
+                shown = (raw, original) if alone is None else (to_json(alone), None)
+                yield *values, kind, position, origin, *shown, None
 
     def _without_value(self) -> Rows:
         if self.spec.format in CHANGE_FORMATS:  # it follows a delete, for Kafka's compaction
@@ -136,6 +139,19 @@ class RecordDecoder:
         raise Undecodable("no value: a tombstone says nothing in plain json")
 
 
-def _visible(raw: bytes | None) -> str | None:
-    """The record as text, bytes that are no UTF-8 as backslash escapes."""
-    return None if raw is None else raw.decode("utf-8", "backslashreplace")
+def _visible(raw: bytes | None) -> tuple[str | None, bytes | None]:
+    """The record as text; and as it is, where the text shows bytes that are no UTF-8 as backslash escapes."""
+    if raw is None:
+        return None, None
+    try:
+        return raw.decode(), None
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace"), raw
+
+
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    """A record's row of one kind; a record that has become none of ours has no rows at all."""
+    wanted = [row for row in rows if row[0] == kind]
+    if rows and not wanted:
+        raise Undecodable(f"read once more, it has no row {kind} any longer: it was {kind} that could not be used")
+    return wanted

@@ -7,8 +7,11 @@ from os import getpid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import frozen
 
+from ..domain import dead_letter
+from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.ledger import Ledger, Snapshot
 from ..domain.ports import HandedOver
@@ -31,12 +34,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeAlias
 
-    import narwhals as nw
-
     from ..domain.epoch import Publication
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
     from ..domain.upkeep import Pin
+    from .replay import Replayed
 
     Moment: TypeAlias = int | datetime
     """A publication: by the number of its epoch, or the newest one made by a time."""
@@ -57,11 +59,13 @@ class PipelineStatus:
         pipeline: its name.
         publication: the newest one; None before the first.
         lag: what waits in the source, in words, or why that cannot be told.
+        dead_letters: how many there are.
     """
 
     pipeline: str
     publication: Publication | None
     lag: str
+    dead_letters: int
 
 
 @frozen(eq=False)
@@ -262,6 +266,19 @@ class Headwater:
             raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists those there are")
         self.upkeep(pipeline).unpin(lease)
 
+    def replay(self, pipeline: str) -> Replayed:
+        """Read a pipeline's dead letters once more, after what was wrong with them has been put right.
+
+        That is an epoch of its own: with it, the rows of a letter are there and the letter is gone, or neither. The
+        pipeline must not run meanwhile.
+
+        Raises:
+            ConfigError: there is no such pipeline, or it keeps no dead letters.
+            EpochConflict: the pipeline is running; nothing is changed.
+            SourceChanged: a CSV file is gone whose header is needed; nothing is changed.
+        """
+        return self._runner(pipeline).replay()
+
     def move(self, target: Headwater) -> dict[str, Publication]:
         """Copy every pipeline, as of its newest publication, to another backend: what was published there, by name.
 
@@ -375,4 +392,12 @@ class Headwater:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"cannot be told: {error}"
-        return PipelineStatus(pipeline, latest, lag)
+        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline))
+
+    def _dead_letters(self, pipeline: str) -> int:
+        name = dead_letter.table(pipeline)
+        if name not in {spec.name for spec in self.services[pipeline].tables}:
+            return 0
+        with self.explaining():
+            (counted,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("letters")))
+        return int(counted["letters"])

@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | show | status | roll | move | check``, and the commands of `upkeep_cli`.
+"""The command line: ``headwater run | show | status | roll | move | check``; more in `upkeep_cli`, `dead_letters_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration.
@@ -21,20 +21,22 @@ from .api import Headwater
 from .arguments import add_command, add_format, count, day, epoch_or_time, utc_time
 from .backends import on_one_session
 from .config import load
+from .dead_letters_cli import add_dead_letters
 from .explain import explain
+from .messages import say, tell_progress
 from .output import rows, write
-from .progress import moment, progress, tables_at
+from .progress import moment, tables_at
 from .upkeep_cli import add_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .api import Answer, PipelineStatus
-    from .runner import EpochReport
 
 _OK, _FAILED, _USAGE = 0, 1, 2
 _STATUS = Schema.parse(
-    "pipeline string, epoch bigint, published string, watermark string, waiting string, tables string"
+    "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
+    " tables string"
 )
 
 
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HeadwaterError as error:
         if os.environ.get("HEADWATER_DEBUG"):
             raise
-        _say(f"headwater: {error}")
+        say(f"headwater: {error}")
         return _USAGE if isinstance(error, ConfigError) else _FAILED
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail again when the interpreter flushes it.
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_move(commands)
     _add_roll(commands)
     add_upkeep(commands)
+    add_dead_letters(commands)
     add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
 
@@ -108,7 +111,7 @@ def _add_roll(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     if options.show and not options.until_idle:
         raise ConfigError("--show prints views when the run has ended: add --until-idle")
-    with Headwater.from_config(options.config, report=_report) as headwater:
+    with Headwater.from_config(options.config, report=tell_progress) as headwater:
         for name in options.show:
             headwater.find(name)
         named = options.pipelines or None
@@ -126,7 +129,7 @@ def _graceful_stop(headwater: Headwater) -> Iterator[None]:
 
     def stop(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        _say("headwater: stopping after this epoch; once more to stop at once")
+        say("headwater: stopping after this epoch; once more to stop at once")
         headwater.stop()
 
     former = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
@@ -143,7 +146,7 @@ def _show(options: argparse.Namespace) -> None:
         if headwater.epoch(options.view.partition(".")[0]) < 0:
             kept = headwater.deployment.backend.name != "memory"
             why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"
-            print(f"headwater: nothing is published yet: {why}", file=sys.stderr)
+            say(f"headwater: nothing is published yet: {why}")
         _print(answer, options.format, limit=options.limit)
 
 
@@ -161,9 +164,10 @@ def _status(options: argparse.Namespace) -> None:
 
 def _status_row(status: PipelineStatus) -> list[str | int | None]:
     if (latest := status.publication) is None:
-        return [status.pipeline, None, None, None, status.lag, None]
-    published, watermark = moment(latest.published_at), moment(latest.watermark)
-    return [status.pipeline, latest.epoch.number, published, watermark, status.lag, tables_at(latest)]
+        return [status.pipeline, None, None, None, status.lag, None, None]
+    place = (status.pipeline, latest.epoch.number)
+    times = (moment(latest.published_at), moment(latest.watermark))
+    return [*place, *times, status.lag, status.dead_letters, tables_at(latest)]
 
 
 def _move(options: argparse.Namespace) -> None:
@@ -172,24 +176,16 @@ def _move(options: argparse.Namespace) -> None:
     with Headwater(here) as headwater, Headwater(target) as other:
         moved = headwater.move(other)
     for pipeline, publication in moved.items():
-        _say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
-    _say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
+        say(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
+    say(f'headwater: to go on there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
 
 
 def _roll(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
         cut = headwater.roll(options.pipeline, options.cut)
-    _say(f"headwater: {options.pipeline}: the past holds all days before {cut}")
+    say(f"headwater: {options.pipeline}: the past holds all days before {cut}")
 
 
 def _check(options: argparse.Namespace) -> None:
     for line in explain(Headwater.from_config(options.config)):
         print(line)
-
-
-def _report(report: EpochReport) -> None:
-    _say(progress(report))
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
+from ..domain import dead_letter
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
@@ -21,6 +22,7 @@ from ..domain.retention import Retention
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import advance
+from .replay import Replay, Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -264,6 +266,31 @@ class Runner:
         self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
         return step
 
+    def replay(self) -> Replayed:
+        """Read the dead letters once more, as an epoch; none is made where none can be read.
+
+        A letter goes with the publication that has its rows. One that fails again is kept with its new reason.
+
+        Raises:
+            ConfigError: the pipeline keeps no dead letters.
+            HeadwaterError: it failed; nothing is changed, so it can be asked for again.
+        """
+        work = Replay(self.service, self.source, self._letters())
+        self._ledger = None  # another process may have run the pipeline meanwhile
+        with self.engine.explaining():
+            found = work.count(self.ledger.snapshot())
+        if not found.read:
+            return found
+        step = self.amend("replay", work.step)
+        used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
+        return Replayed(found.read, used, left, found.unreadable)
+
+    def _letters(self) -> str:
+        name = dead_letter.table(self.pipeline)
+        if name not in {spec.name for spec in self.service.tables}:
+            raise ConfigError(f"pipeline {self.pipeline!r} keeps no dead letters")
+        return name
+
     def _deliver(self, phase: _Phases) -> None:
         """Bring the outlet level with the ledger."""
         if self.outlet:
@@ -278,7 +305,7 @@ class Runner:
         with phase("read"):
             rows = self.source.read(offsets)
         with phase("step"):
-            step = self.service.step(Batch(epoch, rows, offsets), self.ledger.snapshot())
+            step = self.service.step(Batch(epoch, rows, offsets, self.source.format), self.ledger.snapshot())
         return step, self._commit(step, phase)
 
     def _commit(self, step: Step, phase: _Phases) -> int:

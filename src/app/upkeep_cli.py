@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..domain.schema import Schema
 from .api import Headwater
 from .arguments import add_command, add_format, epoch_or_time, positive_duration
+from .messages import say
 from .output import write
 from .progress import moment, tables_at
 
@@ -65,9 +66,10 @@ def _expire(options: argparse.Namespace) -> None:
         gone = [each for upkeep in _upkeeps(headwater, options) for each in upkeep.expire(dry_run=not options.apply)]
         _print(options, _EXPIRED, ([each.table, len(each.versions), each.files, each.size] for each in gone))
         if headwater.deployment.backend.retain.endless:
-            _say("no retention is set, so every version is kept: add retain = { versions = 5 } under [backend]")
+            remedy = "add retain = { versions = 5 } under [backend]"
+            say(f"headwater: no retention is set, so every version is kept: {remedy}")
         if not options.apply:
-            _say("nothing was changed: with --apply, this goes")
+            say("headwater: nothing was changed: with --apply, this goes")
 
 
 def _pin(options: argparse.Namespace) -> None:
@@ -114,7 +116,3 @@ def _upkeeps(headwater: Headwater, options: argparse.Namespace) -> Iterator[Upke
 
 def _print(options: argparse.Namespace, schema: Schema, rows: Iterable[list[Cell]]) -> None:
     write(sys.stdout, options.format, schema, rows)
-
-
-def _say(text: str) -> None:
-    print(f"headwater: {text}", file=sys.stderr)

@@ -6,24 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from .epoch import ERROR, ORIGIN, POSITION, RAW
+from .epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
 from .schema import Schema
 from .table import TableSpec
 
 if TYPE_CHECKING:
-    from .epoch import Epoch
+    from .epoch import Batch
 
 TABLE = "dead_letters"
-SCHEMA = Schema.parse("epoch bigint, reason string, origin string, position bigint, raw string")
+SCHEMA = Schema.parse(
+    "epoch bigint, reason string, origin string, position bigint, raw string,"
+    " format string, row_kind string, bytes binary"
+)
+IN_ORDER = ("epoch", "position")
+"""Columns that order the letters as they came."""
+
+
+def table(pipeline: str) -> str:
+    """The name of a pipeline's dead-letter table."""
+    return f"{pipeline}.{TABLE}"
 
 
 def spec(pipeline: str) -> TableSpec:
     """The dead-letter table of a pipeline.
 
     Columns: `epoch` that met the row; `reason` in words; `origin`, the file or topic and partition; `position` within
-    the epoch's batch; `raw`, the record as it came.
+    the epoch's batch; `raw`, the record as people read it; `format` of the source; `row_kind`, which of the record's
+    rows it is, null where the record as a whole could not be decoded; `bytes`, the record as it came, null where it is
+    `raw` in UTF-8.
     """
-    return TableSpec(f"{pipeline}.{TABLE}", SCHEMA)
+    return TableSpec(table(pipeline), SCHEMA)
 
 
 def or_else(reason: nw.Expr, wrong: nw.Expr, text: str) -> nw.Expr:
@@ -31,12 +43,15 @@ def or_else(reason: nw.Expr, wrong: nw.Expr, text: str) -> nw.Expr:
     return nw.when(reason.is_null() & wrong).then(nw.lit(text)).otherwise(reason)
 
 
-def letters(rows: nw.LazyFrame[Any], epoch: Epoch) -> nw.LazyFrame[Any]:
+def letters(rows: nw.LazyFrame[Any], batch: Batch) -> nw.LazyFrame[Any]:
     """The dead letters among the rows of a batch: those whose `_error` is not null."""
     return rows.filter(~nw.col(ERROR).is_null()).select(
-        nw.lit(epoch.number).cast(nw.Int64).alias("epoch"),
+        nw.lit(batch.epoch.number).cast(nw.Int64).alias("epoch"),
         nw.col(ERROR).alias("reason"),
         nw.col(ORIGIN).alias("origin"),
         nw.col(POSITION).alias("position"),
         nw.col(RAW).alias("raw"),
+        nw.lit(batch.format).alias("format"),
+        nw.col(ROW_KIND).alias("row_kind"),
+        nw.col(BYTES).alias("bytes"),
     )

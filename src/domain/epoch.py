@@ -41,23 +41,38 @@ class Batch:
 
     `rows` is lazy. Beside the source's own columns it has:
 
-    * ``_row_kind`` string: ``+I -U +U -D``;
+    * ``_row_kind`` string: ``+I -U +U -D``; null where it could not be decoded;
     * ``_position`` bigint: order of arrival inside the batch;
     * ``_origin`` string: the file, or topic and partition, that the row came from;
-    * ``_raw`` string: the record as it came (the row as JSON where it came typed);
+    * ``_raw`` string: the record as it came (the row as JSON where it came typed), for people where it is no UTF-8;
+    * ``_bytes`` binary: the record as it came, where ``_raw`` in UTF-8 would not be it; else null;
     * ``_error`` string: why it could not be decoded, its other columns being null then; else null.
 
-    `again` says that the rows are dead letters read once more: they come late to everything, and are no repeats.
+    Args:
+        epoch: which.
+        rows: see above.
+        offsets: what they were read from.
+        format: of the records, as the source names it.
+        again: the rows are dead letters read once more: they come late to everything, and are no repeats.
     """
 
     epoch: Epoch
     rows: nw.LazyFrame[Any]
     offsets: OffsetRange
+    format: str
     again: bool = False
 
 
-ROW_KIND, POSITION, ORIGIN, RAW, ERROR = "_row_kind", "_position", "_origin", "_raw", "_error"
-BATCH_COLUMNS = (ROW_KIND, POSITION, ORIGIN, RAW, ERROR)
+ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"
+BATCH_COLUMNS = {
+    ROW_KIND: "string",
+    POSITION: "bigint",
+    ORIGIN: "string",
+    RAW: "string",
+    BYTES: "binary",
+    ERROR: "string",
+}
+"""Name and type of what `Batch.rows` has beside the source's own columns."""
 
 
 @frozen

@@ -199,6 +199,12 @@ class StreamSource(Protocol):
     schema: Schema
     """Columns of the rows (`RecordSpec.rows`); `epoch.BATCH_COLUMNS` come on top."""
 
+    format: str
+    """Of the records, as the dead letters name it."""
+
+    rereads: Collection[str]
+    """Formats of the dead letters that `again` takes; none where rows cannot be had back from them."""
+
     @abstractmethod
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """What the next epoch reads, at most the configured size; None if there is nothing new.
@@ -211,6 +217,20 @@ class StreamSource(Protocol):
     @abstractmethod
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, the same ones each time, with the columns of `Batch.rows`."""
+
+    @abstractmethod
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Read the records of dead letters once more, with the columns of `Batch.rows`.
+
+        Origins are those of the letters. Positions are unique, and order the rows as the letters came.
+
+        Args:
+            letters: with the columns of `dead_letter.SCHEMA`, all of a format in `rereads`. One with a row kind stands
+                for its record's row of that kind alone: its other rows have been used.
+
+        Raises:
+            NotSupported: there is no such format.
+        """
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
+JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
 
 
@@ -60,7 +61,14 @@ class RecordSpec:
     @property
     def is_json(self) -> bool:
         """Whether each record is one JSON document."""
-        return self.format == "json" or self.format in CHANGE_FORMATS
+        return self.format in JSON_FORMATS
+
+    @property
+    def rereads(self) -> tuple[str, ...]:
+        """Formats of the dead letters that records like these can be read from once more; see `StreamSource`."""
+        if self.is_json:  # the letter has the whole record, whatever JSON it was taken for
+            return JSON_FORMATS
+        return ("csv",) if self.format == "csv" else ()
 
     @property
     def rows(self) -> Schema:

@@ -8,11 +8,13 @@ from attrs import define, field
 
 from ..adapters.records import batch_schema
 from ..domain.changelog.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from ..domain.collect import collect_small
+from ..domain.dead_letter import IN_ORDER
 from ..domain.epoch import ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
 from ..domain.ports import StreamSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import narwhals as nw
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 class RowsSource(StreamSource):
     """Rows given by the test, as dicts by column name; ``_row_kind`` is ``+I`` where it is left out.
 
+    A row that became a dead letter is read again as it is given by then.
+
     Args:
         schema: the rows' columns; those a row leaves out are null.
         frame: makes a frame of the engine under test from rows of values.
@@ -34,6 +38,8 @@ class RowsSource(StreamSource):
     frame: Callable[[Sequence[tuple[Any, ...]], Schema], nw.LazyFrame[Any]]
     limit: int = 1_000_000
     given: list[Mapping[str, Any]] = field(factory=list)
+    format: str = "rows"
+    rereads: Collection[str] = ("rows",)
 
     def give(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Let more rows come."""
@@ -50,8 +56,12 @@ class RowsSource(StreamSource):
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range."""
         start = offsets.after["rows"] if offsets.after else 0
-        rows = self.given[start : offsets.until["rows"]]
-        return self.frame([self._values(at, row) for at, row in enumerate(rows)], batch_schema(self.schema))
+        return self._frame(range(start, offsets.until["rows"]))
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of letters, as they are given now."""
+        lines = collect_small(letters.sort(*IN_ORDER).select("raw"))
+        return self._frame(int(line["raw"].partition(" ")[0]) for line in lines)
 
     def lag(self, after: Offsets | None) -> str:
         """The rows not read yet."""
@@ -62,6 +72,16 @@ class RowsSource(StreamSource):
         kinds = [row.get(ROW_KIND) for row in self.given[max(at - 1, 0) : at + 1]]
         return kinds == [UPDATE_BEFORE, UPDATE_AFTER]
 
-    def _values(self, at: int, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        own = {ROW_KIND: INSERT, POSITION: at, ORIGIN: "rows", RAW: str(dict(row)), **row}
+    def _frame(self, numbers: Iterable[int]) -> nw.LazyFrame[Any]:
+        return self.frame([self._values(at, number) for at, number in enumerate(numbers)], batch_schema(self.schema))
+
+    def _values(self, at: int, number: int) -> tuple[Any, ...]:
+        row = self.given[number]
+        own = {
+            ROW_KIND: INSERT,
+            POSITION: at,
+            ORIGIN: str(number - self._parts(number)),
+            RAW: f"{number} {dict(row)}",
+            **row,
+        }
         return tuple(own.get(name) for name in batch_schema(self.schema).names)

@@ -108,6 +108,11 @@ def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
+@when(parsers.parse("the setting {key:S} is taken out"))
+def setting_taken_out(headwater_trial: Trial, key: str) -> None:
+    headwater_trial.unset(key)
+
+
 # ---- what arrives, and runs
 
 
@@ -166,6 +171,17 @@ def compacted(headwater_trial: Trial, pipeline: str) -> None:
 @when(parsers.parse("{pipeline:S} is cut at {day:S}"))
 def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
     headwater_trial.roll(pipeline, date.fromisoformat(day))
+
+
+@when(parsers.parse("the dead letters of {pipeline:S} are read again"))
+def replayed(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.open().replay(pipeline)
+
+
+@when(parsers.re(rf"reading the dead letters of (?P<pipeline>\S+) again crashes (?P<moment>{'|'.join(_MOMENTS)})"))
+def replay_crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
+    with pytest.raises(Crash):
+        headwater_trial.open(fault=_MOMENTS[moment]).replay(pipeline)
 
 
 @when(parsers.parse("{pipeline:S} gives up its past"))

@@ -80,6 +80,18 @@ class Trial:
             lines += [f"[{'.'.join(table)}]", f"{name} = {value}"]
         self.deploy("\n".join(lines) + "\n")
 
+    def unset(self, key: str) -> None:
+        """Take a key that stands on one line out of the deployment.
+
+        Raises:
+            ConfigError: it is not there.
+        """
+        _, places = parse(self.file)
+        lines = self.file.read_text(encoding="utf-8").splitlines()
+        if (at := places.get(tuple(key.split(".")))) is None:
+            raise ConfigError(f"the deployment does not set {key}")
+        self.deploy("\n".join(lines[: at - 1] + lines[at:]) + "\n")
+
     def deployment(self) -> Deployment:
         """The deployment on this backend, its sources redirected to what arrives here."""
         chosen = {"HEADWATER_BACKEND__NAME": self.backend, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}

@@ -394,3 +394,15 @@ def test_metadata() -> None:
     ]
     assert decoding.rows(mysql, plain, postgres) == expected
     assert decoding.rows(*(envelope(each, *columns("id")) for each in (mysql, plain, postgres))) == expected
+
+
+def test_a_row_of_a_snapshot_has_no_number() -> None:
+    decoding = Decoding(
+        "debezium-json",
+        "id int, pos bigint, nr bigint",
+        changes=ChangeSpec(metadata={"pos": "log_position", "nr": "row"}),
+    )
+    assert decoding.rows(change("r", None, {"id": 1}), change("c", None, {"id": 1})) == [
+        ("+I", 1, 484, None),
+        ("+I", 1, 484, 2),
+    ]

@@ -170,7 +170,7 @@ def test_metadata() -> None:
         "Asia/Shanghai",
         ChangeSpec(metadata=metadata | log),
     )
-    first = ("shop", "orders", datetime(2016, 10, 21, 12, 33, 37, tzinfo=UTC), "23396", True, None, None, None)
+    first = ("shop", "orders", datetime(2016, 10, 21, 12, 33, 37, tzinfo=UTC), "23396", True, None, None, 2**63 - 1)
     then = ("shop", "orders", datetime(2016, 10, 21, 12, 33, 38, tzinfo=UTC), "23397", False, "binlog.000003", 4711, 3)
     assert decoding.rows(INSERT, UPDATE) == [("+I", 1, *first), ("-U", 1, *then), ("+U", 1, *then)]
 

@@ -19,6 +19,13 @@ def test_adding_a_backend(tmp_path: Path) -> None:
     assert run_pytest(project, tmp_path / "site") >= 77
 
 
+def test_retraction(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "retraction.md", project)
+    assert set(files) == {"orders.toml", "specs/orders.feature", "conftest.py", "specs/test_specs.py"}
+    assert run_pytest(project, tmp_path / "site", "specs") == 2
+
+
 def specs(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     files = write_out(DOCS / "writing-specs.md", project)

@@ -125,22 +125,33 @@ class Trial:
         self._check_days(runner, runner.ledger.snapshot())
 
     def _check_days(self, runner: Runner, snapshot: Snapshot) -> None:
-        """Hold each day that is shown against all that was filed up to its end."""
-        entries, group = filed(self.source.given, self.settings), self.settings.group
+        """Hold each day that is shown against all that was filed up to its end; none lacks on which a group changed."""
+        entries = filed(self.source.given, self.settings)
         names = {measure.name for measure in self.settings.measures} & {"orders", "amount", "buyers", "least"}
-        for row in runner.service.view("by_day", snapshot).collect(backend="polars").rows(named=True):
-            at = tuple(row[name] for name in group)
-            images = [
-                (sign, image)
-                for day, sign, image in entries
-                if day <= row["day"] and tuple(image[name] for name in group) == at
-            ]
-            assert {name: row[name] for name in names} == {name: net_of(images, name) for name in names}, row
+
+        def known(group: Any, until: date) -> Row:
+            images = [(sign, row) for day, sign, row in entries if day <= until and self._group(row) == group]
+            return {name: net_of(images, name) for name in names}
+
+        rows = runner.service.view("by_day", snapshot).collect(backend="polars").rows(named=True)
+        shown = {(row["day"], self._group(row)) for row in rows}
+        for row in rows:
+            assert {name: row[name] for name in names} == known(self._group(row), row["day"]), row
+        for day, group in {(day, self._group(row)) for day, _, row in entries if day >= self._cut(snapshot)} - shown:
+            assert known(group, day) == known(group, day - timedelta(days=1)), (day, group)
+
+    def _group(self, row: Row) -> Any:
+        return tuple(row[name] for name in self.settings.group)
+
+    def _cut(self, snapshot: Snapshot) -> date:
+        """The first day that is not in the past."""
+        cuts = snapshot.read("states.cut").select("day").collect(backend="polars").rows()
+        return date(1970, 1, 1) + timedelta(days=cuts[0][0]) if cuts else date.min
 
     def _by_group(self, frame: Any) -> dict[Any, Row]:
         rows = frame.collect(backend="polars").rows(named=True)
         names = [measure.name for measure in self.settings.measures]
-        found = {tuple(row[name] for name in self.settings.group): {name: row[name] for name in names} for row in rows}
+        found = {self._group(row): {name: row[name] for name in names} for row in rows}
         assert len(found) == len(rows), "a group stands twice"
         return found
 

@@ -48,7 +48,7 @@ EXPECTED = [
     ("+U", 1, "b"),
     ("-U", 2, "a"),
     ("+U", 2, "b"),
-    ("+I", None, None),
+    (None, None, None),
     ("+I", 3, "a"),
 ]
 

@@ -85,6 +85,7 @@ def test_reads_values_as_declared(engine: Engine, tmp_path: Path) -> None:
         "_position": 0,
         "_origin": "a.json",
         "_raw": line(7).strip(),
+        "_bytes": None,
         "_error": None,
     }
 
@@ -94,9 +95,9 @@ def test_keeps_undecodable_lines_with_their_reason(engine: Engine, tmp_path: Pat
     first, wrong, broken, bytes_, last = read(source_of(engine, tmp_path))
     assert (first["id"], last["id"], first["_error"], last["_error"]) == (1, 2, None, None)
     assert wrong["_error"] == "column 'id': bigint wanted, not 'x'"
-    assert (wrong["id"], wrong["_row_kind"], wrong["_raw"]) == (None, "+I", '{"id": "x"}')
+    assert (wrong["id"], wrong["_row_kind"], wrong["_raw"]) == (None, None, '{"id": "x"}')
     assert broken["_error"].startswith("no JSON: ")
-    assert bytes_["_raw"] == '"\\xff"'
+    assert (bytes_["_raw"], bytes_["_bytes"]) == ('"\\xff"', b'"\xff"')
 
 
 def test_a_replayed_range_gives_the_same_rows(engine: Engine, tmp_path: Path) -> None:
@@ -169,6 +170,7 @@ def test_reads_parquet_widening_what_is_safe(engine: Engine, tmp_path: Path) -> 
         "_row_kind": "+I",
         "_position": 0,
         "_origin": "a.parquet",
+        "_bytes": None,
         "_error": None,
     }
     assert raw == {"id": 1, "name": "a", "amount": 1.5, "at": "2024-05-01T12:00:00"}
@@ -200,7 +202,7 @@ def test_row_kinds(engine: Engine, tmp_path: Path, format_: str) -> None:
             pq.write_table(table, tmp_path / "a.parquet")
     spec = RecordSpec(Schema.parse("id int, kind string"), format_, row_kind="kind")
     found = read(source_of(engine, tmp_path, spec))
-    assert [(row["id"], row["_row_kind"]) for row in found] == [(1, "+I"), (2, "-D"), (None, "+I")]
+    assert [(row["id"], row["_row_kind"]) for row in found] == [(1, "+I"), (2, "-D"), (None, None)]
     assert found[2]["_error"] == "column 'kind': a row kind (+I -U +U -D, or c r u d) wanted, not 'x'"
     assert "kind" not in found[0]
 

@@ -68,12 +68,13 @@ def test_reads_records_as_declared(engine: Engine, kafka: KafkaBroker, topic: st
         "_position": 0,
         "_origin": f"{topic}/1@0",
         "_raw": '{"id": 1, "name": "a"}',
+        "_bytes": None,
         "_error": None,
     }
-    assert (broken["_raw"], broken["id"], broken["_row_kind"]) == ("{oops", None, "+I")
+    assert (broken["_raw"], broken["id"], broken["_row_kind"]) == ("{oops", None, None)
     assert broken["_error"].startswith("no JSON: ")
     assert (tombstone["_raw"], tombstone["_error"]) == (None, "no value: a tombstone says nothing in plain json")
-    assert bytes_["_raw"] == '"\\xff"'
+    assert (bytes_["_raw"], bytes_["_bytes"]) == ('"\\xff"', b'"\xff"')
 
 
 def test_reads_epoch_by_epoch_within_the_limit(engine: Engine, kafka: KafkaBroker, topic: str) -> None:

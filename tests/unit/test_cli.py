@@ -87,8 +87,8 @@ class TestRun:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('"ranking"', '"rankin"'))
         assert main(["run", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking; did you mean"
-            " 'ranking'?\n"
+            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction; did"
+            " you mean 'ranking'?\n"
         )
 
     def test_a_run_that_fails_exits_with_1(self, config, tmp_path, capsys):
@@ -162,6 +162,7 @@ class TestOtherCommands:
             "published": None,
             "watermark": None,
             "waiting": "2 files",
+            "dead_letters": None,
             "tables": None,
         }
 
@@ -231,7 +232,7 @@ class TestApi:
 
     def test_status_tells_the_newest_publication(self, ran):
         (status,) = ran.status()
-        assert (status.publication.epoch.number, status.lag) == (1, "0 files")
+        assert (status.publication.epoch.number, status.lag, status.dead_letters) == (1, "0 files", 0)
         assert ran.epoch("ranked") == 1
 
     def test_status_goes_on_where_a_source_cannot_be_read(self, config, tmp_path):

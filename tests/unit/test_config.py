@@ -72,30 +72,6 @@ options = { "sasl.password" = "${BROKER_PASSWORD}" }
 """
 
 
-@pytest.fixture
-def deploy(tmp_path):
-    """Loads a text as a deployment file."""
-
-    def loaded(text, **environ):
-        file = tmp_path / "deploy.toml"
-        file.write_text(text, encoding="utf-8")
-        return load(file, environ)
-
-    return loaded
-
-
-@pytest.fixture
-def refusal(deploy, tmp_path):
-    """What the message says of a text that is refused, without the folder."""
-
-    def said(text, **environ):
-        with pytest.raises(ConfigError) as caught:
-            deploy(text, **environ)
-        return str(caught.value).replace(f"{tmp_path}/", "")
-
-    return said
-
-
 def changed(old, new, text=GOOD):
     assert old in text
     return text.replace(old, new)
@@ -211,9 +187,9 @@ class TestReading:
          "number and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
-         "ranking; did you mean 'ranking'?"),
+         "ranking, retraction; did you mean 'ranking'?"),
         ('"ranking"', '"wide_table"', "deploy.toml:18: pipelines.contract_rank.service: 'wide_table' is unknown; allowed: "
-         "ranking"),
+         "ranking, retraction"),
         ('source = "contracts"', 'source = "contract"', "deploy.toml:19: pipelines.contract_rank.source: 'contract' is "
          "unknown; allowed: contracts; did you mean 'contracts'?"),
         ('["project_id"]', '"project_id"', "deploy.toml:20: pipelines.contract_rank.group: 'project_id' is not a list of "

@@ -217,7 +217,8 @@ def test_what_is_no_object_keeps_its_bytes_and_a_reason(raw: bytes | None, why: 
     (row,) = RecordDecoder(spec).batch([Record(raw, 7, "here")]).to_pylist()
     assert row["_error"].startswith(why)
     assert row["_raw"] == (None if raw is None else raw.decode("utf-8", "backslashreplace"))
-    assert (row["x"], row["y"], row["_row_kind"], row["_position"], row["_origin"]) == (None, None, "+I", 7, "here")
+    assert (row["_bytes"] or (row["_raw"] or "").encode()) == (raw or b"")
+    assert (row["x"], row["y"], row["_row_kind"], row["_position"], row["_origin"]) == (None, None, None, 7, "here")
 
 
 def test_absent_and_unknown_fields() -> None:

@@ -36,6 +36,14 @@ def test_a_setting_is_changed_added_or_begins_a_table(trial, key, value, told):
     assert told(trial.deployment())
 
 
+def test_a_setting_is_taken_out(trial):
+    assert trial.deployment().sources["contracts"].event_time == "signed"
+    trial.unset("sources.contracts.event_time")
+    assert trial.deployment().sources["contracts"].event_time is None
+    with pytest.raises(ConfigError, match=r"does not set sources.contracts.event_time"):
+        trial.unset("sources.contracts.event_time")
+
+
 def test_a_setting_that_is_wrong_is_told_as_in_the_file(trial):
     trial.set("pipelines.ranked.metod", '"rank"')
     with pytest.raises(

@@ -135,6 +135,7 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
         pa.array(range(at, at + rows.num_rows), pa.int64()),
         pa.array([name] * rows.num_rows, pa.string()),
         pa.array([to_json(row) for row in _shown(rows).to_pylist()], pa.string()),
+        pa.nulls(rows.num_rows, pa.binary()),
         pa.array(errors, pa.string()),
     ]
     return pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows)))
@@ -149,7 +150,7 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str], list[str | None]]:
+def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str | None], list[str | None]]:
     """The row kind of each row, and why it has none."""
     if spec.row_kind is None:
         return [INSERT] * rows.num_rows, [None] * rows.num_rows
@@ -157,7 +158,7 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str], list[str 
     kinds = [row_kind(word) for word in words]
     why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
     errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
-    return [kind or INSERT for kind in kinds], errors
+    return kinds, errors
 
 
 def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-import polars as pl
-import pyarrow as pa
 from attrs import define
 
-from ..records import arrow_schema, batch_schema
+from ..polars_rows import polars_letters, polars_rows
 from .source import FileSource
 from .splits import read
 
 if TYPE_CHECKING:
+    import narwhals as nw
+
     from ...domain.epoch import OffsetRange
 
 
@@ -28,6 +27,7 @@ class PolarsFileSource(FileSource):
             SourceChanged: a file is gone or changed.
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
-        batches = [batch for split in self._splits(offsets) for batch in read(split, self.spec)]
-        table = pa.Table.from_batches(batches, schema=arrow_schema(batch_schema(self.schema)))
-        return nw.from_native(pl.DataFrame(pl.from_arrow(table)).lazy())
+        return polars_rows((batch for split in self._splits(offsets) for batch in read(split, self.spec)), self.schema)
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return polars_letters(letters, self._rereading(letters), self.schema)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ...domain.errors import NotSupported
 from ...domain.ports import StreamSource
+from ..letters import JsonLetters
+from .letters import CsvLetters
 from .listing import FilesSettings, Listing
 from .splits import Split, splits
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import narwhals as nw
+
     from ...domain.epoch import OffsetRange, Offsets
     from ...domain.schema import Schema
     from ...domain.source import RecordSpec
+    from ..letters import ReadAgain
 
 
 @define(eq=False)
 class FileSource(StreamSource):
-    """A directory as a stream; engines add `read`.
+    """A directory as a stream; engines add `read` and `again`.
 
     Args:
         settings: where the files arrive.
@@ -28,10 +36,12 @@ class FileSource(StreamSource):
     settings: FilesSettings
     spec: RecordSpec
     schema: Schema = field(init=False)
+    format: str = field(init=False)
+    rereads: Collection[str] = field(init=False)
     _listing: Listing = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.schema = self.spec.rows
+        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
         self._listing = Listing(self.settings, self.spec.format)
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
@@ -47,6 +57,20 @@ class FileSource(StreamSource):
         """The number of files waiting."""
         waiting = self._listing.waiting(after)
         return f"{waiting} file{'' if waiting == 1 else 's'}"
+
+    def _rereading(self, letters: nw.LazyFrame[Any]) -> ReadAgain:
+        """What reads dead letters of these files again.
+
+        Raises:
+            NotSupported: the files are Parquet.
+            SourceChanged: the CSV file of one is gone.
+        """
+        if self.spec.is_json:
+            return JsonLetters(self.spec)
+        if not self.spec.rereads:
+            remedy = "bring what was wrong in a new file"
+            raise NotSupported("reading dead letters again", f"a source of {self.format}", remedy)
+        return CsvLetters.of(letters, self.spec, self.settings.path)
 
     def _splits(self, offsets: OffsetRange) -> list[Split]:
         return splits(self._listing.files(offsets), self.spec)

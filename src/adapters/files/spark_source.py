@@ -9,6 +9,7 @@ from attrs import define, frozen
 
 from ..records import batch_schema
 from ..spark.arrow_map import map_in_arrow
+from ..spark.letters import spark_letters
 from .source import FileSource
 from .splits import Split, read
 
@@ -43,6 +44,9 @@ class SparkFileSource(FileSource):
         parts = max(1, len(reader.splits))
         numbers = self.spark.range(0, len(reader.splits), 1, parts)
         return nw.from_native(map_in_arrow(numbers, reader, batch_schema(self.schema)))
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_letters(letters, self._rereading(letters), self.schema)
 
 
 @frozen

@@ -81,8 +81,7 @@ def _check(path: Path, spec: RecordSpec) -> None:
     if spec.format == "parquet":
         parquet.check(path, spec)
     elif spec.format == "csv":
-        with _opened(str(path)) as stream:
-            _header(stream, path.name, spec)
+        header(path, spec)
 
 
 def _cut(ordinal: int, path: Path) -> list[Split]:
@@ -128,6 +127,11 @@ def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
     """A parser for the rows of a CSV file, by its header; and the rows."""
     header, rows = _header(stream, name, spec)
+    return row_parser(header), rows
+
+
+def row_parser(header: list[str]) -> Parse:
+    """What parses the rows of a CSV file with a header."""
 
     def parse(raw: bytes) -> dict[str, str | None]:
         values = csv_text.fields(_utf8(raw))
@@ -135,7 +139,18 @@ def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterato
             raise Undecodable(f"{len(header)} fields wanted, as in the header, not {len(values)}")
         return dict(zip(header, values, strict=True))
 
-    return parse, rows
+    return parse
+
+
+def header(path: Path, spec: RecordSpec) -> list[str]:
+    """The column names of a CSV file.
+
+    Raises:
+        BadInput: a declared column is missing.
+        FileNotFoundError: it is gone.
+    """
+    with _opened(str(path)) as stream:
+        return _header(stream, path.name, spec)[0]
 
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:

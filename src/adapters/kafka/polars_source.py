@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-import polars as pl
-import pyarrow as pa
 from attrs import define
 
-from ..records import RecordDecoder, arrow_schema, batch_schema
+from ..letters import JsonLetters
+from ..polars_rows import polars_letters, polars_rows
+from ..records import RecordDecoder
 from . import broker, planning
 from .source import KafkaSource
 
 if TYPE_CHECKING:
+    import narwhals as nw
+
     from ...domain.epoch import OffsetRange
 
 
@@ -29,6 +30,7 @@ class PolarsKafkaSource(KafkaSource):
             SourceChanged: records of the range are gone.
         """
         records = broker.records(self.settings, planning.slices(offsets))
-        batches = RecordDecoder(self.spec).batches(records)
-        table = pa.Table.from_batches(batches, schema=arrow_schema(batch_schema(self.schema)))
-        return nw.from_native(pl.DataFrame(pl.from_arrow(table)).lazy())
+        return polars_rows(RecordDecoder(self.spec).batches(records), self.schema)
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return polars_letters(letters, JsonLetters(self.spec), self.schema)

@@ -11,6 +11,8 @@ from ...domain.ports import StreamSource
 from . import broker, planning
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ...domain.epoch import OffsetRange, Offsets
     from ...domain.schema import Schema
     from ...domain.source import RecordSpec
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class KafkaSource(StreamSource):
-    """Topics as a stream; engines add `read`.
+    """Topics as a stream; engines add `read` and `again`.
 
     Args:
         settings: the cluster and its topics.
@@ -29,11 +31,13 @@ class KafkaSource(StreamSource):
     settings: KafkaSettings
     spec: RecordSpec
     schema: Schema = field(init=False)
+    format: str = field(init=False)
+    rereads: Collection[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
-        self.schema = self.spec.rows
+        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next records, at most `max_rows_per_epoch`; None if there are none.

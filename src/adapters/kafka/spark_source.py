@@ -10,9 +10,11 @@ from attrs import define, frozen
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
+from ..letters import JsonLetters
 from ..records import Record, RecordDecoder, batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.jvm import java_class
+from ..spark.letters import spark_letters
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
 from .settings import java_options
@@ -58,6 +60,9 @@ class SparkKafkaSource(KafkaSource):
         decoder = _Decoder(self.spec, {(each.topic, each.partition): each for each in slices})
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")
         return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_letters(letters, JsonLetters(self.spec), self.schema)
 
     def _fetched(self, slices: list[Slice]) -> DataFrame:
         options = {

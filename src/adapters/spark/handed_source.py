@@ -8,18 +8,29 @@ from attrs import define, field
 from pyspark.sql import functions as F
 
 from ...domain.changelog.row_kind import INSERT, KINDS, KNOWN
-from ...domain.epoch import ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
 from ...domain.errors import BadInput, SourceChanged
 from ...domain.ports import HandedOver
+from ..letters import JsonLetters
+from .letters import spark_letters
 from .schema import lazy, named, spark_type
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import narwhals as nw
     from pyspark.sql import Column, DataFrame
 
     from ...domain.epoch import Offsets
     from ...domain.schema import Schema
     from ...domain.source import RecordSpec
+
+
+_AS_THE_DECODER_READS = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 @define(eq=False)
@@ -34,10 +45,12 @@ class HandedSource(HandedOver):
 
     spec: RecordSpec
     schema: Schema = field(init=False)
+    format: str = field(init=False)
+    rereads: Collection[str] = field(init=False)
     _offered: tuple[str, int, DataFrame] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.schema = self.spec.rows
+        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
 
     def offer(self, query: str, batch: int, rows: DataFrame) -> None:
         self._offered = (query, batch, rows)
@@ -80,10 +93,14 @@ class HandedSource(HandedOver):
                 kind.alias(ROW_KIND),
                 F.monotonically_increasing_id().alias(POSITION),
                 F.lit(f"{query}/{batch}").alias(ORIGIN),
-                F.to_json(F.struct(*map(named, self.spec.schema.names))).alias(RAW),
+                F.to_json(F.struct(*map(named, self.spec.schema.names)), _AS_THE_DECODER_READS).alias(RAW),
+                F.lit(None).cast("binary").alias(BYTES),
                 error.alias(ERROR),
             )
         )
+
+    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_letters(letters, JsonLetters(self.spec), self.schema)
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
         """Unknown: the query alone knows its source."""
@@ -107,7 +124,7 @@ class HandedSource(HandedOver):
         known = F.create_map(*(F.lit(each) for pair in KINDS.items() for each in pair))[F.lower(word)]
         wrong = F.concat(F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "), word)
         unknown = F.coalesce(wrong, F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not null"))
-        return F.coalesce(known, F.lit(INSERT)), F.when(known.isNull(), unknown)
+        return known, F.when(known.isNull(), unknown)
 
 
 def _identity(offsets: OffsetRange) -> tuple[str, int]:

@@ -33,7 +33,7 @@ from .kinds import (
     flatten,
     whole,
 )
-from .retraction import RETRACTION, retraction
+from .retraction import RETRACTION, retraction, retraction_shape
 from .values import (
     BackendSettings,
     Deployment,
@@ -289,12 +289,11 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Every key that the environment may override, nested as the file is."""
     backend = {**BACKEND, "retain": RETAIN, "spark": _settings_shape(tree.get("backend"), "spark")}
     every_source = {**SOURCES["files"], **SOURCES["kafka"]}
-    every_pipeline = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     sources = {
         name: {**every_source, "options": _settings_shape(source, "options")}
         for name, source in _tables(tree, "sources")
     }
-    pipelines = {name: every_pipeline | _publish_shape(table) for name, table in _tables(tree, "pipelines")}
+    pipelines = {name: _pipeline_shape(table) for name, table in _tables(tree, "pipelines")}
     return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}
 
 
@@ -303,9 +302,17 @@ def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
     return list(table.items()) if isinstance(table, dict) else []
 
 
-def _publish_shape(pipeline: Any) -> dict[str, Any]:
-    """The keys of a pipeline's table `publish`, where it has one: a variable alone does not make a pipeline publish."""
-    given = pipeline.get("publish") if isinstance(pipeline, dict) else None
+def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
+    """The keys of a pipeline, and of those tables that it has: a variable alone does not make it publish, say."""
+    if not isinstance(pipeline, dict):
+        return {}
+    every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
+    own = SERVICES.get(str(pipeline.get("service")), every)
+    return {**own, **retraction_shape(pipeline), **_publish_shape(pipeline)}
+
+
+def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    given = pipeline.get("publish")
     if not isinstance(given, dict):
         return {}
     return {"publish": PUBLISH | {name: _settings_shape(given, name) for name in ("rename", "options")}}

@@ -72,6 +72,18 @@ def retraction(
     )
 
 
+def retraction_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a retraction's tables, as far as a pipeline has them."""
+    shape: dict[str, Any] = {}
+    if isinstance(measures := pipeline.get("measures"), dict):
+        shape["measures"] = {name: _MEASURE if isinstance(at, dict) else Key(TEXT) for name, at in measures.items()}
+    if isinstance(past := pipeline.get("past"), dict):
+        tables = past.get("tables")
+        named = dict.fromkeys(tables, _PLAIN_TABLE) if isinstance(tables, dict) else {}
+        shape["past"] = {**_PAST, **_PAST_QUERY, "tables": named}
+    return shape
+
+
 def _measures(document: Document, path: KeyPath, source: SourceSettings) -> Iterator[Measure]:
     for name, given in document.table(path).items():
         at = (*path, name)

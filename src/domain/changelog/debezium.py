@@ -45,6 +45,11 @@ def _position(message: Message) -> object:
     return next((at for name in ("pos", "lsn", "scn") if (at := source.get(name)) is not None), None)
 
 
+def _row_number(message: Message) -> object:
+    """The row's number in its event; rows that a snapshot read have none, though Debezium calls each of them 0."""
+    return None if message.get("op") == "r" else _source(message).get("row")
+
+
 _SAYS: Mapping[str, Read] = {
     "database": lambda message, _row: _source(message).get("db"),
     "schema": lambda message, _row: _source(message).get("schema"),
@@ -53,7 +58,7 @@ _SAYS: Mapping[str, Read] = {
     "transaction": lambda message, _row: _transaction(message),
     "log_file": lambda message, _row: _source(message).get("file"),
     "log_position": lambda message, _row: _position(message),
-    "row": lambda message, _row: _source(message).get("row"),
+    "row": lambda message, _row: _row_number(message),
 }
 
 

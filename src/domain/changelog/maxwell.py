@@ -34,6 +34,15 @@ def _log(message: Message) -> tuple[str | None, str | None]:
     return (file, at) if colon else (None, None)
 
 
+LAST_ROW = 2**63 - 1
+"""The number of a transaction's last row: Maxwell numbers all but that one, which says ``commit`` instead."""
+
+
+def _row_number(message: Message) -> object:
+    number = message.get("xoffset")
+    return LAST_ROW if number is None and message.get("commit") is True else number
+
+
 _SAYS: Mapping[str, Read] = {
     "database": lambda message, _row: message.get("database"),
     "table": lambda message, _row: message.get("table"),
@@ -43,7 +52,7 @@ _SAYS: Mapping[str, Read] = {
     "commit": lambda message, _row: message.get("commit", False),
     "log_file": lambda message, _row: _log(message)[0],
     "log_position": lambda message, _row: _log(message)[1],
-    "row": lambda message, _row: message.get("xoffset"),
+    "row": lambda message, _row: _row_number(message),
 }
 
 

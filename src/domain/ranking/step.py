@@ -70,7 +70,7 @@ class RankingStep:
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch.epoch))
+            changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
         if profile.segments:
             good, ids = checked.filter(nw.col(ERROR).is_null()), list(self.settings.id)
             latest = good.unique(subset=ids, keep="last", order_by=[POSITION])

@@ -22,8 +22,6 @@ FILED = "_filed"
 """When the change was made, of the type of `updated_at`."""
 REPEAT = "_repeat"
 """boolean: whether the change was read before."""
-TOLD = "_told"
-"""boolean: whether the row stands for its record among the dead letters: not an old image whose new one follows."""
 
 _NEXT_KIND, _NEXT_TIME, _NEWEST = "_next_kind", "_next_time", "_newest_place"
 _DIGITS = 20
@@ -39,7 +37,7 @@ class Filing:
     tables: RetractionTables
 
     def file(self, batch: Batch, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """A batch's rows with `FILED`, `REPEAT` and `TOLD`, and a reason in `_error` where one cannot be filed."""
+        """A batch's rows with `FILED` and `REPEAT`, and a reason in `_error` where one cannot be filed."""
         rows = self._checked(self._timed(batch.rows))
         if not self.settings.identity:
             return rows.with_columns(nw.lit(value=False).alias(REPEAT))
@@ -50,17 +48,18 @@ class Filing:
         return fresh.group_by(PARTITION).agg(nw.col(PLACE).max())
 
     def _timed(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add when each change was made; an old image bears the time of the new one, which comes right behind it."""
         kind, updated = nw.col(ROW_KIND), nw.col(self.settings.updated_at)
-        following = {_NEXT_KIND: kind} | ({} if self.settings.same_time else {_NEXT_TIME: updated})
+        deleted = nw.col(self.settings.deleted_at or self.settings.updated_at)
+        time = nw.when(kind == DELETE).then(deleted).otherwise(updated)
+        if self.settings.same_time:
+            return rows.with_columns(time.alias(FILED))
+        following = {_NEXT_KIND: kind, _NEXT_TIME: updated}
         rows = rows.with_columns(
             each.shift(-1).over(ORIGIN, order_by=POSITION).alias(name) for name, each in following.items()
         )
-        paired = (kind == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER).fill_null(value=False)
-        gone = nw.col(self.settings.deleted_at or self.settings.updated_at)
-        time = nw.when(kind == DELETE).then(gone).otherwise(updated)
-        if not self.settings.same_time:
-            time = nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(time)
-        return rows.with_columns(time.alias(FILED), (~paired).alias(TOLD)).drop(*following)
+        paired = ((kind == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
+        return rows.with_columns(nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(time).alias(FILED)).drop(*following)
 
     def _checked(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Give every row that cannot be filed its reason."""

@@ -81,6 +81,16 @@ class Measure:
         return self.aggregate.function in {"count_distinct", "min", "max"}
 
     @property
+    def argument(self) -> str:
+        """What is aggregated, as SQL."""
+        return self.aggregate.argument.sql if self.aggregate.argument else "*"
+
+    @property
+    def condition(self) -> str:
+        """Which rows it is over, as SQL; nothing for all."""
+        return self.where.sql if self.where else ""
+
+    @property
     def simple(self) -> bool:
         """Whether its columns are the batch's own, so that no SQL has to be evaluated."""
         return self.where is None and (self.aggregate.argument is None or self.aggregate.argument.bare is not None)
@@ -133,6 +143,11 @@ class Measure:
             yield f"_where_{self.name}", self.where
         if self.aggregate.argument is not None:
             yield f"_of_{self.name}", self.aggregate.argument
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, as written."""
+        return tuple(name for _, expression in self.evaluated for name in expression.columns)
 
     @property
     def over(self) -> nw.Expr:

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
+    from narwhals.dtypes import DType
+
     from ..ports import QueryEngine
     from ..schema import Schema
     from .measures import Measure
+    from .settings import RetractionSettings
 
 HOLDS = ("rows", "totals")
 
@@ -64,13 +67,34 @@ class PastTable:
             if not any(measure.counts_all for measure in measures):
                 raise ConfigError("totals need the number of rows of each group: add a measure count(*)")
 
-    def read(self, queries: QueryEngine, cut: date) -> nw.LazyFrame[Any]:
-        """The table's rows, or the query's."""
+    def read(self, queries: QueryEngine, cut: date, settings: RetractionSettings) -> nw.LazyFrame[Any]:
+        """The table's rows, or the query's.
+
+        Raises:
+            ConfigError: a column lacks, or is of another type than the source's.
+        """
         tables = {name: queries.scan(each.path, each.format) for name, each in self.tables.items()}
         if self.sql is None:
             (table,) = tables.values()
-            return table
-        return queries.query(with_parameters(self.sql, {"cut": cut}), tables)
+        else:
+            table = queries.query(with_parameters(self.sql, {"cut": cut}), tables)
+        return self._checked(table, settings)
+
+    def _checked(self, table: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
+        found = table.collect_schema()
+        typed = settings.schema.select(settings.counted) if self.holds == "rows" else settings.groups
+        numbers = () if self.holds == "rows" else tuple(measure.name for measure in settings.measures)
+        for name in (*typed.names, *numbers):
+            if name not in found:
+                raise ConfigError(f"the past has no column {name!r}; it has: {', '.join(found)}")
+        for each in typed.columns:
+            if not _holds(each.type.narwhals, found[each.name]):
+                raise _of_another_type(each.name, found[each.name], each.type.ddl)
+        for name in numbers:
+            if not found[name].is_numeric():
+                raise _of_another_type(name, found[name], "number")
+        casts = [nw.col(each.name).cast(each.type.narwhals) for each in typed.columns]
+        return table.with_columns(*casts) if casts else table
 
     def totals(self, rows: nw.LazyFrame[Any], group: Schema, measures: Sequence[Measure]) -> nw.LazyFrame[Any]:
         """What totals bring to a book of sums."""
@@ -112,10 +136,20 @@ class _Totals:
             over = (each.aggregate.argument, each.where) == (measure.aggregate.argument, measure.where)
             if over and each.aggregate.function == function:
                 return each
-        return self._refuse(measure, f"measure {function}({measure.aggregate.argument})")
+        where = f" where {measure.condition}" if measure.condition else ""
+        return self._refuse(measure, f"measure {function}({measure.argument}){where}")
 
     def _refuse(self, measure: Measure, lacks: str) -> NoReturn:
         raise ConfigError(
             f"measure {measure.name!r} cannot go on from totals, which do not tell {lacks}; add that, or set"
             ' holds = "rows"'
         )
+
+
+def _holds(declared: DType, found: DType) -> bool:
+    """Whether a column may be taken for one of the declared type: it is, or both are whole numbers."""
+    return declared == found or (declared.is_integer() and found.is_integer())
+
+
+def _of_another_type(name: str, found: DType, wanted: str) -> ConfigError:
+    return ConfigError(f"the past's column {name!r} is {found}, not a {wanted}: cast it in the past's sql")

@@ -94,9 +94,17 @@ class RetractionSettings:
         return self.schema.select(self.group)
 
     @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns that answers depend on: those of the group, and what measures are over."""
+        read = {name.lower() for measure in self.measures for name in measure.columns}
+        return tuple(name for name in self.schema.names if name in self.group or name.lower() in read)
+
+    @property
     def fingerprint(self) -> str:
         """Changes with every setting that stored rows depend on."""
-        measures = sorted((each.name, str(each.aggregate), str(each.where), str(each.type)) for each in self.measures)
+        measures = sorted(
+            (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
+        )
         filed = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, self.identity, bool(self.past))
         text = f"retraction {self.groups.ddl} {measures} {filed}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from .. import dead_letter
 from ..change import Change
@@ -19,7 +19,7 @@ from ..segments import SEGMENT
 from ..service import Step
 from ..watermark import newest_of
 from .books import Posting, merged
-from .filing import REPEAT, TOLD
+from .filing import REPEAT
 from .groups import as_key
 from .measures import ROWS, select_list, sign
 from .tables import CUT, NAME, TIMES, VALUE
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..epoch import Batch
     from ..ledger import Snapshot
-    from ..ports import FrameEngine, QueryEngine
+    from ..ports import FrameEngine, QueryEngine, Version
     from ..segments import Segments
     from .books import Book
     from .filing import Filing
@@ -66,6 +66,7 @@ class RetractionStep:
     filing: Filing
     engine: FrameEngine
     queries: QueryEngine
+    _cuts: dict[Version, int | None] = field(init=False, factory=dict)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
@@ -75,8 +76,7 @@ class RetractionStep:
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            told = checked.filter(nw.col(TOLD))
-            changes[self.tables.letters.name] = Change(append=dead_letter.letters(told, batch.epoch))
+            changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
         fresh = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
         if profile.days and self.settings.identity:
             changes[self.tables.places.name] = Change(merge=self.filing.places(fresh))
@@ -102,10 +102,13 @@ class RetractionStep:
 
     def cut(self, snapshot: Snapshot) -> int | None:
         """The number of the first day that is not in the past; None if there is no past yet."""
-        if snapshot.version(self.tables.cut.name) is None:
+        if (version := snapshot.version(self.tables.cut.name)) is None:
             return None
-        lines = collect_small(snapshot.read(self.tables.cut.name))
-        return lines[0][CUT] if lines else None
+        if version not in self._cuts:  # asked in every epoch, changed once a day
+            self._cuts.clear()
+            lines = collect_small(snapshot.read(self.tables.cut.name))
+            self._cuts[version] = lines[0][CUT] if lines else None
+        return self._cuts[version]
 
     def day_of(self, moment: datetime) -> date:
         """The day of a moment, in the pipeline's zone."""
@@ -116,9 +119,9 @@ class RetractionStep:
         measures = self.settings.measures
         wanted = select_list(measures)
         if all(measure.simple for measure in measures):
-            return rows.with_columns(
-                nw.col(ROW_KIND), *(nw.col(each.bare).alias(name) for name, each in wanted.items())
-            )
+            named = {name.lower(): name for name in self.settings.schema.names}
+            taken = (nw.col(named[each.bare.lower()]).alias(name) for name, each in wanted.items())
+            return rows.with_columns(nw.col(ROW_KIND), *taken)
         listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
         return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
 
@@ -126,13 +129,12 @@ class RetractionStep:
         timed = self.settings.event_time
         newest = [nw.col(timed).max().alias("_newest_time")] if timed else []
         dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
-        told = nw.col(TOLD).cast(nw.Int64).sum().alias("_told")
         grouped = checked.with_columns(dead).group_by(_DEAD, REPEAT, SEGMENT)
-        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), told, *newest))
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), *newest))
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
-            dead_letters=sum(line["_told"] for line in lines if line[_DEAD]),
+            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
             days=tuple(sorted({line[SEGMENT] for line in good})),
             newest=newest_of(line["_newest_time"] for line in good) if timed else None,
         )
@@ -177,7 +179,7 @@ class RetractionStep:
         """What the user's table brings to each book, by the name of its past table."""
         past, sums = self.settings.past, self.tables.sums
         assert past is not None
-        rows = past.read(self.queries, cut)
+        rows = past.read(self.queries, cut, self.settings)
         if past.holds == "totals":
             return {sums.past.name: past.totals(rows, self.settings.groups, self.settings.measures)}
         inserted = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))

@@ -111,10 +111,24 @@ class RetractionViews:
         return self._dated(moved.with_columns(nw.col(ROWS), *signed))
 
     def _by_day(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
-        rows = self._running(self.tables.sums, snapshot, cut, keys).filter(nw.col(SEGMENT) != _OPENING)
+        running = self._running(self.tables.sums, self._eventful(snapshot, cut, keys), snapshot, keys)
+        rows = running.filter(nw.col(SEGMENT) != _OPENING)
         for measure, book in self._counted:
             rows = self._with_values(rows, self._present(rows, book, snapshot, cut, keys), measure, self._group_day)
         return self._dated(rows.with_columns(nw.col(ROWS), *self._summed))
+
+    def _eventful(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        """What each day added; nothing where values alone changed."""
+        sums = self.tables.sums
+        added = any_of(sums.days(snapshot, cut, keys), sums.sums).select(*self._group_day, *sums.sums)
+        if not self.tables.values:
+            return added
+        none = [nw.lit(0).cast(sums.past.schema[name].narwhals).alias(name) for name in sums.sums]
+        changed = [
+            any_of(book.days(snapshot, cut, keys), book.sums).select(*self._group_day, *none)
+            for book in self.tables.values.values()
+        ]
+        return nw.concat([added, *changed]).group_by(*self._group_day).agg(nw.col(name).sum() for name in sums.sums)
 
     @property
     def _group_day(self) -> tuple[str, ...]:
@@ -129,12 +143,11 @@ class RetractionViews:
         return [measure.summed() for measure in self.settings.measures if not measure.counted]
 
     def _running(
-        self, book: Book, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None
+        self, book: Book, days: nw.LazyFrame[Any], snapshot: Snapshot, keys: nw.LazyFrame[Any] | None
     ) -> nw.LazyFrame[Any]:
-        """A book's sums at the end of each of its days, what came before the cut being a day of its own."""
+        """A book's sums at the end of each day, what came before the cut being a day of its own."""
         columns = (*book.names, SEGMENT, *book.sums)
         opening = book.opening(snapshot, keys).with_columns(nw.lit(_OPENING).cast(nw.Int64).alias(SEGMENT))
-        days = any_of(book.days(snapshot, cut, keys), book.sums)
         parts = nw.concat([opening.select(*columns), days.select(*columns)])
         return parts.with_columns(nw.col(name).cum_sum().over(*book.names, order_by=SEGMENT) for name in book.sums)
 
@@ -147,7 +160,7 @@ class RetractionViews:
         keys: nw.LazyFrame[Any] | None,
     ) -> nw.LazyFrame[Any]:
         """The values that each group has at the end of each of its days."""
-        running = self._running(book, snapshot, cut, keys)
+        running = self._running(book, any_of(book.days(snapshot, cut, keys), book.sums), snapshot, keys)
         until = nw.col(SEGMENT).shift(-1).over(*book.names, order_by=SEGMENT)
         spans = running.with_columns(until.alias(_UNTIL)).filter(nw.col(TIMES) > 0)
         spans = spans.select(*self._group, VALUE, nw.col(SEGMENT).alias(_FROM), _UNTIL)

@@ -1,0 +1,185 @@
+"""Configuration of a retraction: what is read, what is refused, and what the message says about it."""
+
+from datetime import timedelta
+
+import pytest
+
+from headwater.app.container import blueprints
+from headwater.domain.errors import ConfigError
+from headwater.domain.retraction import PastTable, PlainTable
+
+SAMPLE = """\
+[backend]
+name = "memory"
+
+[sources.orders]
+kind = "kafka"
+servers = "127.0.0.1:9092"
+topics = ["shop.orders"]
+format = "maxwell-json"
+tables = ["shop.orders"]        # database.table
+schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp"
+key = ["order_id"]
+max_rows_per_epoch = 100000
+
+[pipelines.order_states]        # view totals: group, measures
+service = "retraction"
+source = "orders"
+group = ["state"]
+measures = { orders = "count(*)", amount = "sum(amount)" }
+updated_at = "mtime"
+time_zone = "UTC"
+"""
+ROWS = 'past = { path = "orders.parquet" }\n'
+QUERY = """
+[pipelines.order_states.past]
+sql = "SELECT state, orders, amount, amounts FROM daily WHERE day < :cut"
+holds = "totals"
+tables = { daily = { path = "daily.csv", format = "csv" } }
+"""
+
+
+def changed(old, new, text=SAMPLE):
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def settings(deployment):
+    return deployment.pipelines["order_states"].service
+
+
+def test_the_sample_answers_totals(deploy):
+    deployment = deploy(SAMPLE)
+    read = settings(deployment)
+    assert (read.group, read.updated_at, read.time_zone, read.identity) == (("state",), "mtime", "UTC", ())
+    assert [(each.name, each.aggregate.function, each.type.ddl) for each in read.measures] == [
+        ("orders", "count", "bigint"),
+        ("amount", "sum", "decimal(28,2)"),
+    ]
+    views = {view.name: view.schema.names for view in blueprints(deployment)["order_states"].views}
+    assert views["totals"] == ("state", "orders", "amount")
+    assert views["deltas"] == views["by_day"] == ("day", "state", "orders", "amount")
+
+
+def test_what_may_be_left_out(deploy):
+    read = settings(deploy(changed('group = ["state"]\n', "", changed('time_zone = "UTC"\n', ""))))
+    assert (read.group, read.time_zone, read.deleted_at, read.past) == ((), "UTC", None, None)
+    assert (read.roll_after, read.event_time, read.same_time) == (None, None, False)
+
+
+def test_every_key(deploy):
+    more = 'time_zone = "Asia/Shanghai"\ndeleted_at = "seen"\nidentity = ["file", "user_id"]\nroll_after = "1h"'
+    text = changed('time_zone = "UTC"', more)
+    text = changed("mtime timestamp", "mtime timestamp, seen timestamp, file string", text)
+    metadata = 'metadata = { seen = "commit_time", file = "log_file" }\nevent_time = "mtime"'
+    read = settings(deploy(changed('key = ["order_id"]', metadata, text)))
+    assert (read.time_zone, read.deleted_at, read.identity) == ("Asia/Shanghai", "seen", ("file", "user_id"))
+    assert (read.roll_after, read.event_time) == (timedelta(hours=1), "mtime")
+
+
+def test_a_time_of_the_message_is_the_same_in_both_images(deploy):
+    text = changed('key = ["order_id"]', 'metadata = { mtime = "commit_time" }')
+    assert settings(deploy(text)).same_time
+
+
+def test_a_measure_may_be_over_some_rows(deploy):
+    where = '{ measure = "sum(amount)", where = "user_id > 7" }'
+    *_, amount = settings(deploy(changed('amount = "sum(amount)"', f"amount = {where}"))).measures
+    assert (amount.aggregate.function, amount.condition) == ("sum", "`user_id` > 7")
+
+
+def test_a_past_of_rows(deploy, tmp_path):
+    past = settings(deploy(SAMPLE + ROWS)).past
+    assert past == PastTable({"past": PlainTable(str(tmp_path / "orders.parquet"), "parquet")}, None, "rows")
+
+
+def test_a_past_of_a_query(deploy, tmp_path):
+    past = settings(deploy(changed("sum(amount)", "count(amount)") + QUERY)).past
+    assert past.tables == {"daily": PlainTable(str(tmp_path / "daily.csv"), "csv")}
+    assert (past.sql, past.holds) == ("SELECT state, orders, amount, amounts FROM daily WHERE day < :cut", "totals")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["state"]', '["stat"]', "17: pipelines.order_states.group: no such column: 'stat' is unknown; allowed: order_id, "
+         "user_id, state, amount, mtime; did you mean 'state'?"),
+        ('"mtime"', '"ctime"', "19: pipelines.order_states.updated_at: no such column: 'ctime' is unknown; allowed: order_id, "
+         "user_id, state, amount, mtime; did you mean 'mtime'?"),
+        ('updated_at = "mtime"\n', "", "14: pipelines.order_states.updated_at: is missing; it is a text"),
+        ('{ orders = "count(*)", amount = "sum(amount)" }', "{}", "14: pipelines.order_states: measures needs at least one, "
+         'such as { orders = "count(*)" }'),
+        ('"sum(amount)"', "3", "18: pipelines.order_states.measures.amount: 3 is not a text"),
+        ('"sum(amount)"', '"sum(mtime)"', "18: pipelines.order_states.measures.amount: 'sum(mtime)' is over a timestamp, "
+         "whose sums do not cancel exactly; declare the column decimal(p,s) in the source's schema, or cast it to one"),
+        ('"sum(amount)"', '{ measure = "count(*)", were = "x" }', "18: pipelines.order_states.measures.amount.were: unknown "
+         "key; allowed: measure, where; did you mean 'where'?"),
+        ('"sum(amount)"', '{ where = "user_id > 7" }', "18: pipelines.order_states.measures.amount.measure: is missing; it is "
+         "a text"),
+        ('"sum(amount)"', '"count(*) filter (where user_id > 7)"', "18: pipelines.order_states.measures.amount: measure "
+         "'count(*) filter (where user_id > 7)' has a FILTER; give its condition under the key where"),
+        ('amount = "sum(amount)"', 'state = "sum(amount)"', "14: pipelines.order_states: state: measures, groups and 'day' "
+         "need different names"),
+        ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
+         "allowed: order_id, user_id, state, amount, mtime"),
+        ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is no duration; write a number "
+         "and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
+        ('"UTC"', '"UTC"\nroll_after = "1h"', "14: pipelines.order_states: roll_after goes by the watermark, so the source "
+         "needs event_time"),
+        ('"UTC"', '"UTC"\npast = { holds = "rows" }', "21: pipelines.order_states.past.path: is missing; it is a text"),
+        ('"UTC"', '"UTC"\npast = { path = "x", hold = "rows" }', "21: pipelines.order_states.past.hold: unknown key; allowed: "
+         "format, holds, path; did you mean 'holds'?"),
+        ('"UTC"', '"UTC"\npast = { path = "x", holds = "sums" }', "21: pipelines.order_states.past.holds: 'sums' is unknown; "
+         "allowed: rows, totals"),
+        ('"UTC"', '"UTC"\npast = { sql = "SELECT 1" }', "21: pipelines.order_states.past.tables: is missing; it is a table of "
+         "keys"),
+        ('"UTC"', '"UTC"\npast = { sql = "SELECT 1", tables = { a = { format = "csv" } } }', "21: "
+         "pipelines.order_states.past.tables.a.path: is missing; it is a text"),
+        ('"UTC"', '"UTC"\npast = { path = "x", holds = "totals" }', "14: pipelines.order_states: measure 'amount' cannot go "
+         'on from totals, which do not tell measure count(`amount`); add that, or set holds = "rows"'),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, message):
+    assert refusal(changed(old, new)) == f"deploy.toml:{message}"
+
+
+def test_a_view_without_a_key_cannot_be_kept(deploy):
+    text = changed('group = ["state"]', 'group = []\nmaterialize = ["totals"]')
+    with pytest.raises(ConfigError, match="'totals' is no view that can be kept; possible: deltas, by_day"):
+        blueprints(deploy(text))
+
+
+def test_the_environment_overrides_what_is_one_text(deploy, tmp_path):
+    prefix = "HEADWATER_PIPELINES__ORDER_STATES__"
+    given = {
+        f"{prefix}TIME_ZONE": "Asia/Shanghai",
+        f"{prefix}MEASURES__AMOUNT": "count(amount)",
+        f"{prefix}PAST__HOLDS": "rows",
+        f"{prefix}PAST__TABLES__DAILY__PATH": "other.csv",
+    }
+    read = settings(deploy(SAMPLE + QUERY, **given))
+    assert (read.time_zone, read.measures[1].aggregate.function) == ("Asia/Shanghai", "count")
+    assert read.past.tables == {"daily": PlainTable(str(tmp_path / "other.csv"), "csv")}
+    assert read.past.holds == "rows"
+
+
+def test_the_environment_overrides_where_the_past_lies_and_which_rows_count(deploy, tmp_path):
+    text = changed('amount = "sum(amount)"', 'amount = { measure = "sum(amount)", where = "user_id > 7" }')
+    prefix = "HEADWATER_PIPELINES__ORDER_STATES__"
+    read = settings(
+        deploy(text + ROWS, **{f"{prefix}PAST__PATH": "b", f"{prefix}MEASURES__AMOUNT__WHERE": "user_id > 8"})
+    )
+    assert read.past.tables == {"past": PlainTable(str(tmp_path / "b"), "parquet")}
+    assert read.measures[1].condition == "`user_id` > 8"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("GROUP", "pipelines.order_states.group is a list of texts"),
+        ("MEASURES__BUYERS", "no key of deploy.toml goes by this name"),
+        ("PAST__PATH", "no key of deploy.toml goes by this name"),
+    ],
+)
+def test_an_override_of_what_is_not_there_is_told(refusal, name, message):
+    assert message in refusal(SAMPLE, **{f"HEADWATER_PIPELINES__ORDER_STATES__{name}": "x"})

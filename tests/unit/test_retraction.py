@@ -1,0 +1,334 @@
+"""What retraction refuses, and answers that the other suites do not reach."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from headwater.app.runner import RunOptions
+from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.retraction import Measure, PastTable, PlainTable
+from headwater.domain.schema import Schema
+
+from .counting import SCHEMA, Shop, march, measures, moment, order, settings
+
+TOTALS = PastTable({"past": PlainTable("past.csv", "csv")}, holds="totals")
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"measures": []}, r'measures needs at least one, such as \{ orders = "count\(\*\)" \}'),
+        ({"group": ["stat"]}, "no column 'stat'"),
+        (
+            {"group": ["score"]},
+            "column 'score' is a double, by which rows cannot be counted exactly; use: bigint, bool",
+        ),
+        ({"group": ["state", "state"]}, "state: measures, groups and 'day' need different names"),
+        ({"measures": measures(state="count(*)")}, "state: measures, groups and 'day' need different names"),
+        ({"measures": measures(day="count(*)")}, "day: measures, groups and 'day' need different names"),
+        ({"measures": measures(_n="count(*)")}, "column '_n' is in the way: names that begin with '_' are taken"),
+        ({"schema": SCHEMA.plus(*Schema.parse("_x int").columns)}, "column '_x' is in the way"),
+        ({"updated_at": "mtme"}, "no column 'mtme'"),
+        ({"updated_at": "amount"}, r"column 'amount' must be a timestamp or date, not decimal\(9,2\)"),
+        ({"deleted_at": "id"}, "column 'id' must be a timestamp or date, not bigint"),
+        (
+            {"schema": Schema.parse("state string, mtime timestamp, gone date"), "deleted_at": "gone"},
+            "deleted_at and updated_at must have the same type",
+        ),
+        ({"event_time": "buyer"}, "column 'buyer' must be a timestamp or date, not string"),
+        ({"identity": ["file", "amount"]}, r"column 'amount' must be a bigint or a string, not decimal\(9,2\)"),
+        ({"identity": ["place"]}, "no column 'place'"),
+        ({"roll_after": DAY}, "roll_after goes by the watermark, so the source needs event_time"),
+        (
+            {"roll_after": DAY, "event_time": "mtime", "past": TOTALS},
+            "roll_after is for a past of our own; with `past` it is replaced by `headwater roll`",
+        ),
+        (
+            {"past": TOTALS, "measures": measures(amount="sum(amount)", amounts="count(amount)")},
+            r"totals need the number of rows of each group: add a measure count\(\*\)",
+        ),
+        (
+            {"past": TOTALS, "measures": measures(orders="count(*)", amount="sum(amount)")},
+            r"'amount' cannot go on from totals, which do not tell measure count\(`amount`\); add that, or set holds = \"r",
+        ),
+        (
+            {"past": TOTALS, "measures": measures(orders="count(*)", mean="avg(amount)", amounts="count(amount)")},
+            r"measure 'mean' cannot go on from totals, which do not tell measure sum\(`amount`\)",
+        ),
+        (
+            {"past": TOTALS, "measures": measures(orders="count(*)", buyers="count(distinct buyer)")},
+            "measure 'buyers' cannot go on from totals, which do not tell its values; add that, or set holds = \"rows\"",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings(**changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("sum(score)", None, r"is over a double, whose sums do not cancel exactly; declare the column decimal\(p,s\)"),
+        ("avg(score)", None, "is over a double, whose sums do not cancel exactly"),
+        ("sum(buyer)", None, "is over a string, whose sums do not cancel exactly"),
+        ("sum(amount * 2)", None, r"is over is not plain; write a column, or cast\(… as decimal\(18,2\)\)"),
+        ("max(score)", None, "column 'm' is a double, by which rows cannot be counted exactly"),
+        ("count(distinct score)", None, "column 'm' is a double, by which rows cannot be counted exactly"),
+        ("sum(price)", None, "'price'"),
+        ("count(*)", "price > 1", "'price'"),
+        ("count(*)", "sum(amount) > 1", "an aggregate, sum"),
+        ("count(*) filter (where amount > 1)", None, "has a FILTER; give its condition under the key where"),
+        ("stddev(amount)", None, "is no measure; allowed are"),
+        ("sum(distinct amount)", None, "is no measure; allowed are"),
+    ],
+)
+def test_measures_that_cannot_be_taken_back(text: str, where: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Measure.parse("m", text, where, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("tables", "sql", "holds", "message"),
+    [
+        ({}, None, "rows", "past needs a path, or sql and the tables that it is over"),
+        ({"a": PlainTable("a", "csv"), "b": PlainTable("b", "csv")}, None, "rows", "past needs a path, or sql"),
+        ({"a": PlainTable("a", "csv")}, None, "sums", "holds = 'sums' is not one of rows, totals"),
+    ],
+)
+def test_pasts_that_make_no_sense(tables: dict[str, PlainTable], sql: str | None, holds: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PastTable(tables, sql, holds)
+
+
+def test_views_have_no_other_time() -> None:
+    runner = Shop().runner()
+    with pytest.raises(ConfigError, match="is of all that is known; ask for by_day, or at an earlier epoch"):
+        runner.service.view("totals", runner.ledger.snapshot(), as_of=moment("01 00:00"))
+    with pytest.raises(ConfigError, match="no view 'sums'"):
+        runner.service.view("sums", runner.ledger.snapshot())
+
+
+def test_decimals_cancel_where_floats_would_not() -> None:
+    shop = Shop(settings(measures=measures(orders="count(*)", amount="sum(amount)", mean="avg(amount)")))
+    shop.read(order("+I", "new", "01 09:00", "0.10"), order("+I", "new", "01 09:00", "0.20"))
+    shop.read(order("-D", "new", "01 10:00", "0.20"), order("+I", "new", "01 10:00", "-0.10"))
+    assert shop.shows() == [("new", 2, Decimal("0.00"), 0.0)]
+    shop.read(order("-D", "new", "01 11:00", "0.10"), order("-D", "new", "01 11:00", "-0.10"))
+    assert shop.shows() == []
+
+
+def test_a_sum_and_a_mean_over_nothing_are_null_and_a_count_is_0() -> None:
+    shop = Shop(settings(measures=measures(sum="sum(amount)", mean="avg(amount)", given="count(amount)")))
+    shop.read(order("+I", "new", "01 09:00"), order("+I", "new", "01 09:00", "2.50"))
+    assert shop.shows() == [("new", Decimal("2.50"), 2.5, 1)]
+    shop.read(order("-D", "new", "01 09:00", "2.50"))
+    assert shop.shows() == [("new", None, None, 0)]
+
+
+def test_case_does_not_tell_columns_apart() -> None:
+    shop = Shop(settings(measures=measures(amount="sum(AMOUNT)", buyers="count(distinct Buyer)")))
+    shop.read(order("+I", "new", "01 09:00", "2.50", buyer="ann"))
+    assert shop.shows() == [("new", Decimal("2.50"), 1)]
+
+
+def test_values_go_with_the_only_row_that_has_them() -> None:
+    shop = Shop(settings(measures=measures(buyers="count(distinct buyer)", least="min(amount)", last="max(buyer)")))
+    shop.read(
+        order("+I", "new", "01 09:00", "1.00", buyer="ann"),
+        order("+I", "new", "01 09:00", "1.00", buyer="bob"),
+        order("+I", "new", "01 09:00", "3.00", buyer="bob"),
+        order("+I", "new", "01 09:00"),
+    )
+    assert shop.shows() == [("new", 2, Decimal("1.00"), "bob")]
+    shop.read(order("-D", "new", "01 10:00", "1.00", buyer="bob"))
+    assert shop.shows() == [("new", 2, Decimal("1.00"), "bob")]
+    shop.read(order("-D", "new", "01 10:00", "3.00", buyer="bob"))
+    assert shop.shows() == [("new", 1, Decimal("1.00"), "ann")]
+    shop.read(order("-D", "new", "01 10:00", "1.00", buyer="ann"))
+    assert shop.shows() == [("new", 0, None, None)]
+
+
+def test_a_day_on_which_values_alone_changed_is_a_day_of_the_group() -> None:
+    shop = Shop(settings(measures=measures(orders="count(*)", buyers="count(distinct buyer)", first="min(buyer)")))
+    shop.read(order("+I", "new", "01 09:00", buyer="bob"), order("+I", "new", "01 09:00", buyer="bob"))
+    shop.read(order("-U", "new", "01 09:00", buyer="bob"), order("+U", "new", "02 09:00", buyer="ann"))
+    assert shop.shows("by_day") == [(march(1), "new", 2, 1, "bob"), (march(2), "new", 2, 2, "ann")]
+    assert shop.shows("deltas") == [(march(1), "new", 2)]
+
+
+def test_an_old_image_is_filed_with_the_new_one() -> None:
+    shop = Shop(settings(measures=measures(orders="count(*)", amount="sum(amount)")))
+    shop.read(order("+I", "new", "01 09:00", "5.00"))
+    shop.read(order("-U", "new", "01 09:00", "5.00"), order("+U", "paid", "03 09:00", "7.00"))
+    assert shop.shows("deltas") == [
+        (march(1), "new", 1, Decimal("5.00")),
+        (march(3), "new", -1, Decimal("-5.00")),
+        (march(3), "paid", 1, Decimal("7.00")),
+    ]
+
+
+def test_an_image_alone_is_filed_under_its_own_time() -> None:
+    """What another change follows is no pair; neither is what another record's origin tells of."""
+    shop = Shop()
+    shop.read(
+        order("-U", "new", "01 09:00", _origin="topic/0@1"),
+        order("+U", "paid", "03 09:00", _origin="topic/0@2"),
+        order("-U", "held", "02 09:00", _origin="b.json"),
+        order("+I", "new", "04 09:00", _origin="b.json"),
+    )
+    assert shop.shows("deltas") == [
+        (march(1), "new", -1),
+        (march(2), "held", -1),
+        (march(3), "paid", 1),
+        (march(4), "new", 1),
+    ]
+
+
+def test_deletes_are_filed_by_a_column_of_their_own() -> None:
+    shop = Shop(settings(deleted_at="gone"))
+    shop.read(order("+I", "new", "01 09:00"), order("-D", "new", "01 09:00", gone=moment("02 09:00")))
+    assert shop.shows("deltas") == [(march(1), "new", 1), (march(2), "new", -1)]
+    shop.read(order("-D", "new", "01 09:00"))
+    assert shop.holds("dead_letters", "epoch", "reason") == [(1, "column gone is null, so it has no day")]
+
+
+def test_a_time_that_the_message_tells_is_that_of_both_images() -> None:
+    shop = Shop(settings(same_time=True))
+    shop.read(order("-U", "new", "02 09:00"), order("+U", "paid", "02 09:00"))
+    assert shop.shows("deltas") == [(march(2), "new", -1), (march(2), "paid", 1)]
+
+
+def test_both_images_of_an_update_that_cannot_be_filed_are_dead_letters() -> None:
+    shop = Shop()
+    shop.read(order("-U", "new", "01 09:00", _raw="{…}"), order("+U", "paid", None, _raw="{…}"))
+    reason = "column mtime is null, so it has no day"
+    letters = shop.holds("dead_letters", "row_kind", "reason", "raw")
+    assert letters == [("+U", reason, "{…}"), ("-U", reason, "{…}")]
+    assert shop.shows() == []
+
+
+def test_without_a_group_there_is_one() -> None:
+    shop = Shop(settings(group=[], measures=measures(orders="count(*)", buyers="count(distinct buyer)")))
+    assert shop.shows() == []
+    shop.read(order("+I", "new", "01 09:00", buyer="ann"), order("+I", None, "02 09:00", buyer="bob"))
+    assert shop.shows() == [(2, 2)]
+    assert shop.shows("by_day") == [(march(1), 1, 1), (march(2), 2, 2)]
+    shop.roll(2)
+    shop.read(order("-D", "new", "03 09:00", buyer="ann"), order("-D", None, "03 09:00", buyer="bob"))
+    assert shop.shows() == []
+    assert shop.changed("totals", after=1) == [("-D", 2, 2)]
+
+
+def test_nulls_of_a_group_are_told_apart_from_all_values() -> None:
+    schema = Schema.parse("a string, b int, c date, d boolean, mtime timestamp")
+    shop = Shop(settings(schema=schema, group=["a", "b", "c", "d"], measures=measures(schema, n="count(*)")))
+    stand_ins = {"a": "", "b": 0, "c": datetime(1970, 1, 1).date(), "d": False, "mtime": moment("01 09:00")}
+    alike = [{**stand_ins, name: None} for name in "abcd"] + [stand_ins, {"mtime": stand_ins["mtime"]}]
+    shop.read(*alike)
+    expected = [(*(row.get(name) for name in "abcd"), 1) for row in alike]
+    assert sorted(shop.shows(), key=str) == sorted(expected, key=str)
+    shop.read(*({**row, "_row_kind": "-D"} for row in alike[1:]))
+    assert shop.shows() == [expected[0]]
+
+
+PLACED = {"identity": ["file", "pos"]}
+
+
+def place(file: str, pos: int, state: str = "new", origin: str = "rows") -> dict[str, Any]:
+    return order("+I", state, "01 09:00", file=file, pos=pos, _origin=origin)
+
+
+def test_places_are_compared_as_numbers() -> None:
+    shop = Shop(settings(**PLACED))
+    shop.read(place("binlog.999999", 9))
+    shop.read(place("binlog.999999", 10))
+    shop.read(place("binlog.1000000", 4))
+    assert shop.shows() == [("new", 3)]
+    shop.read(place("binlog.999999", 11), place("binlog.1000000", 4))
+    assert shop.shows() == [("new", 3)]
+
+
+def test_a_server_that_begins_again_looks_like_repeats() -> None:
+    shop = Shop(settings(**PLACED))
+    shop.read(place("bin.9", 4), place("bin.10", 4))
+    assert shop.shows() == [("new", 2)]
+    shop.read(place("other.000001", 4), place("other.000001", 900))
+    assert shop.shows() == [("new", 2)]
+
+
+def test_a_batch_of_repeats_alone_changes_nothing() -> None:
+    shop = Shop(settings(**PLACED, measures=measures(orders="count(*)", buyers="count(distinct buyer)")))
+    shop.read(place("bin.1", 4), place("bin.1", 8))
+    shop.read(place("bin.1", 8), place("bin.1", 4))
+    assert shop.shows() == [("new", 2, 0)]
+    assert shop.changed("totals", after=0) == []
+    assert shop.holds("places") == [("", "00000000000000000001 00000000000000000008")]
+
+
+def test_what_is_told_twice_in_a_batch_counts_once_with_both_images() -> None:
+    shop = Shop(settings(**PLACED))
+    old, new = order("-U", "new", "01 09:00", file="bin.1", pos=8), order("+U", "paid", "01 09:00", file="bin.1", pos=8)
+    shop.read(place("bin.1", 4), old, new, place("bin.1", 4), old, new)
+    assert shop.shows() == [("paid", 1)]
+
+
+def test_every_partition_has_a_place_of_its_own() -> None:
+    shop = Shop(settings(**PLACED))
+    shop.read(place("bin.1", 100, origin="topic/0@5"), place("bin.1", 50, origin="topic/1@0"))
+    shop.read(place("bin.1", 60, origin="topic/1@1"), place("bin.1", 60, origin="topic/0@6"))
+    shop.read(place("bin.1", 60, origin="topic/1@2"), place("bin.1", 1, origin="topic/10@0"))
+    assert shop.shows() == [("new", 4)]
+    assert [row[0] for row in shop.holds("places")] == ["topic/0", "topic/1", "topic/10"]
+
+
+def test_what_has_no_place_is_set_aside() -> None:
+    shop = Shop(settings(**PLACED))
+    lost = "identity column file is null or has no number at its end"
+    shop.read(place("binlog", 4), order("+I", "new", "01 09:00", pos=4), place("bin.1", 4))
+    assert shop.holds("dead_letters", "reason") == [(lost,), (lost,)]
+    assert shop.shows() == [("new", 1)]
+
+
+def test_a_view_kept_as_a_table_is_the_view() -> None:
+    counted = measures(orders="count(*)", amount="sum(amount)", buyers="count(distinct buyer)")
+    shop = Shop(settings(measures=counted), RunOptions(materialize=("totals", "deltas", "by_day")))
+    shop.read(order("+I", "new", "01 09:00", "1.00", buyer="ann"), order("+I", "", "02 09:00", "2.00", buyer="ann"))
+    for read in (
+        lambda: shop.roll(2),
+        lambda: shop.read(order("-U", "new", "01 09:00", "1.00", buyer="ann"), order("+U", "", "03 09:00", "1.00")),
+        lambda: shop.roll(4),
+        lambda: shop.read(order("+I", "late", "01 09:00", buyer="bob")),
+        lambda: shop.read(order("-D", "late", "01 09:00", buyer="bob")),
+    ):
+        read()
+        for view in ("totals", "deltas", "by_day"):
+            assert shop.holds(view) == shop.shows(view)
+    assert shop.shows() == [("", 2, Decimal("3.00"), 1)]
+
+
+def test_a_null_group_stops_a_view_kept_as_a_table_until_it_is_taken_out() -> None:
+    shop = Shop(options=RunOptions(materialize=("totals",), retries=0))
+    shop.read(order("+I", "new", "01 09:00"))
+    with pytest.raises(BadInput, match=r"key \(state\) is null in some rows"):
+        shop.read(order("+I", None, "01 09:00"))
+    assert shop.shows() == [("new", 1)]
+    shop.options = RunOptions()
+    shop.read()
+    assert shop.shows() == [("new", 1), (None, 1)]
+
+
+def test_changes_are_those_of_groups_that_moved() -> None:
+    shop = Shop(settings(measures=measures(orders="count(*)", buyers="count(distinct buyer)")))
+    shop.read(order("+I", "new", "01 09:00", buyer="ann"), order("+I", "paid", "01 09:00", buyer="ann"))
+    shop.read(order("-U", "new", "01 09:00", buyer="ann"), order("+U", "new", "02 09:00", buyer="bob"))
+    assert shop.changed("totals", after=0) == []
+    shop.roll(2)
+    assert shop.changed("totals", after=1) == []
+    shop.read(order("-U", "new", "02 09:00", buyer="bob"), order("+U", "sent", "02 09:00", buyer="bob"))
+    assert shop.changed("totals", after=1) == [("+I", "sent", 1, 1), ("-D", "new", 1, 1)]
