@@ -49,7 +49,8 @@ def message(change: Mapping[str, Any]) -> str:
     """The message of a change, as Maxwell writes it."""
     state, old_state = change["state"], change["old_state"]
     told = {"database": "air", "table": "flights", "type": "insert" if old_state is None else "update"}
-    told |= {name: change[name] for name in ("ts", "xid", "position", "xoffset")}
+    told |= {name: change[name] for name in ("ts", "xid", "position")}
+    told |= {"commit": True} if change["commit"] else {"xoffset": change["xoffset"]}
     told["data"] = {name: change[name] for name in _COLUMNS} | {
         name: _wall(change[name]) for name in ("scheduled", "mtime")
     }
@@ -97,12 +98,14 @@ def _images(flights: pl.DataFrame, state: str, when: pl.Expr, before: str | None
 
 
 def _in_the_binlog(changes: pl.DataFrame) -> pl.DataFrame:
-    """Add where each change stands: a minute is a transaction, whose rows `xoffset` tells apart, a month is a file."""
+    """Add where each change stands: a month is a file, a minute a transaction, whose rows `xoffset` tells apart."""
+    row = pl.int_range(pl.len())
     placed = changes.with_columns(
         pl.col("mtime").shift(1).over("flight_id").alias("old_mtime"),
         pl.col("mtime").dt.epoch("s").alias("ts"),
         pl.col("mtime").rank("dense").cast(pl.Int64).alias("xid"),
-        pl.int_range(pl.len()).over("mtime").alias("xoffset"),
+        row.over("mtime").alias("xoffset"),
+        (row == pl.len() - 1).over("mtime").alias("commit"),
     )
     file = pl.col("mtime").dt.strftime("binlog.%y%m")
     at = (pl.col("xid") - pl.col("xid").min().over(file)) * _BYTES_OF_A_TRANSACTION + 4

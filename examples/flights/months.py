@@ -38,7 +38,7 @@ def main() -> int:
     messages = sent()
     with Headwater.from_config(CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         done = _counted_so_far(headwater)
-        wrong = sum(Month(headwater, messages[:end], name).run() for name, end in _months(messages) if end > done)
+        wrong = sum(Month(headwater, messages[:end], name).run() for name, end in _months(messages) if end >= done)
         dead = polars(headwater.view(f"{PIPELINE}.dead_letters")).height
         print(f"\nThe first totals of the year's end ({dead} dead letters):")
         print(polars(headwater.view(PIPELINE)).sort(_KEY).head(9))
