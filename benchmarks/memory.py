@@ -1,20 +1,21 @@
-"""What programs hold in memory: a process group at its peak, and the heap of a Spark session after a collection."""
+"""What programs hold in memory: all processes of a command together, and the heap of a JVM by its log."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-_EVERY_SECONDS = 0.5
+_EVERY_SECONDS = 1.0
+_LEFT = re.compile(r"M->(\d+)M")
 
 
 def run_and_watch(command: list[str], log: Path) -> float:
-    """Run a command to its end; the most memory (MiB) that it and all its processes held at one time.
+    """Run a command to its end; the most memory (MiB) that it and all that it started held at one time.
 
-    Pages that processes share are counted once.
+    It is resident memory; pages that processes share are counted once.
 
     Raises:
         RuntimeError: it failed; its log tells why.
@@ -22,7 +23,7 @@ def run_and_watch(command: list[str], log: Path) -> float:
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as process:
         peak = 0.0
         while _is_running(process):
-            peak = max(peak, _held_by(process.pid))
+            peak = max(peak, _held_in(process.pid))
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed; see {log}")
     return peak
@@ -35,14 +36,15 @@ def _is_running(process: subprocess.Popen[bytes]) -> bool:
     return process.returncode is None
 
 
-def _held_by(group: int) -> float:
-    """What a process group holds now, in MiB."""
-    return sum(_share(int(each.name)) for each in Path("/proc").iterdir() if each.name.isdigit() and _in(each, group))
+def _held_in(session: int) -> float:
+    """What the processes of a session hold now, in MiB. Python workers leave the group, but not the session."""
+    processes = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+    return sum(_share(each) for each in processes if _is_in(session, each))
 
 
-def _in(process: Path, group: int) -> bool:
+def _is_in(session: int, process: int) -> bool:
     with suppress(ProcessLookupError):
-        return os.getpgid(int(process.name)) == group
+        return os.getsid(process) == session
     return False
 
 
@@ -54,9 +56,6 @@ def _share(process: int) -> float:
     return 0.0
 
 
-def live_heap(session: Any) -> float:
-    """What a session's JVM has to keep: its heap (MiB) after a full collection."""
-    jvm = session.sparkContext._jvm  # noqa: SLF001
-    jvm.java.lang.System.gc()
-    runtime = jvm.java.lang.Runtime.getRuntime()
-    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
+def most_left(gc_log: Path) -> int:
+    """The most heap (MiB) that a collection could not give back, by the log of ``-Xlog:gc``."""
+    return max(map(int, _LEFT.findall(gc_log.read_text())), default=0)

@@ -88,21 +88,26 @@ class Shop:
         return None, order
 
     def _gone_on(self, mtime: datetime) -> tuple[Order, Order | None]:
-        at = self.chance.randrange(len(self.open))
-        before, luck = self.open[at], self.chance.random()
-        if luck < _DELETED_SHARE:
-            after = None
-        elif luck < _DELETED_SHARE + _CANCELLED_SHARE:
-            after = before._replace(state=_CANCELLED, mtime=mtime)
-        else:
-            after = before._replace(state=_STATES[_STATES.index(before.state) + 1], mtime=mtime)
-        if after is None or after.state in _CLOSED:
-            last = self.open.pop()
-            if at < len(self.open):
-                self.open[at] = last
-        else:
-            self.open[at] = after
+        before = self._any_open()
+        after = self._next(before, mtime)
+        if after is not None and after.state not in _CLOSED:
+            self.open.append(after)
         return before, after
+
+    def _any_open(self) -> Order:
+        """Take an order by chance out of those that are open."""
+        at = self.chance.randrange(len(self.open))
+        self.open[at], self.open[-1] = self.open[-1], self.open[at]
+        return self.open.pop()
+
+    def _next(self, order: Order, mtime: datetime) -> Order | None:
+        """What becomes of an order; None if it is deleted."""
+        luck = self.chance.random()
+        if luck < _DELETED_SHARE:
+            return None
+        cancelled = luck < _DELETED_SHARE + _CANCELLED_SHARE
+        state = _CANCELLED if cancelled else _STATES[_STATES.index(order.state) + 1]
+        return order._replace(state=state, mtime=mtime)
 
     def _count(self, order: Order | None, sign: int) -> None:
         if order is not None:
@@ -111,7 +116,7 @@ class Shop:
 
 
 def message(change: Change) -> str:
-    """A change as Maxwell writes it."""
+    """A change as Maxwell writes it; each is a transaction of its own."""
     before, after = change.before, change.after
     image = after or before
     assert image
@@ -119,7 +124,7 @@ def message(change: Change) -> str:
     file, at = divmod(change.number * _BYTES, _FILE_BYTES)
     told: dict[str, Any] = {"database": "shop", "table": "orders", "type": kind}
     told |= {"ts": _TS + int(change.number * _SECONDS_BETWEEN), "xid": change.number, "commit": True}
-    told |= {"position": f"binlog.{file + 1:06d}:{at}", "xoffset": 0}
+    told["position"] = f"binlog.{file + 1:06d}:{at}"
     told["data"] = image.row
     if before and after:
         old, new = before.row, after.row

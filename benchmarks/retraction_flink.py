@@ -1,8 +1,8 @@
-"""One side of `benchmarks.retraction`: Flink SQL, a groupBy over the normalized changelog, its state in full.
+"""One side of `benchmarks.retraction`: Flink SQL into Paimon, a groupBy over the changelog, its state in full.
 
-PYTHON_WITH_PYFLINK benchmarks/retraction_flink.py FOLDER
+FLINK/venv/bin/python benchmarks/retraction_flink.py heap|rocksdb FOLDER HOME
 
-Needs nothing but PyFlink (`pip install apache-flink`), in an environment of its own.
+Needs nothing but PyFlink, in an environment of its own, and beside that the jars of Paimon; see docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
-import threading
 from pathlib import Path
-from time import perf_counter
+from time import time
 from typing import Any
 
-_EVERY_SECONDS = 0.2
+_JARS = Path(sys.prefix).parent / "jars"
+_STATES = {"heap": "hashmap", "rocksdb": "rocksdb"}
 _SETTINGS = {
     "parallelism.default": "2",
-    "taskmanager.memory.managed.size": "128m",
+    "taskmanager.memory.managed.size": "512m",  # RocksDB's; the heap is the JVM's
     "taskmanager.memory.network.min": "64m",
     "taskmanager.memory.network.max": "64m",
+    "jobmanager.bind-host": "127.0.0.1",
+    "taskmanager.bind-host": "127.0.0.1",
+    "rest.bind-address": "127.0.0.1",
     "rest.port": "0",
-    "state.backend.type": "hashmap",
     "execution.checkpointing.interval": "5 s",
-    # A message that comes again is known by the row's key: this keeps every row.
+    # Messages that come again are known by the row's key: this keeps every row.
     "table.exec.source.cdc-events-duplicate": "true",
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -38,20 +39,44 @@ CREATE TEMPORARY TABLE orders (
 )
 WITH ('connector' = 'filesystem', 'format' = 'maxwell-json', 'path' = '{path}')
 """
-_QUERY = "SELECT state, count(*) AS orders, sum(amount) AS amount FROM orders GROUP BY state"
+_LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
+_TOTALS = """
+CREATE TABLE lake.`default`.totals (
+  state STRING, orders BIGINT, amount DECIMAL(38, 2), PRIMARY KEY (state) NOT ENFORCED
+)
+WITH ('bucket' = '1')
+"""
+_COUNT = """
+INSERT INTO lake.`default`.totals SELECT state, count(*) AS orders, sum(amount) AS amount FROM orders GROUP BY state
+"""
+_SHOW = "SELECT state, orders, amount FROM lake.`default`.totals"
+_CHECKPOINT = re.compile(r"Completed checkpoint \d+ for job \w+ \((\d+) bytes")
 
 
-def _environment(home: Path) -> Any:
-    os.environ["JVM_ARGS"] = f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}"
+def _start(home: Path, state: str) -> Any:
+    """What makes table environments, in a JVM with the heap that every side has."""
+    os.environ |= {
+        "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
+        "HADOOP_CLASSPATH": os.pathsep.join(map(str, sorted(_JARS.glob("*.jar")))),
+        "FLINK_LOG_DIR": str(home / "log"),
+    }
+    (home / "log").mkdir()
+    (home / "tmp").mkdir()
     from pyflink.common import Configuration
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
     settings = Configuration()
     places = {"execution.checkpointing.dir": (home / "checkpoints").as_uri(), "io.tmp.dirs": str(home / "tmp")}
-    for name, value in (_SETTINGS | places).items():
+    for name, value in (_SETTINGS | places | {"state.backend.type": state}).items():
         settings.set_string(name, value)
-    streaming = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings)
-    return TableEnvironment.create(streaming.build())
+
+    def environment(mode: str) -> Any:
+        builder = EnvironmentSettings.new_instance().with_configuration(settings)
+        tables = TableEnvironment.create(getattr(builder, f"in_{mode}_mode")().build())
+        tables.execute_sql(_LAKE.format(path=(home / "lake").as_uri()))
+        return tables
+
+    return environment
 
 
 def _one_file(folder: Path, home: Path) -> Path:
@@ -64,50 +89,38 @@ def _one_file(folder: Path, home: Path) -> Path:
     return whole.parent
 
 
-def _totals(result: Any) -> dict[str, list[int]]:
-    """The newest total of each state, from the changelog of the answer."""
-    totals: dict[str, list[int]] = {}
-    with result.collect() as changes:
-        for row in changes:
-            state, orders, amount = row
-            if str(row.get_row_kind()) in {"RowKind.INSERT", "RowKind.UPDATE_AFTER"}:
-                totals[state] = [orders, round(amount * 100)]
-            else:
-                totals.pop(state, None)
-    return totals
+def _count(tables: Any, source: Path) -> float:
+    """Count all messages; the seconds that the job ran, its submission not among them."""
+    tables.execute_sql(_SOURCE.format(path=source.as_uri()))
+    tables.execute_sql(_TOTALS)
+    running = tables.execute_sql(_COUNT)
+    running.wait()
+    return float(running.get_job_client().get_job_execution_result().result().get_net_runtime()) / 1000
 
 
-def _largest_checkpoint(folder: Path, ended: threading.Event, sizes: list[int]) -> None:
-    while not ended.wait(_EVERY_SECONDS):
-        sizes.extend(_bytes(each) for each in folder.glob("*/chk-*"))
+def _totals(tables: Any) -> dict[str, list[int]]:
+    with tables.execute_sql(_SHOW).collect() as rows:
+        return {state: [orders, round(amount * 100)] for state, orders, amount in rows}
 
 
-def _bytes(folder: Path) -> int:
-    """A checkpoint's size; 0 if it goes meanwhile."""
-    try:
-        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    except FileNotFoundError:
-        return 0
+def _largest_checkpoint(log: Path) -> int:
+    """Bytes of the largest checkpoint, as Flink tells: the last one goes with the job."""
+    told = "".join(each.read_text() for each in log.glob("*.log"))
+    return max(map(int, _CHECKPOINT.findall(told)), default=0)
 
 
 def main() -> int:
     """Measure, and write the figures down."""
-    folder = Path(sys.argv[1]).resolve()
-    home = folder / "flink"
-    shutil.rmtree(home, ignore_errors=True)
-    (home / "tmp").mkdir(parents=True)
-    tables = _environment(home)
-    tables.execute_sql(_SOURCE.format(path=_one_file(folder, home).as_uri()))
-    ended, sizes = threading.Event(), [0]
-    watching = threading.Thread(target=_largest_checkpoint, args=(home / "checkpoints", ended, sizes))
-    watching.start()
-    began = perf_counter()
-    totals = _totals(tables.execute_sql(_QUERY))
-    seconds = perf_counter() - began
-    ended.set()
-    watching.join()
-    live = max(map(int, re.findall(r"->(\d+)M\(", (home / "gc.log").read_text())), default=0)
-    figures = {"seconds": [seconds], "state_bytes": max(sizes), "state_rows": 0, "totals": totals, "live_heap": live}
+    state, (folder, home) = _STATES[sys.argv[1]], (Path(each).resolve() for each in sys.argv[2:])
+    source = _one_file(folder, home)
+    environment = _start(home, state)
+    seconds = _count(environment("streaming"), source)
+    figures = {
+        "began": time() - seconds,
+        "seconds": seconds,
+        "state_bytes": _largest_checkpoint(home / "log"),
+        "totals": _totals(environment("batch")),
+    }
     (home / "figures.json").write_text(json.dumps(figures))
     return 0
 

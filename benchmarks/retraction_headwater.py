@@ -1,6 +1,6 @@
-"""One side of `benchmarks.retraction`: Headwater on Delta, next to a plain append of the same rows.
+"""One side of `benchmarks.retraction`: Headwater on Delta, and after that a plain append of the same rows.
 
-python -m benchmarks.retraction_headwater FOLDER
+python -m benchmarks.retraction_headwater FOLDER HOME
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -18,9 +18,8 @@ from headwater import Headwater
 
 from .deployment import fresh
 from .floors import floor_of
-from .memory import live_heap
 from .orders import COLUMNS
-from .sides import Figures, totals_of
+from .sides import Figures, spark_settings, totals_of
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
@@ -54,48 +53,58 @@ roll_after = "1d"
 class Run:
     """A run over all messages of a folder, a file an epoch."""
 
-    input: Path
+    folder: Path
     headwater: Headwater
     floor: Floor
     landing: Path
     reports: list[EpochReport]
-    floors: list[float] = field(factory=list)
+    epochs: list[float] = field(factory=list)
     jobs: list[int] = field(factory=list)
 
     def figures(self) -> Figures:
         """Run, and tell how it went."""
-        for messages in sorted(self.input.glob("messages/*.json")):
+        began = time()
+        for messages in sorted(self.folder.glob("messages/*.json")):
             self._epoch(messages)
-        began = perf_counter()
+        asked = perf_counter()
         rows = self.headwater.view(f"{_PIPELINE}.totals").collect()
-        viewed = perf_counter() - began
+        viewed = perf_counter() - asked
+        live, past = _tables(self.headwater)
         return Figures(
-            [sum(each.seconds.values()) for each in self.reports],
-            *_state(self.headwater),
-            totals_of((row["state"], row["orders"], row["amount"]) for row in rows),
-            live_heap(_session()),
-            viewed,
-            self.floors,
-            self.jobs,
-            {name: [each.seconds.get(name, 0.0) for each in self.reports] for name in self.reports[0].seconds},
+            began,
+            sum(self.epochs),
+            state_bytes=sum(map(self._bytes, live)),
+            totals=totals_of((row["state"], row["orders"], row["amount"]) for row in rows),
+            state_rows=sum(map(self._rows, live)),
+            past_bytes=sum(map(self._bytes, past)),
+            epochs=self.epochs,
+            view=viewed,
+            floors=[self.floor.append(rows) for rows in sorted(self.folder.glob("rows/*.parquet"))],
+            jobs=self.jobs,
+            phases=[dict(each.seconds) for each in self.reports],
         )
 
     def _epoch(self, messages: Path) -> None:
-        self.floors.append(self.floor.append(self.input / "rows" / f"{messages.stem}.parquet"))
-        before = self.floor.jobs()
         os.link(messages, self.landing / messages.name)
+        before, began = self.floor.jobs(), perf_counter()
         self.headwater.run(until_idle=True)
+        self.epochs.append(perf_counter() - began)
         self.jobs.append(self.floor.jobs() - before)
 
+    def _bytes(self, table: str) -> int:
+        """Bytes of a table's files, as it is now."""
+        place = Path(str(self.headwater.deployment.backend.path), *table.split("."))
+        return int(_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first()["sizeInBytes"])
 
-def _state(headwater: Headwater) -> tuple[int, int]:
-    """Bytes and rows of the pipeline's tables as they are now."""
+    def _rows(self, table: str) -> int:
+        return int(nw.to_native(self.headwater.snapshot(_PIPELINE).read(table)).count())
+
+
+def _tables(headwater: Headwater) -> tuple[list[str], list[str]]:
+    """The pipeline's tables: those of the live part, and those of the past."""
     tables = [table.name for table in headwater.services[_PIPELINE].tables]
-    snapshot = headwater.snapshot(_PIPELINE)
-    rows = sum(nw.to_native(snapshot.read(name)).count() for name in tables)
-    places = (Path(str(headwater.deployment.backend.path), *name.split(".")) for name in tables)
-    details = (_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first() for place in places if place.exists())
-    return sum(detail["sizeInBytes"] for detail in details), rows
+    past = [name for name in tables if name.startswith(f"{_PIPELINE}.past")]
+    return [name for name in tables if name not in past], past
 
 
 def _session() -> Any:
@@ -106,13 +115,12 @@ def _session() -> Any:
 
 def main() -> int:
     """Measure, and write the figures down."""
-    folder = Path(sys.argv[1])
-    home, reports = folder / "headwater", list["EpochReport"]()
-    config = fresh(home, "delta", upkeep="", spark={"spark.driver.memory": "2g"}, work=_COUNTING)
+    folder, home = map(Path, sys.argv[1:])
+    reports = list["EpochReport"]()
+    config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)
     with Headwater.from_config(config, report=reports.append) as headwater:
         headwater.start()
-        run = Run(folder, headwater, floor_of("delta", home), home / "in", reports)
-        run.figures().write(home)
+        Run(folder, headwater, floor_of("delta", home), home / "in", reports).figures().write(home)
     return 0
 
 
