@@ -54,9 +54,9 @@ class Run:
     """A run over all messages of a folder, a file an epoch."""
 
     folder: Path
+    home: Path
     headwater: Headwater
     floor: Floor
-    landing: Path
     reports: list[EpochReport]
     epochs: list[float] = field(factory=list)
     jobs: list[int] = field(factory=list)
@@ -85,7 +85,7 @@ class Run:
         )
 
     def _epoch(self, messages: Path) -> None:
-        os.link(messages, self.landing / messages.name)
+        os.link(messages, self.home / "in" / messages.name)
         before, began = self.floor.jobs(), perf_counter()
         self.headwater.run(until_idle=True)
         self.epochs.append(perf_counter() - began)
@@ -93,7 +93,7 @@ class Run:
 
     def _bytes(self, table: str) -> int:
         """Bytes of a table's files, as it is now."""
-        place = Path(str(self.headwater.deployment.backend.path), *table.split("."))
+        place = (self.home / "lake").resolve().joinpath(*table.split("."))
         return int(_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first()["sizeInBytes"])
 
     def _rows(self, table: str) -> int:
@@ -120,7 +120,7 @@ def main() -> int:
     config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)
     with Headwater.from_config(config, report=reports.append) as headwater:
         headwater.start()
-        Run(folder, headwater, floor_of("delta", home), home / "in", reports).figures().write(home)
+        Run(folder, home, headwater, floor_of("delta", home), reports).figures().write(home)
     return 0
 
 
