@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
+from pyspark.sql import functions
+
 from headwater.adapters.delta import package
 from headwater.adapters.spark.session import open_session
 
@@ -38,7 +40,7 @@ def _totals(session: Any, messages: Path) -> Any:
     signed = once.selectExpr(f"inline({_IMAGES})").selectExpr(
         "state", "sign", "sign * cast(amount AS decimal(18, 2)) AS amount"
     )
-    return signed.groupBy("state").agg({"sign": "sum", "amount": "sum"}).toDF("state", "orders", "amount")
+    return signed.groupBy("state").agg(functions.sum("sign").alias("orders"), functions.sum("amount").alias("amount"))
 
 
 def _run(totals: Any, home: Path) -> list[Any]:
