@@ -17,14 +17,17 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo test test-all faults check bench docs clean
+.PHONY: help demo demo-states test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real flights; BACKEND=memory needs no Java
 	$(BIN)/python -m examples.flights.demo --backend $(BACKEND) $(ARGS)
+
+demo-states: $(JARS)  ## count them by state from a changelog in Kafka, killed on the way; checked every month
+	$(BIN)/python -m examples.flights.states --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(BIN)/python -m pytest -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)

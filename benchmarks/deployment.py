@@ -1,4 +1,4 @@
-"""The deployment that is measured: a ranking of the orders that `data` makes."""
+"""The deployment that is measured: if nothing else is asked for, a ranking of the orders that `data` makes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PIPELINE = "order_rank"
-_CONFIG = f"""
+_BACKEND = """
 [backend]
-name = "{{backend}}"
+name = "{backend}"
 path = "lake"
-{{upkeep}}
+{upkeep}
 [backend.spark]
-{{spark}}
+{spark}
+"""
+_RANKING = f"""
 [sources.orders]
 kind = "files"
 path = "in"
@@ -34,7 +36,7 @@ order_by = "event_time"
 """
 
 
-def fresh(folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str]) -> Path:
+def fresh(folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str], work: str = _RANKING) -> Path:
     """Write a deployment into an emptied folder, with an empty folder `in` for its files; where its config is.
 
     Args:
@@ -42,10 +44,11 @@ def fresh(folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str]) 
         backend: its name.
         upkeep: lines of TOML.
         spark: settings of Spark.
+        work: sources and pipelines, as TOML.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "in").mkdir(parents=True)
     settings = "\n".join(f'"{name}" = "{value}"' for name, value in spark.items())
     config = folder / "bench.toml"
-    config.write_text(_CONFIG.format(backend=backend, upkeep=upkeep, spark=settings))
+    config.write_text(_BACKEND.format(backend=backend, upkeep=upkeep, spark=settings) + work)
     return config

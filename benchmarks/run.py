@@ -20,6 +20,7 @@ from headwater import Headwater
 from .data import EPOCH_ROWS, write_epoch, write_past
 from .deployment import PIPELINE, fresh
 from .floors import floor_of
+from .tables import print_table
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
@@ -165,13 +166,6 @@ def _drain(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
 
-def _print(rows: list[Row]) -> None:
-    table = [_HEAD, *(row.cells for row in rows)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(_HEAD))]
-    for line in table:
-        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)), flush=True)
-
-
 def main() -> int:
     """Measure, print the table, and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -184,7 +178,7 @@ def main() -> int:
         for past in arguments.pasts:
             rows.append(Trial(backend, past, arguments.epochs).measure())
             print(f"{backend}, {past:,} rows of past: done", file=sys.stderr)
-    _print(rows)
+    print_table([_HEAD, *(row.cells for row in rows)])
     result = _FOLDER / "ranking.json"
     result.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     print(f"written to {result}")

@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -20,6 +19,7 @@ import polars as pl
 from headwater.testing.kafka_broker import kafka_broker
 
 from .demo import PIPELINE, ROOT, compare
+from .killing import run_and_kill
 from .prepare import write
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _CONFIG = Path(__file__).with_name("flights_kafka.toml")
 _FOLDER = ROOT / "kafka"
 _TOPIC = "landings"
 _EPOCHS_BEFORE_THE_KILL = 10
-_INTO_THE_NEXT_EPOCH = 0.7
+_RUN = [sys.executable, "-m", "headwater", "run"]
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def main() -> int:
         _produce(broker)
         os.environ |= {"HEADWATER_BACKEND__NAME": options.backend, "FLIGHTS_SERVERS": broker.servers}
         if options.kill:
-            _run_and_kill()
+            run_and_kill([*_RUN, str(_CONFIG)], when=f"{PIPELINE} epoch {_EPOCHS_BEFORE_THE_KILL - 1}:")
         began = perf_counter()
         ranks = _run_until_idle()
         print(f"\nThe last run took {perf_counter() - began:.0f} s on {options.backend}, its start included.")
@@ -60,23 +60,9 @@ def _produce(broker: KafkaBroker) -> None:
         broker.produce(_TOPIC, file.read_text().splitlines(), partition=0)
 
 
-def _run_and_kill() -> None:
-    """Start a run, and kill Python and the JVM in the middle of an epoch."""
-    command = [sys.executable, "-m", "headwater", "run", str(_CONFIG)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
-        assert run.stderr
-        epochs = 0
-        while epochs < _EPOCHS_BEFORE_THE_KILL and (line := run.stderr.readline()):
-            print(line, end="", flush=True)
-            epochs += line.startswith(f"{PIPELINE} epoch ")
-        sleep(_INTO_THE_NEXT_EPOCH)
-        os.killpg(run.pid, signal.SIGKILL)
-    print("Killed. Once more:", flush=True)
-
-
 def _run_until_idle() -> pl.DataFrame:
     """Run to the end of the topic in a process of its own; the ranks that it prints."""
-    command = [sys.executable, "-m", "headwater", "run", str(_CONFIG), "--until-idle"]
+    command = [*_RUN, str(_CONFIG), "--until-idle"]
     output = _FOLDER / "ranks.jsonl"
     with output.open("wb") as out:
         subprocess.run([*command, "--show", PIPELINE, "--format", "jsonl"], stdout=out, check=True)

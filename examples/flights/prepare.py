@@ -27,27 +27,28 @@ def flights() -> pl.DataFrame:
     Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 that never got an aircraft),
     carrier, flight, origin, dest, scheduled and known_at (UTC), dep_delay (minutes, null if cancelled).
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        raw = pl.read_csv(_download(Path(scratch)), null_values=["NA"], infer_schema_length=None)
-    scheduled = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC") + pl.duration(
-        minutes=pl.col("minute")
-    )
     in_the_air = pl.duration(minutes=pl.col("dep_delay").fill_null(0) + pl.col("air_time").fill_null(0))
     on_the_way = pl.duration(days=(pl.col("origin") == "LGA").cast(pl.Int64))
+    known_at = pl.col("scheduled") + in_the_air + on_the_way
     return (
-        raw.with_row_index("flight_id", offset=1)
+        table()
         .select(
-            pl.col("flight_id").cast(pl.Int64),
-            "tailnum",
-            "carrier",
-            "flight",
-            "origin",
-            "dest",
-            scheduled.alias("scheduled"),
-            (scheduled + in_the_air + on_the_way).alias("known_at"),
+            *("flight_id", "tailnum", "carrier", "flight", "origin", "dest", "scheduled"),
+            known_at.alias("known_at"),
             "dep_delay",
         )
         .sort("known_at", "flight_id")
+    )
+
+
+def table() -> pl.DataFrame:
+    """The package's table with two more columns: flight_id bigint (the row's number), and scheduled (UTC)."""
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = pl.read_csv(_download(Path(scratch)), null_values=["NA"], infer_schema_length=None)
+    hour = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+    return raw.with_columns(
+        pl.int_range(1, pl.len() + 1).alias("flight_id"),
+        (hour + pl.duration(minutes=pl.col("minute"))).alias("scheduled"),
     )
 
 

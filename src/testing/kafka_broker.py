@@ -139,13 +139,7 @@ class KafkaBroker:
             partition: where they go, else the key, or chance, decides.
             key: of all of them.
         """
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
-        to = _ANY_PARTITION if partition is None else partition
-        for value in values:
-            producer.produce(topic, value, key, to)
-            producer.poll(0)
-        if left := producer.flush(_SECONDS):
-            raise SourceUnavailable(f"{left} records were not taken by {self.servers} in {_SECONDS:g} s; is it up?")
+        produce(self.servers, topic, values, partition, key)
 
     def admin(self) -> AdminClient:
         """A client for all else: adding partitions, deleting records, removing topics."""
@@ -181,6 +175,27 @@ class KafkaBroker:
             return
         self.stop()
         raise SourceUnavailable(f"the Kafka broker did not come up:\n{self._log.read_text()[-2000:]}")
+
+
+def produce(
+    servers: str,
+    topic: str,
+    values: Iterable[str | bytes | None],
+    partition: int | None = None,
+    key: str | bytes | None = None,
+) -> None:
+    """Write records to a broker that runs somewhere; see `KafkaBroker.produce`.
+
+    Raises:
+        SourceUnavailable: it does not take them.
+    """
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    to = _ANY_PARTITION if partition is None else partition
+    for value in values:
+        producer.produce(topic, value, key, to)
+        producer.poll(0)
+    if left := producer.flush(_SECONDS):
+        raise SourceUnavailable(f"{left} records were not taken by {servers} in {_SECONDS:g} s; is it up?")
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""The life of a shop's orders as Maxwell tells it, some messages more than once; the same at every run.
+
+An order comes in as `new` and goes on until it is `done` or `cancelled`; a few are deleted. Now and then Maxwell says
+the end of an epoch's messages again at the beginning of the next.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COLUMNS = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp"
+_STATES = ("new", "paid", "packed", "shipped", "done")
+_CANCELLED = "cancelled"
+_CLOSED = {_STATES[-1], _CANCELLED}
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_TS = int(_START.timestamp())
+_SECONDS_BETWEEN = 0.25
+_NEW_SHARE, _CANCELLED_SHARE, _DELETED_SHARE = 0.3, 0.05, 0.01
+_EPOCHS_BETWEEN_CRASHES = 5
+_SAID_AGAIN = 0.02
+_BYTES = 400
+_FILE_BYTES = 2**24
+
+
+class Order(NamedTuple):
+    """A row of the table; the amount in cents."""
+
+    order_id: int
+    user_id: int
+    state: str
+    cents: int
+    mtime: datetime
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """As Maxwell writes it."""
+        row = self._asdict()
+        cents = row.pop("cents")
+        return row | {"amount": cents / 100, "mtime": f"{self.mtime:%Y-%m-%d %H:%M:%S}"}
+
+
+class Change(NamedTuple):
+    """A change of the table: a row before and after it, None where there is none; not both."""
+
+    number: int
+    before: Order | None
+    after: Order | None
+
+
+@define(eq=False)
+class Shop:
+    """A shop at work."""
+
+    chance: random.Random = field(factory=lambda: random.Random(42))
+    open: list[Order] = field(factory=list)
+    totals: Counter[str] = field(factory=Counter)
+    cents: Counter[str] = field(factory=Counter)
+    changes: int = 0
+    orders: int = 0
+
+    def change(self) -> Change:
+        """What happens next."""
+        mtime = _START + timedelta(seconds=int(self.changes * _SECONDS_BETWEEN))
+        before, after = self._grown(mtime) if self._grows() else self._gone_on(mtime)
+        self._count(before, -1)
+        self._count(after, 1)
+        self.changes += 1
+        return Change(self.changes, before, after)
+
+    def _grows(self) -> bool:
+        return not self.open or self.chance.random() < _NEW_SHARE
+
+    def _grown(self, mtime: datetime) -> tuple[None, Order]:
+        self.orders += 1
+        order = Order(self.orders, self.chance.randrange(50_000), _STATES[0], self.chance.randrange(100, 10**6), mtime)
+        self.open.append(order)
+        return None, order
+
+    def _gone_on(self, mtime: datetime) -> tuple[Order, Order | None]:
+        before = self._any_open()
+        after = self._next(before, mtime)
+        if after is not None and after.state not in _CLOSED:
+            self.open.append(after)
+        return before, after
+
+    def _any_open(self) -> Order:
+        """Take an order by chance out of those that are open."""
+        at = self.chance.randrange(len(self.open))
+        self.open[at], self.open[-1] = self.open[-1], self.open[at]
+        return self.open.pop()
+
+    def _next(self, order: Order, mtime: datetime) -> Order | None:
+        """What becomes of an order; None if it is deleted."""
+        luck = self.chance.random()
+        if luck < _DELETED_SHARE:
+            return None
+        cancelled = luck < _DELETED_SHARE + _CANCELLED_SHARE
+        state = _CANCELLED if cancelled else _STATES[_STATES.index(order.state) + 1]
+        return order._replace(state=state, mtime=mtime)
+
+    def _count(self, order: Order | None, sign: int) -> None:
+        if order is not None:
+            self.totals[order.state] += sign
+            self.cents[order.state] += sign * order.cents
+
+
+def message(change: Change) -> str:
+    """A change as Maxwell writes it; each is a transaction of its own."""
+    before, after = change.before, change.after
+    image = after or before
+    assert image
+    kind = "insert" if before is None else "delete" if after is None else "update"
+    file, at = divmod(change.number * _BYTES, _FILE_BYTES)
+    told: dict[str, Any] = {"database": "shop", "table": "orders", "type": kind}
+    told |= {"ts": _TS + int(change.number * _SECONDS_BETWEEN), "xid": change.number, "commit": True}
+    told["position"] = f"binlog.{file + 1:06d}:{at}"
+    told["data"] = image.row
+    if before and after:
+        old, new = before.row, after.row
+        told["old"] = {name: value for name, value in old.items() if value != new[name]}
+    return json.dumps(told)
+
+
+def epochs(count: int, rows: int, shop: Shop) -> Iterator[list[Change]]:
+    """So many epochs of so many messages each."""
+    before: list[Change] = []
+    for number in range(count):
+        again = round(rows * _SAID_AGAIN) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
+        told = before[len(before) - again :] + [shop.change() for _ in range(rows - again)]
+        yield told
+        before = told
+
+
+def write(folder: Path, count: int, rows: int) -> Shop:
+    """Write epochs of messages and their rows, `messages/0000.json`, `rows/0000.parquet` and so on; the shop after."""
+    messages, images, shop = folder / "messages", folder / "rows", Shop()
+    messages.mkdir(parents=True)
+    images.mkdir()
+    for number, changes in enumerate(epochs(count, rows, shop)):
+        (messages / f"{number:04d}.json").write_text("".join(f"{message(each)}\n" for each in changes))
+        _rows(changes).write_parquet(images / f"{number:04d}.parquet")
+    return shop
+
+
+def _rows(changes: list[Change]) -> pl.DataFrame:
+    """Both images of each change, as they are decoded."""
+    both = (image for each in changes for image in (("-U", each.before), ("+U", each.after)))
+    rows = [(kind, *order) for kind, order in both if order]
+    return pl.DataFrame(rows, schema=["kind", *Order._fields], orient="row")

@@ -1,0 +1,128 @@
+"""One side of `benchmarks.retraction`: Headwater on Delta, and after that a plain append of the same rows.
+
+python -m benchmarks.retraction_headwater FOLDER HOME
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field
+
+from headwater import Headwater
+
+from .deployment import fresh
+from .floors import floor_of
+from .orders import COLUMNS
+from .sides import Figures, spark_settings, totals_of
+
+if TYPE_CHECKING:
+    from headwater.app.runner import EpochReport
+
+    from .floors import Floor
+
+_PIPELINE = "order_states"
+_COUNTING = f"""
+[sources.orders]
+kind = "files"
+path = "in"
+format = "maxwell-json"
+tables = ['shop\\.orders']
+schema = "{COLUMNS}, file string, at bigint, line bigint"
+metadata = {{ file = "log_file", at = "log_position", line = "row" }}
+key = ["order_id"]
+event_time = "mtime"
+
+[pipelines.{_PIPELINE}]
+service = "retraction"
+source = "orders"
+group = ["state"]
+measures = {{ orders = "count(*)", amount = "sum(amount)" }}
+updated_at = "mtime"
+identity = ["file", "at", "line"]
+roll_after = "1d"
+"""
+
+
+@define(eq=False)
+class Run:
+    """A run over all messages of a folder, a file an epoch."""
+
+    folder: Path
+    home: Path
+    headwater: Headwater
+    floor: Floor
+    reports: list[EpochReport]
+    epochs: list[float] = field(factory=list)
+    jobs: list[int] = field(factory=list)
+
+    def figures(self) -> Figures:
+        """Run, and tell how it went."""
+        began = time()
+        for messages in sorted(self.folder.glob("messages/*.json")):
+            self._epoch(messages)
+        asked = perf_counter()
+        rows = self.headwater.view(f"{_PIPELINE}.totals").collect()
+        viewed = perf_counter() - asked
+        live, past = _tables(self.headwater)
+        return Figures(
+            began,
+            sum(self.epochs),
+            state_bytes=sum(map(self._bytes, live)),
+            totals=totals_of((row["state"], row["orders"], row["amount"]) for row in rows),
+            state_rows=sum(map(self._rows, live)),
+            past_bytes=sum(map(self._bytes, past)),
+            epochs=self.epochs,
+            view=viewed,
+            floors=[self.floor.append(rows) for rows in sorted(self.folder.glob("rows/*.parquet"))],
+            jobs=self.jobs,
+            phases=[dict(each.seconds) for each in self.reports],
+        )
+
+    def _epoch(self, messages: Path) -> None:
+        os.link(messages, self.home / "in" / messages.name)
+        before, began = self.floor.jobs(), perf_counter()
+        self.headwater.run(until_idle=True)
+        self.epochs.append(perf_counter() - began)
+        self.jobs.append(self.floor.jobs() - before)
+
+    def _bytes(self, table: str) -> int:
+        """Bytes of a table's files, as it is now."""
+        place = (self.home / "lake").resolve().joinpath(*table.split("."))
+        return int(_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first()["sizeInBytes"])
+
+    def _rows(self, table: str) -> int:
+        return int(nw.to_native(self.headwater.snapshot(_PIPELINE).read(table)).count())
+
+
+def _tables(headwater: Headwater) -> tuple[list[str], list[str]]:
+    """The pipeline's tables: those of the live part, and those of the past."""
+    tables = [table.name for table in headwater.services[_PIPELINE].tables]
+    past = [name for name in tables if name.startswith(f"{_PIPELINE}.past")]
+    return [name for name in tables if name not in past], past
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def main() -> int:
+    """Measure, and write the figures down."""
+    folder, home = map(Path, sys.argv[1:])
+    reports = list["EpochReport"]()
+    config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)
+    with Headwater.from_config(config, report=reports.append) as headwater:
+        headwater.start()
+        Run(folder, home, headwater, floor_of("delta", home), reports).figures().write(home)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
