@@ -24,8 +24,7 @@ pytestmark = [pytest.mark.faults("kill -9 in the middle of an epoch, three times
 
 BACKENDS = [
     pytest.param("delta", marks=pytest.mark.delta),
-    pytest.param("hudi-mor", marks=pytest.mark.hudi),
-    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
+    *(pytest.param(name, marks=[pytest.mark.hudi, pytest.mark.slow]) for name in ("hudi-mor", "hudi-cow")),
 ]
 
 
