@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import msgspec
 from attrs import define, field
 
 from ..domain.changelog.settings import CANAL, DEBEZIUM
 from ..domain.decode import Undecodable
+
+if TYPE_CHECKING:
+    from ..domain.source import RecordSpec
 
 Parse: TypeAlias = Callable[[bytes], object]
 """The bytes of a record -> the parsed record, or `Undecodable`."""
@@ -21,28 +24,35 @@ _parse_json = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class _CanalMessage(TypedDict, total=False):
-    """All that Canal writes; what is of no use stays as it came, for rows that are shown alone."""
-
     data: Any
     database: Any
     es: Any
     gtid: Any
-    id: Any
     isDdl: Any
-    mysqlType: msgspec.Raw
     old: Any
-    pkNames: Any
-    sql: Any
-    sqlType: msgspec.Raw
     table: Any
-    ts: Any
     type: Any
 
 
-class _DebeziumSource(TypedDict, total=False):
+class _Table(TypedDict, total=False):
     db: Any
     schema: Any
     table: Any
+
+
+class _Change(TypedDict, total=False):
+    before: Any
+    after: Any
+    op: Any
+    source: _Table | None
+
+
+class _Envelope(TypedDict):
+    schema: msgspec.Raw
+    payload: _Change
+
+
+class _Source(_Table, total=False):
     ts_ms: Any
     txId: Any
     gtid: Any
@@ -53,22 +63,29 @@ class _DebeziumSource(TypedDict, total=False):
     row: Any
 
 
-class _DebeziumChange(TypedDict, total=False):
+class _ToldChange(TypedDict, total=False):
     before: Any
     after: Any
     op: Any
-    source: _DebeziumSource | None
+    source: _Source | None
     transaction: Any
 
 
-class _DebeziumEnvelope(TypedDict):
+class _ToldEnvelope(TypedDict):
     schema: msgspec.Raw
-    payload: _DebeziumChange
+    payload: _ToldChange
 
 
-_parse_canal = msgspec.json.Decoder(_CanalMessage, float_hook=Decimal).decode
-_parse_change = msgspec.json.Decoder(_DebeziumChange, float_hook=Decimal).decode
-_parse_envelope = msgspec.json.Decoder(_DebeziumEnvelope, float_hook=Decimal).decode
+def _decoder(shape: object) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(shape, float_hook=Decimal).decode
+
+
+_parse_canal = _decoder(_CanalMessage)
+_PARSE_DEBEZIUM = {
+    False: (_decoder(_Change), _decoder(_Envelope)),
+    True: (_decoder(_ToldChange), _decoder(_ToldEnvelope)),
+}
+"""The parsers of a message and of one in an envelope, by whether metadata are read."""
 
 
 def parse_json(raw: bytes) -> object:
@@ -83,11 +100,11 @@ def parse_json(raw: bytes) -> object:
         raise Undecodable(f"no JSON: {error}") from error
 
 
-def parser(format_: str) -> Parse:
+def parser(spec: RecordSpec) -> Parse:
     """What parses the records of a JSON format; it raises as `parse_json` does."""
-    if format_ == DEBEZIUM:
-        return _DebeziumParser()
-    return _canal if format_ == CANAL else parse_json
+    if spec.format == DEBEZIUM:
+        return _DebeziumParser(*_PARSE_DEBEZIUM[bool(spec.changes.metadata)])
+    return _canal if spec.format == CANAL else parse_json
 
 
 def _canal(raw: bytes) -> object:
@@ -101,19 +118,21 @@ def _canal(raw: bytes) -> object:
 class _DebeziumParser:
     """Parses messages, and each schema only once: it comes with every message, and is longer than that."""
 
+    _parse: Callable[[bytes], Any]
+    _parse_envelope: Callable[[bytes], Any]
     _text: bytes = field(init=False, default=b"")
     _schema: object = field(init=False, default=None)
     _known: dict[bytes, object] = field(init=False, factory=dict)
 
     def __call__(self, raw: bytes) -> object:
         try:
-            message: Any = self._enveloped(raw) if raw.startswith(_ENVELOPED) else _parse_change(raw)
+            message: Any = self._enveloped(raw) if raw.startswith(_ENVELOPED) else self._parse(raw)
         except (ValueError, RecursionError):
             return parse_json(raw)
         return message if "op" in message.get("payload", message) else parse_json(raw)
 
     def _enveloped(self, raw: bytes) -> dict[str, object]:
-        message = _parse_envelope(raw)
+        message = self._parse_envelope(raw)
         text = bytes(message["schema"])
         if text != self._text:
             self._text, self._schema = text, self._parsed(text)

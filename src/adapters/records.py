@@ -10,21 +10,22 @@ import pyarrow as pa
 from attrs import define, field
 
 from ..domain.changelog.decoding import decoder
-from ..domain.changelog.images import NO_ROWS
+from ..domain.changelog.images import NO_ROWS, as_object
 from ..domain.changelog.settings import CHANGE_FORMATS
 from ..domain.decode import Undecodable
 from ..domain.epoch import BATCH_COLUMNS
 from ..domain.schema import DataType, Schema, column
-from .parsing import Parse, parser
+from .lines import Lines
+from .parsing import Parse, parse_json, parser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..domain.changelog.images import Rows
     from ..domain.source import RecordSpec
+    from .lines import Line
 
 ROWS_A_BATCH = 10_000
-_ROWS_A_TURN = 100
 
 _ARROW: dict[str, pa.DataType] = {
     "tinyint": pa.int8(),
@@ -93,7 +94,7 @@ class RecordDecoder:
 
     @parse.default
     def _json(self) -> Parse:
-        return parser(self.spec.format)
+        return parser(self.spec)
 
     def __attrs_post_init__(self) -> None:
         self._rows = decoder(self.spec, to_json)
@@ -108,30 +109,22 @@ class RecordDecoder:
 
     def batch(self, records: Iterable[Record]) -> pa.RecordBatch:
         """Decode records into one batch."""
-        columns: list[list[Any]] = [[] for _ in self._schema]
-        lines = self._lines(records)
-        # Rows that wait in thousands to become columns make the garbage collector a third of the cost.
-        while some := list(islice(lines, _ROWS_A_TURN)):
-            for values, more in zip(columns, zip(*some, strict=True), strict=True):
-                values.extend(more)
-        arrays = [pa.array(values, each.type) for values, each in zip(columns, self._schema, strict=True)]
-        return pa.record_batch(arrays, schema=self._schema)
-
-    def _lines(self, records: Iterable[Record]) -> Iterator[tuple[Any, ...]]:
-        """The values of each row, then what `BATCH_COLUMNS` say."""
-        parse, decoded = self.parse, self._rows
-        for record in records:
-            at, origin, only = record.position, record.origin, record.row_kind
-            raw, original = _visible(record.raw)
+        lines, rows_of = Lines(self._schema), self._rows_of
+        for raw, position, origin, only in records:
+            rows: Sequence[Line]
+            error = None
             try:
-                rows = self._without_value() if record.raw is None else decoded(parse(record.raw))
-                rows = rows if only is None else _of_kind(rows, only)
-            except Undecodable as error:
-                yield *self._nothing, only, at, origin, raw, original, str(error)
-                continue
-            for position, (kind, values, alone) in enumerate(rows, at):
-                shown = (raw, original) if alone is None else (to_json(alone), None)
-                yield *values, kind, position, origin, *shown, None
+                rows = rows_of(raw) if only is None else _of_kind(rows_of(raw), only)
+            except Undecodable as refusal:
+                rows, error = ((only, self._nothing, None),), str(refusal)
+            if rows and rows[0][2] is not None:
+                _add_each(lines, raw or b"", position, origin, rows)
+            else:
+                lines.add(raw, position, origin, rows, error)
+        return lines.batch()
+
+    def _rows_of(self, raw: bytes | None) -> Rows:
+        return self._without_value() if raw is None else self._rows(self.parse(raw))
 
     def _without_value(self) -> Rows:
         if self.spec.format in CHANGE_FORMATS:  # it follows a delete, for Kafka's compaction
@@ -139,14 +132,11 @@ class RecordDecoder:
         raise Undecodable("no value: a tombstone says nothing in plain json")
 
 
-def _visible(raw: bytes | None) -> tuple[str | None, bytes | None]:
-    """The record as text; and as it is, where the text shows bytes that are no UTF-8 as backslash escapes."""
-    if raw is None:
-        return None, None
-    try:
-        return raw.decode(), None
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "backslashreplace"), raw
+def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequence[Line]) -> None:
+    """Add the rows of a record, each shown as a record that says nothing of the others."""
+    whole = as_object(parse_json(raw), "message")
+    for at, row in enumerate(rows, position):
+        lines.add(to_json({**whole, **(row[2] or {})}).encode(), at, origin, (row,))
 
 
 def _of_kind(rows: Rows, kind: str) -> Rows:

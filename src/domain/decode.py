@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from .source import RecordSpec
 
 Convert: TypeAlias = Callable[[Any], Any]
-"""A parsed value that is not null -> the typed one, or `Undecodable`."""
+"""A parsed value that is not null -> the typed one, or `Undecodable`.
+
+An instant may come without a zone, in UTC, and any time as microseconds since 1970: Arrow takes these in half the time.
+"""
 
 ToJson: TypeAlias = Callable[[Any], str]
 """A parsed value -> its JSON text, without loss of digits."""
@@ -37,6 +40,7 @@ _LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SAFE_DIGITS = 18
 _PLAIN = len("YYYY-MM-DD HH:MM:SS")
+_MARKS = ("-- ::", "--T::")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
@@ -173,13 +177,7 @@ def _date(target: Target) -> Convert:
 
 def _is_plain(text: str) -> bool:
     """Whether a text is ``YYYY-MM-DD HH:MM:SS`` if it is a time at all; the pattern would take ten times as long."""
-    return (
-        len(text) == _PLAIN
-        and text.isascii()
-        and text[10] in " T"
-        and text[4] == text[7] == "-"
-        and text[13] == text[16] == ":"
-    )
+    return len(text) == _PLAIN and text[4::3] in _MARKS and text.isascii()
 
 
 def _timestamp(target: Target) -> Convert:
@@ -190,7 +188,7 @@ def _timestamp(target: Target) -> Convert:
             raise refuse(value)
         try:
             if plain is True and zone is UTC:
-                return datetime.fromisoformat(value + "+00:00")
+                return datetime.fromisoformat(value)
             moment = datetime.fromisoformat(value)
             return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
         except (ValueError, OverflowError) as error:
@@ -242,7 +240,7 @@ def _of_numeral(build: Build) -> Build:
         def from_text(value: Any) -> Any:
             if type(value) is not str:
                 return convert(value)
-            if len(value) <= _SAFE_DIGITS and value.isdecimal() and value.isascii():
+            if value.isdecimal() and len(value) <= _SAFE_DIGITS and value.isascii():
                 return convert(int(value))
             # What the pattern would say of most numbers, in less time.
             if (value.replace(".", "", 1).isdecimal() and value.isascii()) or NUMERAL.fullmatch(value):

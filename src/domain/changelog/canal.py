@@ -13,7 +13,7 @@ from .tables import Tables
 from .values import canal_written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ..decode import ToJson
     from ..source import RecordSpec
@@ -68,7 +68,7 @@ class CanalDecoder:
             return NO_ROWS
         if (kind := _KINDS.get(word)) is None:
             raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
-        return list(self._rows(message, kind)) if self._wanted(message) else NO_ROWS
+        return self._rows(message, kind) if self._wanted(message) else NO_ROWS
 
     def _wanted(self, message: Message) -> bool:
         return self._tables.want(message.get("database"), message.get("table"))
@@ -78,17 +78,29 @@ class CanalDecoder:
             raise Undecodable(EMPTIED)
         return NO_ROWS
 
-    def _rows(self, message: Message, kind: str) -> Iterator[Row]:
+    def _rows(self, message: Message, kind: str) -> Rows:
         data = _rows_of(message, "data")
-        olds = _rows_of(message, "old") if kind == UPDATE_AFTER else [None] * len(data)
+        if kind == UPDATE_AFTER:
+            return self._updated(message, data, _rows_of(message, "old"))
+        several = len(data) > 1
+        return [
+            (kind, self._image(fields, message, at), {"data": [fields]} if several else None)
+            for at, fields in enumerate(data)
+        ]
+
+    def _updated(self, message: Message, data: list[Any], olds: list[Any]) -> Rows:
         if len(olds) != len(data):
             raise Undecodable(f"old: as many rows as in data wanted, {len(data)}, not {len(olds)}")
+        rows: list[Row] = []
         for at, (fields, old) in enumerate(zip(data, olds, strict=True)):
-            alone = {**message, "data": [fields], "old": old if old is None else [old]} if len(data) > 1 else None
-            image = self._images.image(as_object(fields, "data"), message, at)
-            if kind == UPDATE_AFTER:
-                yield UPDATE_BEFORE, self._images.overlaid(image, as_object(old, "old")), alone
-            yield kind, image, alone
+            alone = {"data": [fields], "old": [old]} if len(data) > 1 else None
+            image = self._image(fields, message, at)
+            rows.append((UPDATE_BEFORE, self._images.overlaid(image, as_object(old, "old")), alone))
+            rows.append((UPDATE_AFTER, image, alone))
+        return rows
+
+    def _image(self, fields: object, message: Message, at: int) -> list[Any]:
+        return self._images.image(as_object(fields, "data"), message, at)
 
 
 def _rows_of(message: Message, name: str) -> list[Any]:

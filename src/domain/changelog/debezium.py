@@ -135,8 +135,7 @@ class DebeziumDecoder:
 
     def _updated(self, message: Message, images: Images) -> Rows:
         after, before = as_object(message.get("after"), "after"), message.get("before")
-        changed = _changed(before, after) if type(before) is dict else None
-        if type(before) is dict and changed is not None:
+        if type(before) is dict and (changed := _changed(before, after)) is not None:
             new = images.image(_available(after, before, images), message)
             old = images.overlaid(new, _available(changed, {}, images))
             return ((UPDATE_BEFORE, old, None), (UPDATE_AFTER, new, None))
@@ -169,15 +168,15 @@ def _is_mark(message: Message) -> bool:
 
 def _changed(before: Message, after: Message) -> dict[str, Any] | None:
     """The old values of columns that may have changed: no value need be made typed twice. None if one is not there."""
+    changed = {}
     try:
-        return {
-            name: old
-            for name, new in after.items()
-            if (old := before[name]) is not new
-            and (new != old or type(old) is not type(new) or type(old) not in _EXACT)
-        }
+        for name, new in after.items():
+            old = before[name]
+            if old is not new and (new != old or type(old) is not type(new) or type(old) not in _EXACT):
+                changed[name] = old
     except KeyError:
         return None
+    return changed
 
 
 def _available(fields: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:

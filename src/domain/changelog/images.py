@@ -21,7 +21,7 @@ Read: TypeAlias = Callable[[Message, int], Any]
 """A message, and the number of a row in it -> what it says of that row, as JSON has it."""
 
 Row: TypeAlias = tuple[str, list[Any], Message | None]
-"""Row kind; values in the order of `RecordSpec.rows`; where a message has several rows, one that has this alone."""
+"""Row kind; values in the order of `RecordSpec.rows`; of a message with several, what it would say of one alone."""
 
 Rows: TypeAlias = Sequence[Row]
 

@@ -25,11 +25,13 @@ class Tables:
     """
 
     patterns: tuple[str, ...]
-    _matches: Callable[[str], bool] = field(init=False)
+    _matches: Callable[[str, str], bool] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         compiled = [re.compile(each) for each in self.patterns]
-        self._matches = lru_cache(_REMEMBERED)(lambda name: any(each.fullmatch(name) for each in compiled))
+        self._matches = lru_cache(_REMEMBERED)(
+            lambda space, table: any(each.fullmatch(f"{space}.{table}") for each in compiled)
+        )
 
     def want(self, space: object, table: object) -> bool:
         """Whether the messages of a table count.
@@ -45,4 +47,4 @@ class Tables:
             return True
         if type(space) is not str or type(table) is not str:
             raise Undecodable("it does not say of which table it is, so `tables` cannot choose")
-        return self._matches(f"{space}.{table}")
+        return self._matches(space, table)
