@@ -10,6 +10,7 @@ from attrs import frozen
 from ..changelog.row_kind import DELETE, UPDATE_AFTER, UPDATE_BEFORE
 from ..dead_letter import or_else
 from ..epoch import ERROR, ORIGIN, POSITION, ROW_KIND
+from ..schema import INTEGERS
 from .tables import PARTITION, PLACE
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ class Filing:
 
     def file(self, batch: Batch, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """A batch's rows with `FILED` and `REPEAT`, and a reason in `_error` where one cannot be filed."""
-        rows = self._checked(self._timed(batch.rows))
+        rows = self._checked(self._numbered(self._timed(batch.rows)))
         if not self.settings.identity:
             return rows.with_columns(nw.lit(value=False).alias(REPEAT))
-        return self._repeats(self._placed(rows), batch, snapshot)
+        return self._repeats(self._placed(rows).drop(*self._numbers.values()), batch, snapshot)
 
     def places(self, fresh: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The newest place of each partition."""
@@ -68,25 +69,45 @@ class Filing:
         undated = nw.col(FILED).is_null()
         reason = or_else(reason, undated & (kind == DELETE), f"column {by_deletion} is null, so it has no day")
         reason = or_else(reason, undated, f"column {self.settings.updated_at} is null, so it has no day")
-        for name in self.settings.identity:
-            lost = nw.col(name).is_null() | ~self._number(name).str.contains(r"^\d{1,20}$")
+        for name, number in self._numbers.items():
+            lost = nw.col(name).is_null() | ~nw.col(number).str.contains(r"^\d{1,20}$")
             reason = or_else(reason, lost, f"identity column {name} is null or has no number at its end")
         return rows.with_columns(reason.alias(ERROR))
 
+    @property
+    def _numbers(self) -> dict[str, str]:
+        """By identity column, the column of its number."""
+        return {name: f"_number_{at}" for at, name in enumerate(self.settings.identity)}
+
+    def _numbered(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add the number at the end of each identity column, as text."""
+        return rows.with_columns(self._number(name).alias(number) for name, number in self._numbers.items())
+
     def _number(self, name: str) -> nw.Expr:
-        """The number at the end of an identity column, as text."""
-        return nw.col(name).cast(nw.String).str.replace_all(r"^.*\D", "")
+        text = nw.col(name).cast(nw.String)
+        return text if self._is_whole(name) else text.str.replace_all(r"^.*\D", "")
+
+    def _is_whole(self, name: str) -> bool:
+        return self.settings.schema[name].name in INTEGERS
 
     def _placed(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add partition and place of each row that can be filed."""
+        """Add partition and place of each row that can be filed.
+
+        One thing a step: an engine that puts one expression in the place of each mention of it would make thousands.
+        """
         origin, good = nw.col(ORIGIN), nw.col(ERROR).is_null()
         of_topic = nw.when(origin.str.contains(_KAFKA)).then(origin.str.replace_all(r"@\d+$", ""))
-        partition = of_topic.otherwise(nw.lit(""))
-        numbers = [
-            nw.concat_str([nw.lit(_ZEROS), self._number(name)]).str.tail(_DIGITS) for name in self.settings.identity
-        ]
-        place = nw.concat_str(numbers, separator=" ")
-        return rows.with_columns(partition.alias(PARTITION), nw.when(good).then(place).alias(PLACE))
+        padded = rows.with_columns(
+            of_topic.otherwise(nw.lit("")).alias(PARTITION),
+            *(
+                nw.concat_str([nw.lit(_ZEROS), nw.col(each)], ignore_nulls=True).alias(each)
+                for each in self._numbers.values()
+            ),
+        )
+        place = nw.concat_str(
+            [nw.col(each).str.tail(_DIGITS) for each in self._numbers.values()], separator=" ", ignore_nulls=True
+        )
+        return padded.with_columns(nw.when(good).then(place).alias(PLACE))
 
     def _repeats(self, rows: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Mark rows not beyond the newest place read of their partition, and all but the first of a place in a batch.
@@ -94,7 +115,8 @@ class Filing:
         Rows are taken by kind, as both images of an update have the same place.
         """
         position = nw.col(POSITION)
-        first = position.min().over(PARTITION, PLACE, ROW_KIND)
+        # The whole numbers say nothing that the place does not say, but are sorted much faster.
+        first = position.min().over(*filter(self._is_whole, self.settings.identity), PARTITION, PLACE, ROW_KIND)
         again = ~nw.col(PLACE).is_null() & (position > first)
         if batch.again:
             return rows.with_columns(again.alias(REPEAT))
