@@ -40,10 +40,10 @@ Row = dict[str, Any]
 
 
 @st.composite
-def measures(draw: st.DrawFn) -> list[Measure]:
+def measures(draw: st.DrawFn, most: int) -> list[Measure]:
     """Some of each kind, now and then over some rows alone."""
     possible = _MEASURES | (_OF_SOME if draw(st.integers(0, 3)) == 0 else {})
-    names = draw(st.lists(st.sampled_from(sorted(possible)), min_size=1, max_size=3, unique=True))
+    names = draw(st.lists(st.sampled_from(sorted(possible)), min_size=1, max_size=most, unique=True))
     return [Measure.parse(name, *possible[name], SCHEMA) for name in names]
 
 
@@ -61,11 +61,11 @@ def _images(draw: st.DrawFn, row: int) -> Row:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[list[Row]]:
+def logs(draw: st.DrawFn, most: int) -> list[list[Row]]:
     """What a table's log says: records in its order, an update's two images together."""
     alive: dict[int, Row] = {}
     records: list[list[Row]] = []
-    for number in range(draw(st.integers(1, 14))):
+    for number in range(draw(st.integers(1, most))):
         place = {"file": f"bin.{9 + number // 4:06d}", "pos": 90 + number // 2 * 20, "line": number % 2}
         row = draw(st.integers(1, 4))
         if row not in alive:
@@ -84,9 +84,9 @@ def logs(draw: st.DrawFn) -> list[list[Row]]:
 
 
 @st.composite
-def deliveries(draw: st.DrawFn) -> list[Row]:
+def deliveries(draw: st.DrawFn, most: int) -> list[Row]:
     """A log as a reader gets it: now and then its sender goes back, and says again what it said before."""
-    records = draw(logs())
+    records = draw(logs(most))
     sent: list[list[Row]] = []
     for number, record in enumerate(records, start=1):
         sent.append(record)

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from headwater.domain.ledger import Snapshot
 
 _FIRST = date(2024, 3, 7)
-_ANY_SIZE = st.integers(1, 12)
-_FEW_EPOCHS = st.integers(6, 18)
-"""Of rows an epoch, where an epoch takes seconds."""
 
 
 @frozen
@@ -43,6 +40,21 @@ class Turn:
     fault: Fault | None
     cut: date | None
     cut_fault: Fault | None
+
+
+@frozen
+class Scale:
+    """How much there is at most of each thing in a schedule; `sizes` are those of epochs, in rows."""
+
+    measures: int
+    records: int
+    turns: int
+    sizes: st.SearchStrategy[int]
+
+
+_LARGE = Scale(measures=3, records=14, turns=3, sizes=st.integers(1, 12))
+_SMALL = Scale(measures=2, records=10, turns=2, sizes=st.integers(5, 14))
+"""Where an epoch takes seconds."""
 
 
 @st.composite
@@ -61,22 +73,21 @@ def turns(draw: st.DrawFn, sizes: st.SearchStrategy[int]) -> Turn:
 
 
 @st.composite
-def schedules(
-    draw: st.DrawFn, sizes: st.SearchStrategy[int] = _ANY_SIZE
-) -> tuple[RetractionSettings, list[Row], list[Turn]]:
-    """Settings, what arrives, and how it is run, by epochs of such sizes."""
+def schedules(draw: st.DrawFn, scale: Scale) -> tuple[RetractionSettings, list[Row], list[Turn]]:
+    """Settings, what arrives, and how it is run."""
     chosen = RetractionSettings(
         pipeline="states",
         schema=SCHEMA,
         group=draw(st.sampled_from([["state"], ["state", "score"], []])),
-        measures=draw(measures()),
+        measures=draw(measures(scale.measures)),
         updated_at="mtime",
         time_zone=draw(st.sampled_from(["UTC", "Asia/Shanghai"])),
         identity=["file", "pos", "line"],
         event_time="mtime",
         roll_after=draw(st.none() | st.just(timedelta(days=1))),
     )
-    return chosen, draw(deliveries()), draw(st.lists(turns(sizes), min_size=1, max_size=3))
+    taken = st.lists(turns(scale.sizes), min_size=1, max_size=scale.turns)
+    return chosen, draw(deliveries(scale.records)), draw(taken)
 
 
 @define(eq=False)
@@ -150,7 +161,8 @@ class Trial:
         shown = {(row["day"], self._group(row)) for row in rows}
         for row in rows:
             assert {name: row[name] for name in names} == known(self._group(row), row["day"]), row
-        for day, group in {(day, self._group(row)) for day, _, row in entries if day >= self._cut(snapshot)} - shown:
+        cut = self._cut(snapshot)
+        for day, group in {(day, self._group(row)) for day, _, row in entries if day >= cut} - shown:
             assert known(group, day) == known(group, day - timedelta(days=1)), (day, group)
 
     def _group(self, row: Row) -> Any:
@@ -176,7 +188,7 @@ def _hold(backend: Backend, schedule: tuple[RetractionSettings, list[Row], list[
     trial.check()
 
 
-@given(schedules())
+@given(schedules(_LARGE))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
     _hold(memory_backend(), schedule)
@@ -184,7 +196,7 @@ def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Tu
 
 @pytest.mark.delta
 @pytest.mark.slow
-@given(schedule=schedules(_FEW_EPOCHS))
+@given(schedule=schedules(_SMALL))
 @settings(
     max_examples=50,
     deadline=None,
@@ -200,7 +212,7 @@ def test_totals_on_delta(
 @pytest.mark.hudi
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
-@given(schedule=schedules(_FEW_EPOCHS))
+@given(schedule=schedules(_SMALL))
 @settings(
     max_examples=50,
     deadline=None,
