@@ -24,7 +24,7 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
-_FIRST_MICRO = (datetime(1, 1, 1) - _1970) // timedelta(0, 0, 1)  # noqa: DTZ001 - a wall time
+_FIRST_MICRO = (date.min.toordinal() - _DAY_0) * 86_400_000_000
 _LAST_MICRO = _PAST_9999_IN_MS * 1000 - 1
 _UNITS = {
     "io.debezium.time.Timestamp": "ms",
