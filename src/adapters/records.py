@@ -115,12 +115,12 @@ class RecordDecoder:
             error = None
             try:
                 rows = rows_of(raw) if only is None else _of_kind(rows_of(raw), only)
+                if raw and rows and rows[0][2] is not None:
+                    _add_each(lines, raw, position, origin, rows)
+                    continue
             except Undecodable as refusal:
                 rows, error = ((only, self._nothing, None),), str(refusal)
-            if rows and rows[0][2] is not None:
-                _add_each(lines, raw or b"", position, origin, rows)
-            else:
-                lines.add(raw, position, origin, rows, error)
+            lines.add(raw, position, origin, rows, error)
         return lines.batch()
 
     def _rows_of(self, raw: bytes | None) -> Rows:
@@ -133,7 +133,11 @@ class RecordDecoder:
 
 
 def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequence[Line]) -> None:
-    """Add the rows of a record, each shown as a record that says nothing of the others."""
+    """Add the rows of a record, each shown as a record that says nothing of the others.
+
+    Raises:
+        Undecodable: what decoding passed over is no JSON; no row has been added then.
+    """
     whole = as_object(parse_json(raw), "message")
     for at, row in enumerate(rows, position):
         lines.add(to_json({**whole, **(row[2] or {})}).encode(), at, origin, (row,))

@@ -7,7 +7,10 @@ from decimal import Decimal
 
 import pytest
 
+from headwater.adapters.records import Record, RecordDecoder
 from headwater.domain.changelog.settings import ChangeSpec
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
 
 from .decoding import Decoding
 
@@ -51,6 +54,15 @@ def test_a_row_of_several_is_shown_alone_and_decodes_to_itself() -> None:
     )
     assert lines[4]["_raw"] == lines[5]["_raw"]
     assert PRODUCTS.rows(lines[5]["_raw"]) == PRODUCTS.rows(UPDATE)[2:]
+
+
+def test_a_message_whose_rows_cannot_be_shown_alone_is_a_dead_letter() -> None:
+    """The SQL is not decoded, so only the text of each row alone meets the byte that is no UTF-8."""
+    raw = INSERT.encode().replace(b'"sql":""', b'"sql":"\xff"')
+    decoder = RecordDecoder(RecordSpec(Schema.parse(PRODUCTS.ddl), PRODUCTS.format))
+    (line,) = decoder.batch([Record(raw, 0, "log")]).to_pylist()
+    assert (line["id"], line["_bytes"]) == (None, raw)
+    assert line["_error"].startswith("no JSON: ")
 
 
 def test_a_message_of_one_row_keeps_its_bytes() -> None:
