@@ -1,0 +1,277 @@
+"""A wide table against its oracle, over random records of five topics, cuts, repeats, crashes and a topic added late."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from attrs import define, field, frozen
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headwater.testing.failing_store import Crash, Fault
+from headwater.testing.trial import Trial
+from tests.spark_fixtures import compact_few_files
+
+from .wide_table_oracle import KEY, OWNER, TOPICS, Message, Options, Oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headwater.domain.epoch import Publication
+
+_DEPLOYMENT = """
+[backend]
+name = "memory"
+compact_every = 2
+
+[sources.base]
+kind = "files"
+path = "base"
+schema = "kind string, region string, id bigint, name string, at timestamp"
+row_kind = "kind"
+
+[sources.log]
+kind = "files"
+path = "log"
+format = "maxwell-json"
+tables = ["shop.log"]
+schema = "region string, id bigint, amount decimal(9,2), ver bigint"
+
+[sources.pair]
+kind = "files"
+path = "pair"
+schema = "region string, id bigint, low int, high boolean, day date, run int"
+
+[sources.sparse]
+kind = "files"
+path = "sparse"
+schema = "region string, id bigint, city string, size bigint, seq bigint"
+
+[sources.late]
+kind = "files"
+path = "late"
+schema = "region string, id bigint, tag string, seq bigint"
+
+[pipelines.wide]
+service = "wide_table"
+key = ["region", "id"]
+
+[pipelines.wide.topics.base]
+source = "base"
+columns = ["name"]
+sequence = ["at"]
+owner = OWNED
+
+[pipelines.wide.topics.log]
+source = "log"
+select = { twice = "cast(amount * 2 as decimal(10,2))" }
+sequence = ["ver"]
+
+[pipelines.wide.topics.pair]
+source = "pair"
+columns = ["low", "high"]
+sequence = ["day", "run"]
+nulls = "NULLS"
+
+[pipelines.wide.topics.sparse]
+source = "sparse"
+columns = ["city", "size"]
+sequence = ["seq"]
+absent = "ABSENT"
+"""
+_LATE = """
+[pipelines.wide.topics.late]
+source = "late"
+select = { tag = "upper(tag)" }
+where = "tag is null or tag <> 'none'"
+sequence = ["seq"]
+"""
+
+
+@frozen
+class Turn:
+    """Files that arrive at topics, and a run that may die."""
+
+    files: list[tuple[str, list[Message]]]
+    fault: Fault | None
+
+
+@frozen
+class Schedule:
+    """How the pipeline is told to take records, what happens, and before which turn the topic `late` is added."""
+
+    options: Options
+    turns: list[Turn]
+    added: int
+
+
+@frozen
+class Scale:
+    """How much there is at most of each thing in a schedule."""
+
+    turns: int
+    files: int
+    messages: int
+
+
+_LARGE = Scale(turns=4, files=6, messages=5)
+_SMALL = Scale(turns=2, files=5, messages=5)
+"""Where an epoch takes seconds."""
+_NAMES = [topic.name for topic in TOPICS]
+_MESSAGES = {topic.name: topic.messages for topic in TOPICS}
+
+
+@st.composite
+def faults(draw: st.DrawFn) -> Fault | None:
+    """A crash at any commit, or none."""
+    if draw(st.integers(0, 2)):
+        return None
+    return Fault(before=draw(st.booleans()), commit=draw(st.integers(1, 3)), passing=draw(st.booleans()))
+
+
+@st.composite
+def schedules(draw: st.DrawFn, scale: Scale) -> Schedule:
+    """Any schedule; topics send again what they have sent before."""
+    sent: dict[str, list[Message]] = {name: [] for name in _NAMES}
+
+    def file() -> tuple[str, list[Message]]:
+        name = draw(st.sampled_from(_NAMES))
+        messages = draw(st.lists(_MESSAGES[name], min_size=1, max_size=scale.messages))
+        if sent[name] and draw(st.booleans()):
+            messages += draw(st.lists(st.sampled_from(sent[name]), max_size=2))
+        sent[name] += messages
+        return name, messages
+
+    turns = [
+        Turn([file() for _ in range(draw(st.integers(1, scale.files)))], draw(faults()))
+        for _ in range(draw(st.integers(1, scale.turns)))
+    ]
+    chosen = Options(
+        owned=draw(st.sampled_from([True, True, True, False])),
+        nulls=draw(st.sampled_from(["overwrite", "keep"])),
+        absent=draw(st.sampled_from(["keep", "keep", "null"])),
+    )
+    return Schedule(chosen, turns, draw(st.integers(0, scale.turns - 1)))
+
+
+@define(eq=False)
+class WideTrial:
+    """One pipeline, held against the oracle at every publication."""
+
+    trial: Trial
+    schedule: Schedule
+    arrived: dict[str, list[list[Message]]] = field(factory=lambda: {name: [] for name in _NAMES})
+
+    def run(self) -> None:
+        """Take the whole schedule."""
+        self.trial.deploy(self._deployment())
+        for number, turn in enumerate(self.schedule.turns):
+            if number == self.schedule.added:
+                self._add()
+            for name, messages in turn.files:
+                self.trial.feed(name, [json.dumps(each) for each in messages])
+                self.arrived[name].append(messages)
+            try:
+                self.trial.run(fault=turn.fault)
+            except Crash:
+                continue
+        if self.schedule.added >= len(self.schedule.turns):
+            self._add()
+        self.trial.run()
+
+    def check(self) -> None:
+        """Hold what each publication shows against the oracle."""
+        oracle, read = Oracle(self.schedule.options), dict.fromkeys(_NAMES, 0)
+        publications = self.trial.publications("wide")[::-1]
+        for publication in publications:
+            for topic in TOPICS:
+                until = _files(publication, topic.name)
+                for messages in self.arrived[topic.name][read[topic.name] : until]:
+                    oracle.take(topic, messages, publication.epoch.number)
+                read[topic.name] = until
+            assert self._shown("rows", publication) == oracle.rows(), publication.offsets
+            assert self._shown("completeness", publication) == oracle.completeness(), publication.offsets
+        assert read == {name: len(files) for name, files in self.arrived.items()}, "not all was read"
+        assert len(self._rows("dead_letters", None)) == oracle.letters
+
+    def _deployment(self) -> str:
+        options = self.schedule.options
+        said = {"OWNED": str(options.owned).lower(), "NULLS": options.nulls, "ABSENT": options.absent}
+        text = _DEPLOYMENT
+        for word, value in said.items():
+            text = text.replace(word, value)
+        return text
+
+    def _add(self) -> None:
+        self.trial.deploy(self._deployment() + _LATE)
+
+    def _shown(self, view: str, publication: Publication) -> dict[tuple[Any, ...], dict[str, Any]]:
+        rows = self._rows(view, publication.epoch.number)
+        found = {tuple(row.pop(name) for name in KEY): row for row in rows}
+        assert len(found) == len(rows), "a key stands twice"
+        return found
+
+    def _rows(self, view: str, epoch: int | None) -> list[dict[str, Any]]:
+        return self.trial.reader.answer(f"wide.{view}", at=epoch).frame.collect(backend="polars").rows(named=True)
+
+
+def _files(publication: Publication, topic: str) -> int:
+    """How many files of a topic had been read by then."""
+    offsets = publication.offsets.get(topic)
+    return offsets["count"] if offsets else 0
+
+
+def _hold(trial: Trial, schedule: Schedule) -> None:
+    held = WideTrial(trial, schedule)
+    held.run()
+    held.check()
+
+
+@pytest.fixture(scope="module")
+def exits() -> Iterator[ExitStack]:
+    """Closes what was opened."""
+    with ExitStack() as opened:
+        yield opened
+
+
+def _folder(tmp_path: Path) -> Path:
+    folder = tmp_path / uuid4().hex
+    folder.mkdir()
+    return folder
+
+
+@given(schedule=schedules(_LARGE))
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_rows_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
+    _hold(Trial(_folder(tmp_path), "memory", exits), schedule)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("delta", marks=pytest.mark.delta),
+        pytest.param("hudi-mor", marks=pytest.mark.hudi),
+        pytest.param("hudi-cow", marks=pytest.mark.hudi),
+    ],
+)
+@given(schedule=schedules(_SMALL))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+def test_rows_on_spark(spark: SparkSession, tmp_path: Path, exits: ExitStack, backend: str, schedule: Schedule) -> None:
+    _hold(Trial(_folder(tmp_path), backend, exits, compact_few_files), schedule)
