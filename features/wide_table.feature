@@ -555,21 +555,29 @@ Feature: A wide table of which each topic knows a part
         | 0     | +I       | sequence (day, run) is null throughout: nothing tells whether it is newer |
         | 0     |          | column 'score': decimal(3,1) wanted, not 4.55 (more than 1 decimals) |
 
-    Scenario: A topic's letters are read again after a fix
-      Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), day timestamp, run bigint"
+    Scenario: Letters of two topics are read again after a fix, and come late to what is newer
+      Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), votes int, day date, run bigint"
       And these lines arrive at score
         """
-        {"shop_id": 1, "score": 4.5, "day": "2024-03-01T00:00:00Z", "run": 1}
-        {"shop_id": 2, "score": 12.55, "day": "2024-03-01T00:00:00Z", "run": 1}
+        {"shop_id": 1, "score": 4.5, "votes": "many", "day": "2024-03-01", "run": 1}
+        {"shop_id": 2, "score": 3.5, "votes": "few", "day": "2024-03-01", "run": 1}
+        {"shop_id": 2, "score": 3.6, "votes": 12, "day": "2024-03-01", "run": 2}
         """
-      And an epoch of info brings
-        | kind | shop_id | name  | city | updated_at       |
-        | +I   | 2       | South | Rome | 2024-03-01 09:00 |
+      And these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": 1, "name": "North", "updated_at": null}
+        {"kind": "+I", "shop_id": 2, "name": "South", "updated_at": "2024-03-01T09:00:00Z"}
+        """
+      And shop runs until idle
+      When the setting sources.score.schema = "shop_id bigint, score decimal(3,1), day date, run bigint"
       And the dead letters of shop are read again
       Then shop.rows shows exactly
         | shop_id | name  | score |
         | 1       |       | 4.5   |
-        | 2       | South |       |
+        | 2       | South | 3.6   |
+      And the dead letters of shop are exactly
+        | epoch | format | row_kind | raw                                                                   |
+        | 1     | json   | +I       | {"kind": "+I", "shop_id": 1, "name": "North", "updated_at": null} |
 
   Rule: Whatever happens to a run, each record counts once, and no reader sees half an epoch
 

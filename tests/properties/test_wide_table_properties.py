@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,7 +16,7 @@ from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
 
-from .wide_table_oracle import KEY, OWNER, TOPICS, Message, Options, Oracle
+from .wide_table_oracle import KEY, TOPICS, Key, Message, Options, Oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,21 +68,24 @@ source = "base"
 columns = ["name"]
 sequence = ["at"]
 owner = OWNED
+absent = "ABSENT"
 
 [pipelines.wide.topics.log]
 source = "log"
 select = { twice = "cast(amount * 2 as decimal(10,2))" }
 sequence = ["ver"]
+absent = "ABSENT"
 
 [pipelines.wide.topics.pair]
 source = "pair"
 columns = ["low", "high"]
 sequence = ["day", "run"]
+absent = "ABSENT"
 nulls = "NULLS"
 
 [pipelines.wide.topics.sparse]
 source = "sparse"
-columns = ["city", "size"]
+columns = [SPARSE]
 sequence = ["seq"]
 absent = "ABSENT"
 """
@@ -105,7 +108,7 @@ class Turn:
 
 @frozen
 class Schedule:
-    """How the pipeline is told to take records, what happens, and before which turn the topic `late` is added."""
+    """How the pipeline is told to take records, what happens, and before which turn a column and a topic are added."""
 
     options: Options
     turns: list[Turn]
@@ -125,6 +128,8 @@ _LARGE = Scale(turns=4, files=6, messages=5)
 _SMALL = Scale(turns=2, files=5, messages=5)
 """Where an epoch takes seconds."""
 _NAMES = [topic.name for topic in TOPICS]
+_ADDED = ("size",)
+"""The column of `sparse` that is added with the topic `late`."""
 _MESSAGES = {topic.name: topic.messages for topic in TOPICS}
 
 
@@ -168,20 +173,20 @@ class WideTrial:
     trial: Trial
     schedule: Schedule
     arrived: dict[str, list[list[Message]]] = field(factory=lambda: {name: [] for name in _NAMES})
+    added_at: int = 0
+    """The first epoch that knows the added column and topic."""
 
     def run(self) -> None:
         """Take the whole schedule."""
-        self.trial.deploy(self._deployment())
+        self.trial.deploy(self._deployment(late=False))
         for number, turn in enumerate(self.schedule.turns):
             if number == self.schedule.added:
                 self._add()
             for name, messages in turn.files:
                 self.trial.feed(name, [json.dumps(each) for each in messages])
                 self.arrived[name].append(messages)
-            try:
+            with suppress(Crash):
                 self.trial.run(fault=turn.fault)
-            except Crash:
-                continue
         if self.schedule.added >= len(self.schedule.turns):
             self._add()
         self.trial.run()
@@ -189,31 +194,36 @@ class WideTrial:
     def check(self) -> None:
         """Hold what each publication shows against the oracle."""
         oracle, read = Oracle(self.schedule.options), dict.fromkeys(_NAMES, 0)
-        publications = self.trial.publications("wide")[::-1]
-        for publication in publications:
+        for publication in self.trial.publications("wide")[::-1]:
+            epoch = publication.epoch.number
             for topic in TOPICS:
                 until = _files(publication, topic.name)
                 for messages in self.arrived[topic.name][read[topic.name] : until]:
-                    oracle.take(topic, messages, publication.epoch.number)
+                    oracle.take(topic, messages, epoch, _ADDED if epoch < self.added_at else ())
                 read[topic.name] = until
-            assert self._shown("rows", publication) == oracle.rows(), publication.offsets
-            assert self._shown("completeness", publication) == oracle.completeness(), publication.offsets
+            assert self._shown("rows", epoch) == oracle.rows(), publication.offsets
+            assert self._shown("completeness", epoch) == oracle.completeness(), publication.offsets
         assert read == {name: len(files) for name, files in self.arrived.items()}, "not all was read"
         assert len(self._rows("dead_letters", None)) == oracle.letters
 
-    def _deployment(self) -> str:
+    def _add(self) -> None:
+        self.added_at = len(self.trial.publications("wide"))
+        self.trial.deploy(self._deployment(late=True))
+
+    def _deployment(self, *, late: bool) -> str:
         options = self.schedule.options
-        said = {"OWNED": str(options.owned).lower(), "NULLS": options.nulls, "ABSENT": options.absent}
-        text = _DEPLOYMENT
-        for word, value in said.items():
+        text = _DEPLOYMENT + (_LATE if late else "")
+        for word, value in {
+            "OWNED": str(options.owned).lower(),
+            "NULLS": options.nulls,
+            "ABSENT": options.absent,
+            "SPARSE": '"city", "size"' if late else '"city"',
+        }.items():
             text = text.replace(word, value)
         return text
 
-    def _add(self) -> None:
-        self.trial.deploy(self._deployment() + _LATE)
-
-    def _shown(self, view: str, publication: Publication) -> dict[tuple[Any, ...], dict[str, Any]]:
-        rows = self._rows(view, publication.epoch.number)
+    def _shown(self, view: str, epoch: int) -> dict[Key, dict[str, Any]]:
+        rows = self._rows(view, epoch)
         found = {tuple(row.pop(name) for name in KEY): row for row in rows}
         assert len(found) == len(rows), "a key stands twice"
         return found

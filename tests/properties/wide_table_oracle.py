@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 Message = dict[str, Any]
 """A record as its source brings it: a JSON object."""
@@ -28,12 +28,16 @@ class Options:
     Args:
         owned: whether the deletes of `base` hide the row.
         nulls: what a null of `pair` does.
-        absent: what a column does that a record of `sparse` lacks.
+        absent: what a column does that a record lacks; only `sparse` has such records.
     """
 
     owned: bool
     nulls: str
     absent: str
+
+    def whole(self, topic: str) -> bool:
+        """Whether each record of a topic speaks for all of its columns."""
+        return self.absent == "null" and not (topic == "pair" and self.nulls == "keep")
 
 
 @frozen
@@ -76,15 +80,17 @@ class Oracle:
     newest: dict[tuple[str, Key], tuple[Fact, int]] = field(factory=dict)
     told: dict[tuple[str, Key], tuple[Fact, int]] = field(factory=dict)
 
-    def take(self, topic: Topic, messages: Iterable[Message], epoch: int) -> None:
-        """Read what an epoch brings of a topic."""
+    def take(self, topic: Topic, messages: Iterable[Message], epoch: int, unknown: Collection[str] = ()) -> None:
+        """Read what an epoch brings of a topic, some of whose columns may be unknown as yet."""
         for fact in (fact for message in messages for fact in topic.facts(message, self.options)):
             if fact.fails:
                 self.letters += 1
                 continue
-            _put(self.newest, topic.name, fact, epoch)
+            newest = _put(self.newest, topic.name, fact, epoch)
+            if self.options.whole(topic.name) and not newest:
+                continue
             for column in topic.columns:
-                if fact.deletes or column in fact.values:
+                if column not in unknown and (fact.deletes or column in fact.values):
                     _put(self.told, column, fact, epoch)
 
     def rows(self) -> dict[Key, Row]:
@@ -120,10 +126,13 @@ class Oracle:
         ]
 
 
-def _put(held: dict[tuple[str, Key], tuple[Fact, int]], what: str, fact: Fact, epoch: int) -> None:
+def _put(held: dict[tuple[str, Key], tuple[Fact, int]], what: str, fact: Fact, epoch: int) -> bool:
+    """Keep a fact unless a newer one is held; whether it is kept."""
     at = (what, fact.key)
-    if at not in held or fact.order >= held[at][0].order:
-        held[at] = fact, epoch
+    if at in held and fact.order < held[at][0].order:
+        return False
+    held[at] = fact, epoch
+    return True
 
 
 # ---- what the topics say
@@ -139,14 +148,14 @@ def _base(message: Message, _options: Options) -> list[Fact]:
 
 
 def _log(message: Message, _options: Options) -> list[Fact]:
-    """A change of key takes the old one away at the moment of the new image."""
+    """A change of key takes the old one away at the moment of the new image; where it was null, nothing was there."""
     data = message["data"]
     moment = (data["ver"],)
     if message["type"] == "delete":
         return [Fact(_key(data), moment, {}, deletes=True)]
     amount = data["amount"] and Decimal(data["amount"]) * 2
     new, old = Fact(_key(data), moment, {"twice": amount}), _key(data | message.get("old", {}))
-    return [new] if old == new.key else [Fact(old, moment, {}, deletes=True), new]
+    return [new] if old == new.key or None in old else [Fact(old, moment, {}, deletes=True), new]
 
 
 def _pair(message: Message, options: Options) -> list[Fact]:
