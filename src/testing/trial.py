@@ -72,12 +72,14 @@ class Trial:
         *table, name = key.split(".")
         _, places = parse(self.file)
         lines = self.file.read_text(encoding="utf-8").splitlines()
+        head = f"[{'.'.join(table)}]"
+        heads = [number for number, line in enumerate(lines, 1) if line.startswith(head)]
         if at := places.get((*table, name)):
             lines[at - 1] = f"{name} = {value}"
-        elif at := places.get(tuple(table)):
-            lines.insert(at, f"{name} = {value}")
+        elif heads:
+            lines.insert(heads[0], f"{name} = {value}")
         else:
-            lines += [f"[{'.'.join(table)}]", f"{name} = {value}"]
+            lines += [head, f"{name} = {value}"]
         self.deploy("\n".join(lines) + "\n")
 
     def unset(self, key: str) -> None:

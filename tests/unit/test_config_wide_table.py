@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from headwater.app.container import blueprints
-from headwater.domain.errors import ConfigError
 
 SAMPLE = """\
 [backend]
