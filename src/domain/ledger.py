@@ -235,7 +235,8 @@ class Ledger:
 
         Args:
             change: of the last table.
-            watermark, watermarks: see `Publication`; `watermarks` stay as they were, where none are given.
+            watermark: see `Publication`.
+            watermarks: see there; they stay as they were, where none are given.
 
         Raises:
             EpochConflict: another writer has committed to the table.

@@ -1,4 +1,4 @@
-"""Partial-update wide table: topics that share a key, the newest of each topic's columns, one row a key, without a join.
+"""Partial-update wide table: the newest of what several topics say of a key, one row a key, without a join.
 
 Each topic is merged into columns of its own by the sequence that its records carry: a record applies where it is not
 older than what stands. A delete empties the columns of its topic, and is kept as its newest record, so that an older
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError
 from ..service import Service
 from .etl import TopicEtl
-from .settings import ABSENT_MEANS, NULLS, Derived, TopicSettings, WideTableSettings
+from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
 from .step import WideTableStep
 from .tables import WideTables
 from .views import WideTableViews, view_specs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
 
-__all__ = ["ABSENT_MEANS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
+__all__ = ["ABSENT_MEANS", "GENERATORS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
 
 
 class WideTable(Service):

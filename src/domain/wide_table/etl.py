@@ -88,7 +88,9 @@ class TopicEtl:
     def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         wanted = dict(self._wanted)
         if all(each.bare is not None for each in wanted.values()):
-            rows = rows.with_columns(nw.col(self._declared(each.columns[0])).alias(name) for name, each in wanted.items())
+            rows = rows.with_columns(
+                nw.col(self._declared(each.columns[0])).alias(name) for name, each in wanted.items()
+            )
         else:
             listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
             rows = self._queried(f"SELECT {listed} FROM {_BATCH}", rows)  # noqa: S608 - parsed, and quoted
@@ -119,9 +121,7 @@ class TopicEtl:
             goes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & moved)
         counts = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
         comes = kind.is_in([INSERT, UPDATE_AFTER]) & counts
-        rows = rows.with_columns(
-            comes.fill_null(value=False).alias(_COMES), goes.fill_null(value=False).alias(_GOES)
-        )
+        rows = rows.with_columns(comes.fill_null(value=False).alias(_COMES), goes.fill_null(value=False).alias(_GOES))
         return rows.with_columns((nw.col(_COMES) | nw.col(_GOES)).alias(ACTS))
 
     def _paired(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

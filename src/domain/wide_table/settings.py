@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
@@ -15,7 +14,6 @@ from ..errors import ConfigError
 from ..schema import INTEGERS, TIMES, Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import timedelta
 
     from ..schema import DataType
@@ -23,6 +21,8 @@ if TYPE_CHECKING:
 
 COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
 """Types whose values all engines order and tell apart alike."""
+GENERATORS = frozenset({"explode", "explode_outer"})
+"""Table functions that a topic may use: those that make one column."""
 PRESENT = "present"
 NULLS = ("overwrite", "keep")
 ABSENT_MEANS = ("keep", "null")
@@ -79,7 +79,9 @@ class TopicSettings:
         if not _TOPIC.fullmatch(self.name):
             raise ConfigError(f"topic {self.name!r}: write letters, digits and underscores, a letter first")
         if not self.sequence:
-            raise ConfigError('sequence needs at least one column, such as ["updated_at"]: it tells which record is newer')
+            raise ConfigError(
+                'sequence needs at least one column, such as ["updated_at"]: it tells which record is newer'
+            )
         for each in self.sequence:
             check_compared(f"sequence {each.name!r}", each.type)
         for name in (*self.schema.names, *(each.name for each in self.columns)):
@@ -134,7 +136,9 @@ class WideTableSettings:
         if len(owners) > 1:
             raise ConfigError(f"topics {' and '.join(owners)} both are the owner; one topic's deletes remove the row")
         if self.tombstones is not None and (self.owner is None or self.owner.event_time is None):
-            raise ConfigError("tombstones goes by the owner's event time: one topic needs owner = true, its source event_time")
+            raise ConfigError(
+                "tombstones goes by the owner's event time: one topic needs owner = true, its source event_time"
+            )
 
     @property
     def owner(self) -> TopicSettings | None:
@@ -159,8 +163,8 @@ class WideTableSettings:
         for name in self.key:
             if name not in given:
                 raise ConfigError(
-                    f"topic {topic.name!r} has no key column {name!r}: its source must have it, or select give it, as in"
-                    f' select = {{ {name} = "…" }}'
+                    f"topic {topic.name!r} has no key column {name!r}: its source must have it, or select give it, as"
+                    f' in select = {{ {name} = "…" }}'
                 )
             check_compared(f"key column {name!r}", given[name])
             if given[name] != first[name]:
@@ -184,7 +188,7 @@ class WideTableSettings:
     @property
     def fingerprint(self) -> str:
         """Tells for the key, each topic and each column what stored rows depend on."""
-        parts = {"": ("key", *((each.name, each.type.ddl) for each in self.key_columns))}
+        parts: dict[str, tuple[object, ...]] = {"": ("key", *((each.name, each.type.ddl) for each in self.key_columns))}
         for topic in self.topics:
             parts[topic.name] = (
                 *((each.name, each.expression.sql, each.type.ddl) for each in topic.sequence),
@@ -213,7 +217,9 @@ def check_compared(what: str, kind: DataType) -> None:
         ConfigError: keys and sequences cannot be of the type.
     """
     if kind.name not in COMPARED:
-        raise ConfigError(f"{what} is a {kind.ddl}, which engines do not compare alike; use: {', '.join(sorted(COMPARED))}")
+        raise ConfigError(
+            f"{what} is a {kind.ddl}, which engines do not compare alike; use: {', '.join(sorted(COMPARED))}"
+        )
 
 
 def _told(name: str, *, gone: bool) -> str:
@@ -221,10 +227,7 @@ def _told(name: str, *, gone: bool) -> str:
     if not name:
         return "key"
     if not column:
-        return f"topic {topic} (it is gone)" if gone else f"sequence, key, where, owner, nulls or absent of topic {topic}"
+        return (
+            f"topic {topic} (it is gone)" if gone else f"sequence, key, where, owner, nulls or absent of topic {topic}"
+        )
     return f"column {column} of topic {topic} (it is gone)" if gone else f"expression or type of column {column}"
-
-
-def repeated(names: Iterator[str]) -> list[str]:
-    """Names that stand more than once, letters' case aside."""
-    return [name for name, count in Counter(each.lower() for each in names).items() if count > 1]

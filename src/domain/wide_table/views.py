@@ -66,9 +66,7 @@ class WideTableViews:
             none = self._shown(spec, after.read(table).head(0))
             return net_changes(none, none, spec.key)
         changed, old = self.engine.persist(changed), removes(nw.col(ROW_KIND))
-        return net_changes(
-            self._shown(spec, changed.filter(old)), self._shown(spec, changed.filter(~old)), spec.key
-        )
+        return net_changes(self._shown(spec, changed.filter(old)), self._shown(spec, changed.filter(~old)), spec.key)
 
     def _shown(self, spec: ViewSpec, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows of a view for rows of the table."""
