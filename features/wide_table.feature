@@ -288,9 +288,25 @@ Feature: A wide table of which each topic knows a part
         | key        | pipelines.shop.key                   | ["name"]                 | key     |
         | sequence   | pipelines.shop.topics.stock.sequence | ["items"]                | stock   |
         | condition  | pipelines.shop.topics.stock.where    | "items > 0"              | stock   |
-        | expression | pipelines.shop.topics.stock.select   | { item_count = "items" } | stock   |
+        | expression | pipelines.shop.topics.stock.select   | { item_count = "items" } | column item_count |
         | owner      | pipelines.shop.topics.info.owner     | false                    | info    |
         | column     | pipelines.shop.topics.info.columns   | ["name"]                 | city    |
+
+    Scenario: An edit that is refused leaves the tables as they are
+      Given an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      When the setting pipelines.shop.topics.tags = { source = "tags", columns = ["tag"], sequence = ["seq"] }
+      And the setting pipelines.shop.topics.stock.where = "items > 0"
+      Then shop cannot run: topic stock
+      When the setting pipelines.shop.topics.tags is taken out
+      And the setting pipelines.shop.topics.stock.where is taken out
+      And an epoch of info brings
+        | kind | shop_id | name     | city | updated_at       |
+        | +U   | 1       | North II | Oslo | 2024-03-01 10:00 |
+      Then shop.rows shows exactly
+        | shop_id | name     | city |
+        | 1       | North II | Oslo |
 
   Rule: A key that changes is a delete of the old and an insert of the new, at one moment
 

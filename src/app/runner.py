@@ -150,12 +150,12 @@ class Runner:
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
         """A ledger over tables of the pipeline, made where they are not there yet."""
-        for spec in tables:
-            self.store.ensure(spec)
         names = [spec.name for spec in tables]
         built, changed = self.service.fingerprint, self.service.changed
         ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, built, changed)
-        ledger.open()
+        ledger.open()  # first: settings that are refused must not have widened a table
+        for spec in tables:
+            self.store.ensure(spec)
         return ledger
 
     def stop(self) -> None:

@@ -268,7 +268,7 @@ def _folder(tmp_path: Path) -> Path:
 
 @given(schedule=schedules(_LARGE))
 @settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

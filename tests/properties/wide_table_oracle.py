@@ -144,7 +144,9 @@ def _key(fields: Message) -> Key:
 
 def _base(message: Message, _options: Options) -> list[Fact]:
     moment = message["at"] and datetime.fromisoformat(message["at"])
-    return [Fact(_key(message), (moment,), {"name": message["name"]}, deletes=message["kind"] == "-D")]
+    if message["kind"] == "-D":
+        return [Fact(_key(message), (moment,), {}, deletes=True)]
+    return [Fact(_key(message), (moment,), {"name": message["name"]})]
 
 
 def _log(message: Message, _options: Options) -> list[Fact]:
