@@ -158,7 +158,7 @@ class TestEpochs:
         shop.feed("tags", ["no json"])
         shop.run()
         assert rows(shop) == [(1, None, None, None, "NEW"), (2, None, None, None, "OLD")]
-        assert [reason for _, reason in reasons(shop)][0] == "key column shop_id is null"
+        assert next(reason for _, reason in reasons(shop)) == "key column shop_id is null"
         assert len(reasons(shop)) == 2
 
     def test_a_value_that_was_not_sent_keeps_what_stands(self, shop: Trial) -> None:
@@ -279,7 +279,7 @@ class TestEdits:
         ("old", "new", "what"),
         [
             ('columns = ["name", "city"]', 'columns = ["name"]', r"column city of topic info \(it is gone\)"),
-            ('items + 0', "items + 1", "expression or type of column item_count"),
+            ("items + 0", "items + 1", "expression or type of column item_count"),
             ("items is not null", "items > 0", "sequence, key, where, owner, nulls or absent of topic stock"),
             ("owner = true\n", "", "sequence, key, where, owner, nulls or absent of topic info"),
             ('sequence = ["seq"]', 'sequence = ["at"]', "sequence, key, where, owner, nulls or absent of topic stock"),

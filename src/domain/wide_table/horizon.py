@@ -52,7 +52,7 @@ class Horizon:
 
     @property
     def deleted(self) -> str:
-        """boolean column: whether a row of the owner is a delete."""
+        """Boolean column: whether a row of the owner is a delete."""
         return self.owner.kept.deleted
 
     def changes(

@@ -59,16 +59,19 @@ class WideTableViews:
 
     def _shown(self, spec: ViewSpec, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows of a view for rows of the table."""
+        gone = self._gone
         if spec.name == ROWS:
-            return stored.filter(self._present).select(*spec.schema.names)
+            there = stored if gone is None else stored.filter(~gone)
+            return there.select(*spec.schema.names)
+        present = nw.lit(value=True) if gone is None else ~gone
         told = (each for kept in self.tables.kept for each in _answers(kept))
-        return stored.select(*self.settings.key, self._present.alias(PRESENT), *told)
+        return stored.select(*self.settings.key, present.alias(PRESENT), *told)
 
     @property
-    def _present(self) -> nw.Expr:
-        """Whether a row is there: its owner's newest record is no delete."""
+    def _gone(self) -> nw.Expr | None:
+        """Whether a row is gone: its owner's newest record is a delete. None where none can be."""
         owner = next((kept for kept in self.tables.kept if kept.topic.owner), None)
-        return nw.lit(value=True) if owner is None else ~nw.col(owner.deleted).fill_null(value=False)
+        return None if owner is None else nw.col(owner.deleted).fill_null(value=False)
 
 
 def _answers(kept: Kept) -> Iterator[nw.Expr]:
