@@ -394,7 +394,7 @@ Feature: A wide table of which each topic knows a part
 
     Scenario: A table function makes several records of one
       Given the setting sources.tags.schema = "shops string, tag string, seq bigint"
-      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "cast(explode(split(shops, ',')) as bigint)", tag = "upper(tag)" }, sequence = ["seq"] }
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(cast(split(shops, ',') as array<bigint>))", tag = "upper(tag)" }, sequence = ["seq"] }
       When these rows arrive at tags
         | shops | tag  | seq |
         | 1,2,3 | new  | 1   |
