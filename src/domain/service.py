@@ -72,6 +72,9 @@ class Service(Protocol):
     fingerprint: str
     """Of all settings that the stored rows depend on."""
 
+    rebuilds: bool = False
+    """Whether every epoch makes its tables anew, so that they can be gone on with under other settings."""
+
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.
 
