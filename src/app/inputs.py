@@ -59,10 +59,7 @@ class PipelineInputs(InputSource):
         plan = Plan.of(offsets.until)
         if plan.settings != self.settings.fingerprint:
             return False
-        tables = (
-            (each, plan.inputs[name]) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable)
-        )
-        if any(self.queries.state(table.path, table.format) != state for table, state in tables):
+        if any(plan.inputs[name] != state for name, state in self._states().items()):
             return False
         try:
             with ExitStack() as holding:
@@ -88,16 +85,16 @@ class PipelineInputs(InputSource):
         """The inputs as they stand: views of one pipeline at the same publication."""
         views = {name: each.pipeline for name, each in self.settings.inputs.items() if isinstance(each, ViewOf)}
         latest = {pipeline: self._latest(pipeline) for pipeline in dict.fromkeys(views.values())}
-        states: dict[str, int | str] = {
-            name: self.queries.state(each.path, each.format)
-            for name, each in self.settings.inputs.items()
-            if isinstance(each, PlainTable)
-        }
         marks = [publication.watermark if publication else None for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
-        return Plan({**epochs, **states}, watermark, now, self.settings.fingerprint)
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint)
+
+    def _states(self) -> dict[str, str]:
+        """The plain tables as they are."""
+        tables = ((name, each) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable))
+        return {name: self.queries.state(each.path, each.format) for name, each in tables}
 
     def _latest(self, pipeline: str) -> Publication | None:
         return self.runner(pipeline).standing().latest

@@ -37,19 +37,13 @@ class WholeContract(StoreHarness):
     def test_each_version_is_read_in_its_own_columns(self, store: KeptStore) -> None:
         table = self.table(store, WHOLE)
         ddls = ["id bigint, name string", "id bigint, name string, n tinyint", "n tinyint, id bigint"]
-        first, second, third = (
-            self.replace(table, ddl, rows)
-            for ddl, rows in zip(ddls, [[(1, "a"), (1, "a")], [(1, "b", 2)], [(7, 1), (None, 2)]], strict=True)
-        )
+        contents: list[list[Row]] = [[(1, "a"), (1, "a")], [(1, "b", 2)], [(7, 1), (None, 2)]]
+        made = [self.replace(table, ddl, rows) for ddl, rows in zip(ddls, contents, strict=True)]
         for found in (store, self.reopen()):
             found.ensure(WHOLE)
-            assert [self.columns(found, version) for version in (first, second, third)] == ddls
-            read = [self.rows(found.read(WHOLE.name, version)) for version in (first, second, third)]
-            assert [bag(*rows) for rows in read] == [
-                bag((1, "a"), (1, "a")),
-                bag((1, "b", 2)),
-                bag((7, 1), (None, 2)),
-            ]
+            assert [self.columns(found, version) for version in made] == ddls
+            read = [self.rows(found.read(WHOLE.name, version)) for version in made]
+            assert [bag(*rows) for rows in read] == [bag(*rows) for rows in contents]
 
     def test_a_column_of_another_type(self, store: KeptStore) -> None:
         table = self.table(store, WHOLE)
