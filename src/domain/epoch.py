@@ -98,6 +98,8 @@ class Publication:
     published_at: datetime
     fingerprint: str
     """Of the service's settings: tables built under other settings are not continued."""
+    began_at: datetime | None = None
+    """When its epoch began; None where that was not written down yet."""
 
 
 @frozen
@@ -183,6 +185,8 @@ class Mark:
         if published := raw["publication"]:
             published["epoch"] = Epoch(**published["epoch"])
             published["published_at"] = datetime.fromisoformat(published["published_at"])
-            published["watermark"] = published["watermark"] and datetime.fromisoformat(published["watermark"])
+            for optional in ("watermark", "began_at"):
+                told = published.get(optional)
+                published[optional] = told and datetime.fromisoformat(told)
             raw["publication"] = Publication(**published)
         return cls(**raw)

@@ -16,6 +16,7 @@ from attrs import define, evolve, field, frozen
 from .epoch import Epoch, Mark, OffsetRange, Place, Publication
 from .errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from .ports import Version
+from .watermark import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,6 +89,7 @@ class Ledger:
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
+    _began_at: datetime | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
 
     def open(self) -> None:
@@ -168,6 +170,27 @@ class Ledger:
                 return publication
         raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
 
+    def as_of_label(self, watermark: datetime) -> Publication:
+        """The newest publication with that very watermark, which is its label.
+
+        Raises:
+            VersionNotFound: there is none (yet); the message names the labels next to it.
+            VersionExpired: it has been cleaned away.
+        """
+        later = None
+        for publication in self.publications():
+            if publication.watermark == watermark:
+                return publication
+            if publication.watermark is None or publication.watermark < watermark:  # and it never goes back
+                raise self._no_label(watermark, publication, later)
+            later = publication
+        raise self._no_label(watermark, None, later)
+
+    def _no_label(self, watermark: datetime, earlier: Publication | None, later: Publication | None) -> VersionNotFound:
+        near = (f"epoch {each.epoch.number} has {told(each.watermark)}" for each in (earlier, later) if each)
+        found = "; ".join(near) or "none is published yet"
+        return VersionNotFound(f"pipeline {self.pipeline!r} has no version of label {told(watermark)}: {found}")
+
     def adopt(self, publication: Publication) -> Epoch:
         """Start this ledger, which is empty, with an epoch that another store has published: its whole content.
 
@@ -196,7 +219,7 @@ class Ledger:
             EpochConflict: another writer is at work on this pipeline.
         """
         epoch = self.next_epoch
-        self._under_way, self._ahead = (epoch, offsets, task), {}
+        self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         for table, commit in self._orphans.items():
             # The anchor's part is made with its publication or not at all; one without was made for another anchor.
             same = not task and _mark(commit).holds(epoch, offsets, self.fingerprint)
@@ -238,6 +261,7 @@ class Ledger:
             watermark,
             self.clock.now(),
             self.fingerprint,
+            self._began_at,
         )
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
         self._sequences[anchor] = mark.sequence

@@ -24,6 +24,11 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
     return reached if watermark is None else max(watermark, reached)
 
 
+def told(watermark: datetime | None) -> str:
+    """A watermark (UTC) in ISO-8601 with ``Z``, a fraction only where it is not zero; ``no watermark`` for none."""
+    return f"{watermark.astimezone(UTC).replace(tzinfo=None).isoformat()}Z" if watermark else "no watermark"
+
+
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:
     """The latest of some collected event times, as an instant; a date is its midnight in UTC."""
     return max((_instant(each) for each in moments if each is not None), default=None)
