@@ -16,6 +16,7 @@ from .app.config import (
 )
 from .app.runner import EpochReport
 from .domain.errors import HeadwaterError
+from .domain.label import Label
 from .domain.ranking import RankingSettings
 from .domain.retention import Retention
 from .domain.schema import Schema
@@ -32,6 +33,7 @@ __all__ = [
     "HeadwaterError",
     "KafkaInput",
     "KafkaOutput",
+    "Label",
     "PipelineSettings",
     "PipelineStatus",
     "RankingSettings",

@@ -103,8 +103,12 @@ def _ages(
     for version, before in pairwise(published):
         now, then = read[version.epoch.number], read[before.epoch.number]
         for name, until in now.items():
-            after = then.get(name)
-            for epoch in range((-1 if after is None else after) + 1, (-1 if until is None else until) + 1):
-                found = inputs[name].get(epoch)
-                if found and found.began_at:
-                    yield version.published_at - found.began_at
+            for publication in _new(inputs.get(name, {}), then.get(name), until):
+                if publication.began_at:
+                    yield version.published_at - publication.began_at
+
+
+def _new(known: Mapping[int, Publication], after: int | None, until: int | None) -> Iterator[Publication]:
+    """The publications of an input that a version was the first to read."""
+    first, last = (-1 if epoch is None else epoch for epoch in (after, until))
+    return (publication for epoch, publication in known.items() if first < epoch <= last)

@@ -16,15 +16,15 @@ from attrs import define, evolve, field, frozen
 from .epoch import Epoch, Mark, OffsetRange, Place, Publication
 from .errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from .ports import Version
-from .watermark import told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import narwhals as nw
 
     from .change import Change, Matching
+    from .label import Label
     from .ports import Clock, Commit, TableStore
 
 
@@ -170,26 +170,30 @@ class Ledger:
                 return publication
         raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
 
-    def as_of_label(self, watermark: datetime) -> Publication:
-        """The newest publication with that very watermark, which is its label.
+    def as_of_label(self, label: Label, of: Callable[[Publication], Label | None]) -> Publication:
+        """The newest publication of a label.
+
+        Args:
+            label: which.
+            of: the label of a publication; never later than its watermark.
 
         Raises:
             VersionNotFound: there is none (yet); the message names the labels next to it.
             VersionExpired: it has been cleaned away.
         """
-        later = None
+        passed = None
         for publication in self.publications():
-            if publication.watermark == watermark:
+            if of(publication) == label:
                 return publication
-            if publication.watermark is None or publication.watermark < watermark:  # and it never goes back
-                raise self._no_label(watermark, publication, later)
-            later = publication
-        raise self._no_label(watermark, None, later)
-
-    def _no_label(self, watermark: datetime, earlier: Publication | None, later: Publication | None) -> VersionNotFound:
-        near = (f"epoch {each.epoch.number} has {told(each.watermark)}" for each in (earlier, later) if each)
-        found = "; ".join(near) or "none is published yet"
-        return VersionNotFound(f"pipeline {self.pipeline!r} has no version of label {told(watermark)}: {found}")
+            if publication.watermark is None or publication.watermark < label.watermark:  # and it never goes back
+                break
+            passed = publication
+        else:
+            publication = None
+        near = (f"epoch {each.epoch.number} has {of(each) or 'none'}" for each in (publication, passed) if each)
+        raise VersionNotFound(
+            f"pipeline {self.pipeline!r} has no version of label {label}; {'; '.join(near) or 'none is published yet'}"
+        )
 
     def adopt(self, publication: Publication) -> Epoch:
         """Start this ledger, which is empty, with an epoch that another store has published: its whole content.

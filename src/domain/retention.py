@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,9 +14,9 @@ from .errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
-    from .epoch import Publication
+    from .epoch import Epoch, Publication
     from .lease import Lease
     from .ports import Commit, Version
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     """Why the publication at a place of the list, the newest at 0, is kept; None if not for this reason."""
 
 _NEXT = "the next publication"
+_FEW = 11
+"""Publications whose pace is taken to be that of the next ones."""
 
 
 @frozen
@@ -47,7 +50,6 @@ class Retention:
         """Whether nothing ever goes."""
         return self.versions is None and self.duration is None
 
-
     def lasts(self, interval: timedelta) -> timedelta | None:
         """How long a query may take that begins as its version is published, one coming every `interval`.
 
@@ -59,6 +61,29 @@ class Retention:
         numbered = (self.versions or 1) * interval
         return numbered if self.duration is None else max(numbered, interval + self.duration)
 
+    def left(
+        self, publications: Sequence[Publication], epoch: Epoch, interval: timedelta | None, now: datetime
+    ) -> timedelta | None:
+        """How long a publication is kept from now on, if the next ones come at an interval; None: without an end.
+
+        Args:
+            publications: newest first, as far back as they can be told of.
+            epoch: of the publication.
+            interval: from one to the next; None if that cannot be told: the next ones may come at any time then.
+            now: the present moment (UTC).
+        """
+        if self.endless:
+            return None
+        pace = interval or timedelta()
+        following = max(publications[0].published_at + pace - now, timedelta())
+        place = next((place for place, each in enumerate(publications) if each.epoch == epoch), len(publications))
+        still = (self.versions or 1) - place  # so many have to come
+        numbered = following + (still - 1) * pace if still > 0 else timedelta()
+        if self.duration is None or place == len(publications):
+            return numbered
+        since = superseded_at(publications)[place]
+        return max(numbered, self.duration + (following if since is None else since - now))
+
     def check_query(self, longest: timedelta, interval: timedelta) -> None:
         """Refuse a retention under which the longest query that is to be expected could not end.
 
@@ -69,16 +94,21 @@ class Retention:
         if lasts is None or longest <= lasts:
             return
         every, wanted = show_duration(interval), -(-longest // interval)
-        told = f"versions = {self.versions or 1}: the newest and {(self.versions or 1) - 1} superseded ones"
-        sums = f"({(self.versions or 1) - 1} + 1) x {every} = {show_duration((self.versions or 1) * interval)}"
-        if self.duration is not None:
-            told += f", duration = {show_duration(self.duration)}"
-            sums += f", {every} + {show_duration(self.duration)} = {show_duration(interval + self.duration)}"
         raise ConfigError(
             f"a query of {show_duration(longest)} could not end: with a version every {every}, retain keeps one for"
-            f" {show_duration(lasts)} ({told}; {sums}); set retain.versions to at least {wanted}, or let such queries"
-            " pin what they read"
+            f" {show_duration(lasts)} ({self._sums(interval)}); set retain.versions to at least {wanted}"
         )
+
+    def _sums(self, interval: timedelta) -> str:
+        superseded, every = (self.versions or 1) - 1, show_duration(interval)
+        numbered = f"{superseded} superseded beside the newest: ({superseded} + 1) x {every}"
+        return numbered if self.duration is None else f"{numbered}, or {every} + {show_duration(self.duration)}"
+
+    def __str__(self) -> str:
+        """As the configuration has it."""
+        versions = [] if self.versions is None else [f"versions = {self.versions}"]
+        duration = [] if self.duration is None else [f'duration = "{show_duration(self.duration)}"']
+        return f"retain = {{ {', '.join(versions + duration)} }}"
 
 
 @frozen
@@ -131,6 +161,12 @@ def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
     """
     latest_so_far = list(accumulate((each.published_at for each in reversed(publications)), max))
     return [None, *reversed(latest_so_far[1:])][: len(publications)]
+
+
+def pace_of(publications: Sequence[Publication]) -> timedelta | None:
+    """The mean time from one publication to the next, over the last few of them; None if there is but one."""
+    some = publications[:_FEW]
+    return max((some[0].published_at - some[-1].published_at) / (len(some) - 1), timedelta()) if some[1:] else None
 
 
 def judge(

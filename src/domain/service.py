@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import field, frozen
 
 from .errors import ConfigError
+from .label import Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change
-    from .epoch import Batch
+    from .epoch import Batch, Publication
     from .ledger import Snapshot
     from .schema import Schema
     from .table import TableSpec
@@ -83,6 +84,10 @@ class Service(Protocol):
                 return spec
         known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
         raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
+
+    def label(self, publication: Publication) -> Label | None:
+        """What a version can be asked for by: its watermark, where it has one."""
+        return Label(publication.watermark) if publication.watermark else None
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

@@ -31,10 +31,11 @@ def told(watermark: datetime | None) -> str:
 
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:
     """The latest of some collected event times, as an instant; a date is its midnight in UTC."""
-    return max((_instant(each) for each in moments if each is not None), default=None)
+    return max((instant(each) for each in moments if each is not None), default=None)
 
 
-def _instant(moment: date | datetime) -> datetime:
+def instant(moment: date | datetime) -> datetime:
+    """An event time as an instant in UTC; one without a zone is in UTC, a date is its midnight."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, time())
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
