@@ -33,12 +33,12 @@ def parse_duration(text: str) -> timedelta:
 
 
 def show_duration(duration: timedelta) -> str:
-    """A duration for people, as the configuration would write it; seconds to a tenth, once they are not whole.
+    """A duration for people, as the configuration would write it; seconds down to a tenth.
 
-    >>> show_duration(timedelta(minutes=75)), show_duration(timedelta(seconds=6.24)), show_duration(timedelta())
+    >>> show_duration(timedelta(minutes=75)), show_duration(timedelta(seconds=6.29)), show_duration(timedelta())
     ('1h15m', '6.2s', '0s')
     """
-    sign, tenths = "-" if duration < timedelta() else "", round(abs(duration) / timedelta(milliseconds=100))
+    sign, tenths = "-" if duration < timedelta() else "", abs(duration) // timedelta(milliseconds=100)
     parts = []
     for unit, size in _SHOWN:
         count, tenths = divmod(tenths, size)

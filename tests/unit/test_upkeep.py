@@ -259,8 +259,8 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("command", "columns"),
         [
-            (["versions", "ranked"], "epoch,published,superseded,readable,leases,tables"),
-            (["explain-retention"], "table,version,committed,state,why"),
+            (["versions", "ranked"], "epoch,label,published,superseded,readable,leases,tables"),
+            (["explain-retention"], "table,version,committed,superseded,state,why,may_go"),
         ],
     )
     def test_of_nothing_no_row_is_told(
