@@ -8,15 +8,16 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.label import Label
-from ..domain.ledger import Ledger, Snapshot
+from ..domain.ledger import Snapshot
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
+from ..domain.schema import Schema
 from ..domain.service import ViewSpec
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import instant
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
     from ..domain.epoch import Publication
+    from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
     from ..domain.upkeep import Pin
@@ -204,8 +206,12 @@ class Headwater:
         pipeline, spec = self.find(name)
         snapshot = self.snapshot(pipeline, _moment(at, label))
         if longest is not None and snapshot.publication:
-            self.upkeep(pipeline).check_lasts(snapshot.publication, longest, None)
-        return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
+            every = self._service(pipeline).schedule
+            self.upkeep(pipeline).check_lasts(snapshot.publication, longest, every)
+        frame = self._frame(pipeline, spec, snapshot, as_of, since)
+        if not spec.schema.columns:  # each version has its own
+            spec = evolve(spec, schema=Schema.of(frame))
+        return Answer(spec, frame, self._container.engine)
 
     def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
         """How a view differs between two publications, as the engine's own DataFrame, not computed yet on Spark.
@@ -240,8 +246,10 @@ class Headwater:
         runner = self._runner(pipeline)
         kept = spec not in runner.service.views or spec.name in runner.options.materialize
         table = f"{pipeline}.{spec.name}" if kept else None
-        frame = difference(runner.service, spec, table, earlier, later).select(*wanted.schema.names)
-        return Answer(wanted, frame, self._container.engine)
+        frame = difference(runner.service, spec, table, earlier, later)
+        if not spec.schema.columns:  # each version has its own
+            wanted = evolve(wanted, schema=Schema.of(frame))
+        return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
 
     def wait_for(self, pipeline: str, watermark: datetime, *, timeout: timedelta | None = None) -> Publication:
         """Wait until a pipeline's newest publication has reached a watermark, whichever process runs the pipeline.
@@ -448,16 +456,12 @@ class Headwater:
     def _runner(self, pipeline: str) -> Runner:
         self._service(pipeline)
         if pipeline not in self._runners:
-            self._runners[pipeline] = self._container.runner(pipeline, self._report)
+            self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]
 
     def _ledger(self, pipeline: str) -> Ledger:
         """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
-        runner = self._runner(pipeline)
-        there = runner.ledger
-        ledger = Ledger(there.store, pipeline, there.tables, runner.clock, there.writer, there.fingerprint)
-        ledger.open()
-        return ledger
+        return self._runner(pipeline).standing()
 
     def _frame(
         self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None

@@ -14,8 +14,10 @@ from ..domain.errors import ConfigError, NotInstalled
 from ..domain.ports import FrameEngine, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
+from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
-from .config import Deployment, KafkaInput, SourceSettings
+from .config import Deployment, KafkaInput
+from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
@@ -24,7 +26,8 @@ from .sources import PolarsSources, SparkSources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..domain.ports import Clock
+    from ..domain.ports import Clock, InputSource, StreamSource
+    from ..domain.retention import Retention
     from ..domain.service import Service
     from .config import KafkaOutput, PipelineSettings
 
@@ -65,24 +68,37 @@ class Container:
             undeclared = Gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
             raise undeclared.error(self.deployment.backend.name) from error
 
-    def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
-        """The runner of a pipeline, which tells `report` of every epoch published."""
+    def runner(self, name: str, report: Callable[[EpochReport], None], others: Callable[[str], Runner]) -> Runner:
+        """The runner of a pipeline.
+
+        Args:
+            name: of the pipeline.
+            report: told of every epoch published.
+            others: the runners of the deployment's pipelines, by their names.
+        """
         pipeline = self.deployment.pipelines[name]
-        source = self.deployment.sources[pipeline.source]
         store, service = self._injector.get(KeptStore), _service(pipeline, self.engine, lambda: self.queries)
         return Runner(
             name,
             service=service,
-            source=self._injector.get(Sources).open(source),
+            source=self._source(pipeline, others),
             store=store,
             keeper=store,
             engine=self.engine,
             clock=self._clock,
             writer=uuid4().hex,
-            options=_options(self.deployment, pipeline, source),
+            options=_options(self.deployment, pipeline),
             report=report,
             outlet=_outlet(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
         )
+
+    def _source(self, pipeline: PipelineSettings, others: Callable[[str], Runner]) -> StreamSource | InputSource:
+        settings = pipeline.service
+        if isinstance(settings, SnapshotSettings):
+            schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
+            return PipelineInputs(pipeline.name, settings.inputs, schedule, others, self.queries)
+        assert pipeline.source is not None
+        return self._injector.get(Sources).open(self.deployment.sources[pipeline.source])
 
     def close(self) -> None:
         """Stop what was started."""
@@ -98,9 +114,35 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     """The service of each pipeline, for its tables and views alone: nothing is started, and they must not step.
 
     Raises:
-        ConfigError: a service refuses its settings, or a view cannot be kept or published as asked.
+        ConfigError: a service refuses its settings, a view cannot be kept or published as asked, or a pipeline reads
+            what there is not, or promises what the retention cannot hold.
     """
-    return {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
+    services = {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
+    for pipeline in deployment.pipelines.values():
+        if isinstance(pipeline.service, SnapshotSettings):
+            with _placed(pipeline.place or pipeline.name):
+                _check_inputs(pipeline.service, services)
+                _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+    return services
+
+
+def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -> None:
+    for name, each in settings.inputs.items():
+        if isinstance(each, PlainTable):
+            continue
+        if each.pipeline == settings.pipeline or each.pipeline not in services:
+            others = ", ".join(other for other in services if other != settings.pipeline)
+            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is no other pipeline; there are: {others or 'none'}")
+        if each.view and services[each.pipeline].known(each.view).between:
+            raise ConfigError(f"inputs.{name}: view {each.view!r} is asked between two publications, not at one")
+
+
+def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
+    if settings.longest_query is not None:
+        try:
+            retention.check_query(settings.longest_query, settings.every)
+        except ConfigError as error:
+            raise ConfigError(f"longest_query: {error}") from error
 
 
 def _blueprint(pipeline: PipelineSettings) -> Service:
@@ -151,20 +193,31 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
 def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, SnapshotSettings):
+        return Snapshots(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
-def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceSettings) -> RunOptions:
+def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
+    delay = {} if pipeline.source is None else {"watermark_delay": deployment.sources[pipeline.source].watermark_delay}
     return RunOptions(
         materialize=pipeline.materialize,
-        watermark_delay=source.watermark_delay,
+        **delay,
         compact_every=deployment.backend.compact_every,
-        retention=deployment.backend.retain,
-        expire_every=deployment.backend.expire_every,
+        retention=pipeline.retain or deployment.backend.retain,
+        expire_every=_expire_every(deployment, pipeline),
         poll=deployment.run.poll,
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,
     )
+
+
+def _expire_every(deployment: Deployment, pipeline: PipelineSettings) -> int:
+    """By its own word, else the backend's; a pipeline of versions, told how many to keep, keeps no more."""
+    if pipeline.expire_every is not None:
+        return pipeline.expire_every
+    every = deployment.backend.expire_every
+    return 1 if every == 0 and pipeline.retain and isinstance(pipeline.service, SnapshotSettings) else every
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from ..domain.changelog.net import MULTIPLICITY, net_changes, net_rows
+from ..domain.changelog.net import MULTIPLICITY, aligned, net_changes, net_rows
 from ..domain.epoch import ROW_KIND
 from ..domain.errors import ConfigError
 from ..domain.schema import column
@@ -51,7 +51,7 @@ def difference(
     if viewed and spec.key:
         return changes_between(service, spec.name, table, before, after)
     if viewed or table is None:
-        return net_rows(*(service.view(spec.name, at) for at in (before, after)))
+        return net_rows(*aligned(service.view(spec.name, before), service.view(spec.name, after)))
     if spec.key and (changed := after.changes_since(before, table)) is not None:
         return changed
     old, new = before.read(table), after.read(table)

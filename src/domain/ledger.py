@@ -76,6 +76,7 @@ class Ledger:
         clock: stamps publications.
         writer: identifies this run; no two runs share one.
         fingerprint: of the service's settings.
+        rebuilds: see `Service.rebuilds`.
     """
 
     store: TableStore
@@ -84,6 +85,7 @@ class Ledger:
     clock: Clock
     writer: str
     fingerprint: str
+    rebuilds: bool = False
     _first: int = field(init=False, default=0)
     _latest: _Published | None = field(init=False, default=None)
     _sequences: dict[str, int] = field(init=False, factory=dict)
@@ -103,7 +105,7 @@ class Ledger:
         self._under_way, self._ahead = None, {}
         self._sequences = {table: _mark(commit).sequence for table, commit in newest.items()}
         self._orphans = {table: commit for table, commit in newest.items() if self._is_unpublished(table, commit)}
-        if self.latest and self.latest.fingerprint != self.fingerprint:
+        if self.latest and self.latest.fingerprint != self.fingerprint and not self.rebuilds:
             raise ConfigError(
                 f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment"
                 " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder"

@@ -12,7 +12,7 @@ from .label import Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     import narwhals as nw
 
@@ -72,6 +72,12 @@ class Service(Protocol):
 
     fingerprint: str
     """Of all settings that the stored rows depend on."""
+
+    rebuilds: bool = False
+    """Whether every epoch makes its tables anew, so that they can be gone on with under other settings."""
+
+    schedule: timedelta | None = None
+    """The time from one epoch to the next, where a schedule says."""
 
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.

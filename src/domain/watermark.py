@@ -24,9 +24,15 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
     return reached if watermark is None else max(watermark, reached)
 
 
-def told(watermark: datetime | None) -> str:
-    """A watermark (UTC) in ISO-8601 with ``Z``, a fraction only where it is not zero; ``no watermark`` for none."""
-    return f"{watermark.astimezone(UTC).replace(tzinfo=None).isoformat()}Z" if watermark else "no watermark"
+def told(watermark: datetime) -> str:
+    """A watermark in ISO-8601, in UTC with ``Z``, with a fraction only where it is not zero.
+
+    >>> told(datetime(2024, 3, 1, 9, tzinfo=UTC)), told(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
+    ('2024-03-01T09:00:00Z', '2024-03-01T09:00:00.5Z')
+    """
+    moment = watermark.astimezone(UTC)
+    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:

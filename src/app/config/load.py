@@ -34,6 +34,7 @@ from .kinds import (
     whole,
 )
 from .retraction import RETRACTION, retraction, retraction_shape
+from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
 from .values import (
     BackendSettings,
     Deployment,
@@ -106,7 +107,11 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction"), required=True),
+    "service": Key(choice("ranking", "retraction", "snapshots"), required=True),
+    "retain": Key(TABLE),
+    "expire_every": Key(_FROM_ZERO),
+}
+ANY_STREAM = ANY_PIPELINE | {
     "source": Key(TEXT, required=True),
     "materialize": Key(TEXTS, ()),
     "publish": Key(TABLE),
@@ -135,8 +140,9 @@ RANKING = {
     "repeats": Key(choice("anywhere", "same-segment"), "anywhere"),
 }
 SERVICES: Mapping[str, Mapping[str, Key]] = {
-    "ranking": ANY_PIPELINE | RANKING,
-    "retraction": ANY_PIPELINE | RETRACTION,
+    "ranking": ANY_STREAM | RANKING,
+    "retraction": ANY_STREAM | RETRACTION,
+    "snapshots": ANY_PIPELINE | SNAPSHOTS,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -175,7 +181,7 @@ class _Loader:
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
         given = self.document.section(path, BACKEND)
-        settings = BackendSettings(**{**given, "retain": self._retention()})
+        settings = BackendSettings(**{**given, "retain": self._retention((*path, "retain"))})
         if settings.expire_every and settings.retain.endless:
             raise self.document.error((*path, "expire_every"), f"needs to be told what to keep: add {_SOME_RETENTION}")
         if settings.name not in available():
@@ -189,8 +195,7 @@ class _Loader:
             )
         return evolve(settings, path=self._resolved(settings.path))
 
-    def _retention(self) -> Retention:
-        path: KeyPath = ("backend", "retain")
+    def _retention(self, path: KeyPath) -> Retention:
         retention = Retention(**self.document.section(path, RETAIN))
         if retention.endless and path[-1] in self.document.table(path[:-1]):
             raise self.document.error(path, f"says nothing; write {_SOME_RETENTION}")
@@ -240,13 +245,17 @@ class _Loader:
             raise self.document.error(path, "a pipeline's name has no dot: PIPELINE.VIEW names a view")
         service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
         given = self.document.section(path, SERVICES[service])
+        retain = None if given["retain"] is None else self._retention((*path, "retain"))
+        kept = {"place": self.document.place(path), "retain": retain, "expire_every": given["expire_every"]}
+        if service == "snapshots":
+            return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
         own = self._retraction if service == "retraction" else self._ranking
         settings = own(path, given, source)
         publish = None if given["publish"] is None else self._output((*path, "publish"), source)
-        return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
+        return PipelineSettings(source.name, settings, given["materialize"], publish, **kept)
 
     def _output(self, path: KeyPath, source: SourceSettings) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
@@ -308,7 +317,8 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
         return {}
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
-    return {**own, **retraction_shape(pipeline), **_publish_shape(pipeline)}
+    retain = {"retain": RETAIN} if isinstance(pipeline.get("retain"), dict) else {}
+    return {**own, **retain, **retraction_shape(pipeline), **snapshots_shape(pipeline), **_publish_shape(pipeline)}
 
 
 def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:

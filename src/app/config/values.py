@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
+    from ...domain.snapshots import SnapshotSettings
     from ...domain.source import RecordSpec
 
 
@@ -120,18 +121,22 @@ class PipelineSettings:
     """One derived answer.
 
     Args:
-        source: the name of its source.
+        source: the name of its source; None where it reads other pipelines.
         service: what it computes; its `pipeline` is the pipeline's name.
         materialize: views that are also kept as plain tables.
         publish: a view whose changes are published as well.
         place: where it is written, for messages.
+        retain: how long its past is kept; None: as the backend says.
+        expire_every: epochs after which a run gives up what is not to be kept; None: as the backend says.
     """
 
-    source: str
-    service: RankingSettings | RetractionSettings
+    source: str | None
+    service: RankingSettings | RetractionSettings | SnapshotSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
+    retain: Retention | None = None
+    expire_every: int | None = None
 
     @property
     def name(self) -> str:

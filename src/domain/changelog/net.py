@@ -8,10 +8,13 @@ import narwhals as nw
 
 from ..change import Change
 from ..epoch import ROW_KIND
+from ..errors import ConfigError
 from .row_kind import DELETE, INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from narwhals.dtypes import DType
 
     from ..service import ViewSpec
 
@@ -61,6 +64,34 @@ def to_change(net: nw.LazyFrame[Any], view: ViewSpec) -> Change:
         append=net.filter(kind == INSERT).select(*names),
         merge=net.filter(kind == UPDATE_AFTER).select(*names),
         delete=net.filter(kind == DELETE).select(*view.key),
+    )
+
+
+def aligned(
+    before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequence[str] = ()
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """Two contents of a table whose columns have changed between them, each in all columns, null where it lacks one.
+
+    Raises:
+        ConfigError: a column has another type, or one of the key is not in both.
+    """
+    old, new = before.collect_schema(), after.collect_schema()
+    if not old or not new:  # nothing was there, or is there
+        return (before, before.head(0)) if old else (after.head(0), after)
+    for name in dict.fromkeys((*key, *(name for name in new if name in old))):
+        if old.get(name) != new.get(name):
+            raise ConfigError(
+                f"these versions cannot be compared: column {name!r} is {old.get(name, 'not there')} in the earlier and"
+                f" {new.get(name, 'not there')} in the later one; choose two from one side of that change"
+            )
+    columns = {**new, **old}
+    return _in(columns, before), _in(columns, after)
+
+
+def _in(columns: Mapping[str, DType], rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    there = rows.collect_schema()
+    return rows.select(
+        nw.col(name) if name in there else nw.lit(None).cast(dtype).alias(name) for name, dtype in columns.items()
     )
 
 
