@@ -26,6 +26,7 @@ from .config import Deployment, load
 from .config.kinds import did_you_mean
 from .container import Container, blueprints
 from .difference import diff_spec, difference
+from .latency import Latencies, Latency
 from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
@@ -66,12 +67,14 @@ class PipelineStatus:
         publication: the newest one; None before the first.
         lag: what waits in the source, in words, or why that cannot be told.
         dead_letters: how many there are.
+        latency: how long it takes until a record can be read: expected, and measured.
     """
 
     pipeline: str
     publication: Publication | None
     lag: str
     dead_letters: int
+    latency: Latency
 
 
 @frozen(eq=False)
@@ -411,7 +414,8 @@ class Headwater:
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""
-        return tuple(self._status(name) for name in self.deployment.pipelines)
+        latencies = Latencies(self.deployment, self._ledger)
+        return tuple(self._status(name, latencies.of(name)) for name in self.deployment.pipelines)
 
     def find(self, name: str) -> tuple[str, ViewSpec]:
         """The pipeline and the view that a name means; tables that the pipeline keeps come behind its views.
@@ -475,13 +479,13 @@ class Headwater:
     def _before(self, snapshot: Snapshot) -> int:
         return max(_number(snapshot) - 1, -1)
 
-    def _status(self, pipeline: str) -> PipelineStatus:
+    def _status(self, pipeline: str, latency: Latency) -> PipelineStatus:
         runner, latest = self._runner(pipeline), self._ledger(pipeline).latest
         try:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"cannot be told: {error}"
-        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline))
+        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline), latency)
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)

@@ -9,6 +9,8 @@ table, `publish` with the last. Readers see the epoch before until `publish` has
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
@@ -142,6 +144,14 @@ class Ledger:
         while found:
             yield found.publication
             found = self._at(found.previous) if found.previous else None
+
+    def known(self, count: int | None = None) -> list[Publication]:
+        """The publications that can still be told of, newest first; at most so many, if a count is given."""
+        found: list[Publication] = []
+        with suppress(VersionExpired):  # where the tables' history ends
+            for publication in islice(self.publications(), count):
+                found.append(publication)  # noqa: PERF402 - one by one, so that those before the end are there
+        return found
 
     def as_of_epoch(self, number: int) -> Publication:
         """The publication of an epoch.

@@ -61,7 +61,7 @@ def publish(ledger: Ledger, count: int = 1, *, rows: bool = True) -> None:
 def readable(ledger: Ledger) -> list[int]:
     """The epochs all of whose tables can be read, and are as they were."""
     found = []
-    for publication in Upkeep(ledger, MemoryStore(), Retention()).publications():
+    for publication in ledger.known():
         snapshot, number = ledger.snapshot(publication), publication.epoch.number
         try:
             rows = [snapshot.read(table).collect(backend="polars")["id"].to_list() for table in (ROWS, ANCHOR)]
