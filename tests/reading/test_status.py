@@ -111,7 +111,7 @@ class TestLongestQuery:
         trial.deploy(deployment(stage='longest_query = "76m"\n'))
         trial.open()
         trial.set("backend.retain", "{ versions = 2 }")
-        with pytest.raises(ConfigError, match="set retain.versions to at least 6"):
+        with pytest.raises(ConfigError, match=r"set retain\.versions to at least 6"):
             trial.open()
 
     def test_a_read_is_told_by_the_schedule(self, trial: Trial) -> None:
