@@ -63,7 +63,7 @@ def _look(newest: Callable[[], Publication | None]) -> tuple[Publication | None,
 def _too_late(
     watermark: datetime, latest: Publication | None, timeout: timedelta | None, fault: Transient | None
 ) -> str:
-    waited = f"within {show_duration(timeout)}" if timeout else "before the end of the program"
+    waited = f"within {show_duration(timeout)}" if timeout is not None else "before the end of the program"
     if fault:
         why = f"the tables could not be read at last: {fault}"
     elif latest is None:

@@ -33,11 +33,15 @@ def parse_duration(text: str) -> timedelta:
 
 
 def show_duration(duration: timedelta) -> str:
-    """A duration for people, as the configuration would write it; seconds down to a tenth.
+    """A duration for people, as the configuration would write it; seconds down to a tenth, less in milliseconds.
 
     >>> show_duration(timedelta(minutes=75)), show_duration(timedelta(seconds=6.29)), show_duration(timedelta())
     ('1h15m', '6.2s', '0s')
+    >>> show_duration(timedelta(microseconds=60_900))
+    '60ms'
     """
+    if timedelta() < duration < timedelta(seconds=1):
+        return f"{duration // timedelta(milliseconds=1)}ms"
     sign, tenths = "-" if duration < timedelta() else "", abs(duration) // timedelta(milliseconds=100)
     parts = []
     for unit, size in _SHOWN:

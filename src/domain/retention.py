@@ -241,9 +241,8 @@ def _rules(retention: Retention, superseded: Sequence[datetime | None], now: dat
     def newest(place: int) -> Reason | None:
         if place:
             return None
-        for_now = "" if retention.endless else _NEXT
-        longer = retention.duration and f"{show_duration(retention.duration)} after {_NEXT}"
-        return Reason("the newest publication", longer or for_now)
+        until = f"{show_duration(retention.duration)} after {_NEXT}" if retention.duration is not None else ""
+        return Reason("the newest publication", until)
 
     def among_the_last(place: int) -> Reason | None:
         few = retention.versions

@@ -107,7 +107,7 @@ class TestWhatHasToCome:
             (Retention(1), [("the next publication",), (), ()]),
             (
                 Retention(3),
-                [("the next publication", "3 more publications"), ("2 more publications",), ("the next publication",)],
+                [("3 more publications",), ("2 more publications",), ("the next publication",)],
             ),
             (
                 Retention(duration=2 * HOUR),
