@@ -96,7 +96,7 @@ class Container:
         settings = pipeline.service
         if isinstance(settings, SnapshotSettings):
             schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
-            return PipelineInputs(pipeline.name, settings.inputs, schedule, others, self.queries)
+            return PipelineInputs(settings, schedule, others, self.queries)
         assert pipeline.source is not None
         return self._injector.get(Sources).open(self.deployment.sources[pipeline.source])
 
