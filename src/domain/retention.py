@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     """Why the publication at a place of the list, the newest at 0, is kept; None if not for this reason."""
 
 _NEXT = "the next publication"
+_NEWER = "a newer publication of the table"
 _FEW = 11
 """Publications whose pace is taken to be that of the next ones."""
 
@@ -220,7 +221,7 @@ class _Case:
 
     def _reasons(self, table: str, history: History, commit: Commit, *, ahead: bool) -> Iterator[Reason]:
         if ahead:
-            yield Reason("newer than the newest publication: an epoch or upkeep may build on it", _NEXT)
+            yield Reason("newer than the newest publication: an epoch or upkeep may build on it", _NEWER)
         yield from self._published(self._pinned[table, commit.version])
         yield from _leased(history.leases, commit, self.now)
         if self.retention.endless:
