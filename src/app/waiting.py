@@ -48,8 +48,10 @@ def wait_for(
         if latest and latest.watermark and latest.watermark >= watermark:
             return latest
         left = poll if deadline is None else deadline - clock.now()
-        if stopping() or (deadline and left <= _NO_TIME):
-            raise WaitTimeout(_too_late(watermark, latest, timeout, fault)) from fault
+        if timeout is not None and left <= _NO_TIME:
+            raise WaitTimeout(_told(watermark, f"within {show_duration(timeout)}", latest, fault)) from fault
+        if stopping():
+            raise WaitTimeout(_told(watermark, "before the program was asked to end", latest, fault)) from fault
         clock.sleep(min(poll, left))
 
 
@@ -60,10 +62,7 @@ def _look(newest: Callable[[], Publication | None]) -> tuple[Publication | None,
         return None, fault
 
 
-def _too_late(
-    watermark: datetime, latest: Publication | None, timeout: timedelta | None, fault: Transient | None
-) -> str:
-    waited = f"within {show_duration(timeout)}" if timeout is not None else "before the end of the program"
+def _told(watermark: datetime, when: str, latest: Publication | None, fault: Transient | None) -> str:
     if fault:
         why = f"the tables could not be read at last: {fault}"
     elif latest is None:
@@ -73,4 +72,4 @@ def _too_late(
     else:
         pipeline, reached = latest.epoch.pipeline, told(latest.watermark)
         why = f"epoch {latest.epoch.number} of {pipeline} has reached {reached}; is the pipeline running?"
-    return f"the watermark did not reach {told(watermark)} {waited}: {why}"
+    return f"the watermark did not reach {told(watermark)} {when}: {why}"

@@ -200,7 +200,7 @@ class TestWaitFor:
 
     def test_a_program_that_is_to_end_waits_no_longer(self, ran: Headwater) -> None:
         ran.stop()
-        with pytest.raises(WaitTimeout, match="before the end of the program"):
+        with pytest.raises(WaitTimeout, match="before the program was asked to end"):
             ran.wait_for("ranked", datetime(2024, 3, 5))
 
 
