@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
 from ..domain.errors import ConfigError, NotInstalled
@@ -15,6 +16,8 @@ from ..domain.ports import FrameEngine, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
 from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
+from ..domain.topic_group import TopicGroup
+from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, KafkaInput
 from .inputs import PipelineInputs
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from ..domain.ports import Clock, InputSource, StreamSource
     from ..domain.retention import Retention
     from ..domain.service import Service
-    from .config import KafkaOutput, PipelineSettings
+    from .config import KafkaOutput, PipelineSettings, SourceSettings
 
 
 class Container:
@@ -97,8 +100,12 @@ class Container:
         if isinstance(settings, SnapshotSettings):
             schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
             return PipelineInputs(settings, schedule, others, self.queries)
-        assert pipeline.source is not None
-        return self._injector.get(Sources).open(self.deployment.sources[pipeline.source])
+        sources, given = self._injector.get(Sources), self.deployment.sources
+        if not isinstance(settings, WideTableSettings):
+            return sources.open(given[pipeline.sources[0]])
+        partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
+        named = zip(partial, pipeline.sources, strict=True)
+        return TopicGroup({topic: sources.open(_telling(given[name], partial[topic])) for topic, name in named})
 
     def close(self) -> None:
         """Stop what was started."""
@@ -193,16 +200,24 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
 def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, WideTableSettings):
+        return WideTable(pipeline.service, engine, queries())
     if isinstance(pipeline.service, SnapshotSettings):
         return Snapshots(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
+def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it
+    """A source whose rows say which columns their record did not carry, or do not."""
+    return evolve(source, records=evolve(source.records, tells_absent=absent))
+
+
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
-    delay = {} if pipeline.source is None else {"watermark_delay": deployment.sources[pipeline.source].watermark_delay}
+    # The topics of a group have each its own delay, which its service knows.
+    alone = isinstance(pipeline.source, str)
     return RunOptions(
         materialize=pipeline.materialize,
-        **delay,
+        watermark_delay=deployment.sources[pipeline.sources[0]].watermark_delay if alone else timedelta(),
         compact_every=deployment.backend.compact_every,
         retention=pipeline.retain or deployment.backend.retain,
         expire_every=_expire_every(deployment, pipeline),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..domain.snapshots import PlainTable, SnapshotSettings
@@ -43,6 +44,8 @@ def explain(headwater: Headwater) -> Iterator[str]:
 def _read(pipeline: PipelineSettings) -> str:
     if isinstance(pipeline.service, SnapshotSettings):
         return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
+    if isinstance(pipeline.source, Mapping):
+        return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
     return f"source {pipeline.source}"
 
 

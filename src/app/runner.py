@@ -21,13 +21,13 @@ from ..domain.ports import InputSource, Pace, Version
 from ..domain.retention import Retention
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
-from ..domain.watermark import advance
+from ..domain.watermark import advance, furthest, slowest
 from .replay import Replay, Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..domain.epoch import Offsets
+    from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Snapshot
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
     from ..domain.service import Service, Step, ViewSpec
@@ -159,10 +159,8 @@ class Runner:
         return self._ledger_over(self.ledger.tables)
 
     def _ledger_over(self, tables: Sequence[str]) -> Ledger:
-        service = self.service
-        ledger = Ledger(
-            self.store, self.pipeline, tables, self.clock, self.writer, service.fingerprint, service.rebuilds
-        )
+        built, changed = self.service.fingerprint, self.service.changed
+        ledger = Ledger(self.store, self.pipeline, tables, self.clock, self.writer, built, changed)
         ledger.open()
         return ledger
 
@@ -346,7 +344,6 @@ class Runner:
     def _commit(self, step: Step, phase: _Phases) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written."""
         ledger, before = self.ledger, self.ledger.snapshot()
-        so_far = before.publication.watermark if before.publication else None
         written = 0
         *others, anchor = self.tables
         for spec in others:
@@ -355,10 +352,20 @@ class Runner:
                 if not change.empty:
                     written += self._written(spec, ledger.commit(spec.name, change))
         with phase(_short(anchor)):
-            watermark = advance(so_far, step.newest, self.options.watermark_delay)
-            published = ledger.publish(self._change(anchor, step), watermark)
+            watermark, reached = self._watermarks(step, before.publication)
+            published = ledger.publish(self._change(anchor, step), watermark, reached)
             written += self._written(anchor, published.tables[anchor.name])
         return written
+
+    def _watermarks(
+        self, step: Step, before: Publication | None
+    ) -> tuple[datetime | None, Mapping[str, datetime] | None]:
+        """The watermark after a step, and those of its topics where it has several."""
+        so_far = before.watermark if before else None
+        if step.watermarks is None:
+            return advance(so_far, step.newest, self.options.watermark_delay), None
+        reached = furthest(before.watermarks if before else {}, step.watermarks)
+        return slowest(so_far, step.watermarks, reached), reached
 
     def _written(self, spec: TableSpec, version: str) -> int:
         return self.store.version(spec.name, Version(version)).written or 0

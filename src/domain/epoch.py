@@ -75,6 +75,8 @@ BATCH_COLUMNS = {
     ERROR: "string",
 }
 """Name and type of what `Batch.rows` has beside the source's own columns."""
+ABSENT = "_absent"
+"""string: which columns a record did not carry, each in backticks; null where it carried all (`RecordSpec`)."""
 
 
 @frozen
@@ -100,6 +102,8 @@ class Publication:
     published_at: datetime
     fingerprint: str
     """Of the service's settings: tables built under other settings are not continued."""
+    watermarks: Mapping[str, datetime] = field(factory=dict)
+    """Of a topic group, the watermark (UTC) of each topic that has brought an event time."""
     began_at: datetime | None = None
     """When its epoch began; None where that was not written down yet."""
 
@@ -190,5 +194,7 @@ class Mark:
             for optional in ("watermark", "began_at"):
                 told = published.get(optional)
                 published[optional] = told and datetime.fromisoformat(told)
+            by_topic = published.get("watermarks", {})  # none in what was published before there were topic groups
+            published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
             raw["publication"] = Publication(**published)
         return cls(**raw)

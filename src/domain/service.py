@@ -32,12 +32,15 @@ class Step:
         rows: rows the batch brought, dead letters among them.
         dead_letters: rows that could not be used.
         newest: highest event time of the batch (UTC); None if it had none.
+        watermarks: of a topic group, for each topic with an event time how far this batch alone brought it (UTC), None
+            if it brought no event time; the slowest of them then is what counts, not `newest`.
     """
 
     changes: Mapping[str, Change]
     rows: int
     dead_letters: int
     newest: datetime | None
+    watermarks: Mapping[str, datetime | None] | None = None
 
 
 @frozen
@@ -73,9 +76,6 @@ class Service(Protocol):
     fingerprint: str
     """Of all settings that the stored rows depend on."""
 
-    rebuilds: bool = False
-    """Whether every epoch makes its tables anew, so that they can be gone on with under other settings."""
-
     schedule: timedelta | None = None
     """The time from one epoch to the next, where a schedule says."""
 
@@ -94,6 +94,13 @@ class Service(Protocol):
     def label(self, publication: Publication) -> Label | None:
         """What a version can be asked for by: its watermark, where it has one."""
         return Label(publication.watermark) if publication.watermark else None
+
+    def changed(self, fingerprint: str) -> str | None:
+        """What has changed since tables were built under another fingerprint that they cannot follow, in words.
+
+        None where they can be continued.
+        """
+        return None if fingerprint == self.fingerprint else "settings (group, id, order, method, segment …)"
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

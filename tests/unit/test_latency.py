@@ -15,7 +15,7 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 def publication(pipeline: str, number: int, began: float | None, ended: float) -> Publication:
     """An epoch from one second to another."""
     since = None if began is None else START + began * SECOND
-    return Publication(Epoch(pipeline, number), {}, {}, None, START + ended * SECOND, "settings", since)
+    return Publication(Epoch(pipeline, number), {}, {}, None, START + ended * SECOND, "settings", began_at=since)
 
 
 def exactly(duration: timedelta) -> Span:

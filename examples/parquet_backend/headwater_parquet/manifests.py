@@ -42,7 +42,7 @@ class Manifest:
 
     def spec(self, name: str) -> TableSpec:
         """What the table was declared to be."""
-        schema = Schema.parse(self.columns) if self.columns else Schema(())
+        schema = Schema.parse(self.columns)
         return TableSpec(name, schema, self.key, partition_by=self.partition_by, whole=self.whole)
 
     def next(self, mark: Mark | None, files: Mapping[str, int], written: int = 0) -> Manifest:

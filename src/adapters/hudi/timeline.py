@@ -50,7 +50,7 @@ class Instant:
     def columns(self) -> Schema | None:
         """The columns that it gave the table, if it did."""
         text = self._metadata.getExtraMetadata().get(COLUMNS)
-        return None if text is None else Schema.parse(text) if text else Schema(())
+        return None if text is None else Schema.parse(text)
 
     @property
     def completed(self) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...domain.retraction import RetractionSettings
     from ...domain.snapshots import SnapshotSettings
     from ...domain.source import RecordSpec
+    from ...domain.wide_table import WideTableSettings
 
 
 @frozen
@@ -121,7 +122,7 @@ class PipelineSettings:
     """One derived answer.
 
     Args:
-        source: the name of its source; None where it reads other pipelines.
+        source: the name of its source; of a topic group, that of each topic; None where it reads other pipelines.
         service: what it computes; its `pipeline` is the pipeline's name.
         materialize: views that are also kept as plain tables.
         publish: a view whose changes are published as well.
@@ -131,8 +132,8 @@ class PipelineSettings:
         epoch_takes: how long its epochs are expected to take; None to go by the last ones.
     """
 
-    source: str | None
-    service: RankingSettings | RetractionSettings | SnapshotSettings
+    source: str | Mapping[str, str] | None
+    service: RankingSettings | RetractionSettings | WideTableSettings | SnapshotSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
@@ -144,6 +145,13 @@ class PipelineSettings:
     def name(self) -> str:
         """The pipeline's name."""
         return self.service.pipeline
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all its sources, in order; one that several topics read stands several times."""
+        if isinstance(self.source, str):
+            return (self.source,)
+        return tuple(self.source.values()) if self.source else ()
 
 
 @frozen

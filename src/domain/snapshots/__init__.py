@@ -46,8 +46,6 @@ __all__ = [
 class Snapshots(Service):
     """One snapshots pipeline, wired from its settings."""
 
-    rebuilds = True
-
     def __init__(self, settings: SnapshotSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         self.fingerprint = settings.fingerprint
         self.tables = (*published(settings), markers(settings.pipeline))
@@ -60,6 +58,10 @@ class Snapshots(Service):
         """The watermark of a version's own inputs, which an input that joined them later may have set back."""
         watermark = Plan.of(publication.offsets).watermark
         return Label(watermark) if watermark else None
+
+    def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - whatever it was
+        """Every version is made anew, so nothing stands in the way; see `Service.changed`."""
+        return None
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Answer every query from the batch's inputs; see `Service.step`."""
