@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
@@ -130,7 +131,19 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
             with _placed(pipeline.place or pipeline.name):
                 _check_inputs(pipeline.service, services)
                 _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+    _check_order(deployment)
     return services
+
+
+def _check_order(deployment: Deployment) -> None:
+    """Refuse pipelines that wait for each other."""
+    stages = (pipeline.service for pipeline in deployment.pipelines.values())
+    reads = {stage.pipeline: stage.pipelines.values() for stage in stages if isinstance(stage, SnapshotSettings)}
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        ring = " <- ".join(error.args[1])
+        raise ConfigError(f"pipelines read each other in a ring, so that none could publish first: {ring}") from error
 
 
 def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -> None:

@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from ..domain import latency
 from ..domain.latency import Span
-from ..domain.snapshots import Plan, SnapshotSettings, ViewOf
+from ..domain.snapshots import Plan, SnapshotSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Latencies:
             return None
         if (stage := self._stage(pipeline)) is None:
             return latency.of_stream(epoch, self.deployment.run.poll)
-        inputs = [self._expected(name) for name in dict.fromkeys(_read(stage).values())]
+        inputs = [self._expected(name) for name in dict.fromkeys(stage.pipelines.values())]
         known = [span for span in inputs if span is not None]
         return latency.of_batch(known, epoch, stage.every) if len(known) == len(inputs) else None
 
@@ -72,7 +72,7 @@ class Latencies:
         published = self._newest(pipeline, _FEW)
         if (stage := self._stage(pipeline)) is None:
             return latency.epochs(published)
-        inputs = _read(stage)
+        inputs = stage.pipelines
         read = {each.epoch.number: _epochs(each, inputs) for each in published}
         known = {name: self._newest(other, _MANY) for name, other in inputs.items()}
         by_epoch = {name: {each.epoch.number: each for each in some} for name, some in known.items()}
@@ -87,11 +87,6 @@ class Latencies:
         if len(self._walked.get(pipeline, ())) < count:
             self._walked[pipeline] = self.ledger(pipeline).known(count)
         return self._walked[pipeline][:count]
-
-
-def _read(stage: SnapshotSettings) -> Mapping[str, str]:
-    """The pipelines that a batch stage reads, by the names of its inputs."""
-    return {name: each.pipeline for name, each in stage.inputs.items() if isinstance(each, ViewOf)}
 
 
 def _epochs(publication: Publication, inputs: Mapping[str, str]) -> Mapping[str, int | None]:

@@ -75,6 +75,14 @@ class TestExpected:
         assert found["ranked"].expected == Span(took.least, 2 * took.most + 10 * SECOND)
         assert found["days"].expected == Span(took.least + 2 * MINUTE, 2 * took.most + 10 * SECOND + 17 * MINUTE)
 
+    def test_pipelines_in_a_ring_are_refused(self, trial: Trial) -> None:
+        other = STAGE.replace("pipelines.days", "pipelines.weeks").replace("ranked.ranks", "days.days")
+        trial.deploy(deployment() + other)
+        trial.open()
+        trial.set("pipelines.days.inputs", '{ ranked = "weeks.days" }')
+        with pytest.raises(ConfigError, match="so that none could publish first: days <- weeks <- days"):
+            trial.open()
+
 
 class TestMeasured:
     def test_from_when_an_epoch_of_the_input_began_to_the_version_that_has_it(self, trial: Trial) -> None:
