@@ -289,7 +289,5 @@ def test_versions_on_delta(spark: SparkSession, tmp_path: Path, steps: list[tupl
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
-def test_versions_on_hudi(
-    spark: SparkSession, tmp_path: Path, name: str, steps: list[tuple[Any, ...]]
-) -> None:
+def test_versions_on_hudi(spark: SparkSession, tmp_path: Path, name: str, steps: list[tuple[Any, ...]]) -> None:
     _hold(hudi_backend(spark, str(tmp_path / uuid4().hex), name), steps, by_watermark=False)
