@@ -3,7 +3,7 @@
 * `flights` tells a flight's life: scheduled a day ahead, departed, arrived or diverted. One that is cancelled is taken
   off, which is a delete; now and then it flies in the end, and is there again.
 * `weather` tells of each flight what was measured where and when it is to leave. Some hours are corrected a day later,
-  some come days late, behind their own correction.
+  some come days late, behind their own correction. A correction tells the temperature and no more.
 * `planes` tells which aircraft is to fly it, and what is known of that, from half a day to two days late. Some flights
   change aircraft: one is taken off, another one put on. A cancelled flight has none.
 
@@ -13,7 +13,6 @@ ones again. All of that is the same in every run.
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -22,16 +21,16 @@ from .lives import ARRIVED, CANCELLED, DEPARTED, DIVERTED, SCHEDULED, said_again
 from .prepare import planes, table, weather
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
 KEY = "flight_id"
 TOPICS = ("flights", "weather", "planes")
-_INSERT, _UPDATE, _DELETE = "c", "u", "d"
-_TOLD = ("carrier", "flight", "origin", "dest", "scheduled", "dep_delay", "arr_delay")
+INSERT, UPDATE, DELETE = "c", "u", "d"
+TOLD = ("carrier", "flight", "origin", "dest", "scheduled", "dep_delay", "arr_delay")
 _MEASURED = ("temp", "wind_speed", "precip", "visib")
 _KNOWN_OF_A_PLANE = ("tailnum", "built", "model", "seats")
-_MINUTES_OF_A_DAY = 24 * 60
+_CORRECTED = (KEY, "observed_at", "revision", "temp", "reported_at")
 
 
 def sent(days: int) -> dict[str, pl.DataFrame]:
@@ -47,14 +46,19 @@ def sent(days: int) -> dict[str, pl.DataFrame]:
     return {name: each.with_columns(week).drop("sent_at") for name, each in ordered.items()}
 
 
-def messages(records: pl.DataFrame) -> Iterator[bytes]:
-    """The records as JSON."""
-    times = [
-        pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%SZ") for name, type_ in records.schema.items() if type_.is_temporal()
-    ]
-    lines = io.BytesIO()
-    records.drop("week").with_columns(times).write_ndjson(lines)
-    return iter(lines.getvalue().splitlines())
+def messages(records: pl.DataFrame) -> Iterator[str]:
+    """The records as JSON; a correction of the weather leaves out what it does not tell."""
+    names = [name for name in records.columns if name != "week"]
+    times = [pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%SZ") for name in names if records.schema[name].is_temporal()]
+    record = pl.struct(names).struct.json_encode()
+    if "revision" in names:
+        record = pl.when(corrects()).then(pl.struct(_CORRECTED).struct.json_encode()).otherwise(record)
+    return iter(records.with_columns(times).select(record.alias("record"))["record"])
+
+
+def corrects() -> pl.Expr:
+    """Whether a report of the weather is a correction."""
+    return pl.col("revision").is_not_null()
 
 
 def by(week: int, topics: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -68,8 +72,8 @@ def _lives(flights: pl.DataFrame) -> pl.DataFrame:
     arrived = departed + pl.duration(minutes=pl.col("air_time"))
     reinstated = flew & (pl.col("dep_delay") > 60) & (_chance(1) < 0.1)
     images = [
-        _life(flights, SCHEDULED, pl.col("scheduled") - pl.duration(days=1), "dep_delay", "arr_delay", op=_INSERT),
-        _life(flights.filter(~flew | reinstated), CANCELLED, pl.col("scheduled"), *_TOLD, op=_DELETE),
+        _life(flights, SCHEDULED, pl.col("scheduled") - pl.duration(days=1), "dep_delay", "arr_delay", op=INSERT),
+        _life(flights.filter(~flew | reinstated), CANCELLED, pl.col("scheduled"), *TOLD, op=DELETE),
         _life(flights.filter(flew), DEPARTED, departed, "arr_delay"),
         _life(flights.filter(flew, landed), ARRIVED, arrived),
         _life(flights.filter(flew, ~landed), DIVERTED, departed + pl.duration(hours=6), "arr_delay"),
@@ -78,23 +82,28 @@ def _lives(flights: pl.DataFrame) -> pl.DataFrame:
     return lives.with_columns(sent_at=_later(pl.col("updated_at"), 0, 2, behind=pl.duration(days=3)))
 
 
-def _life(flights: pl.DataFrame, state: str, when: pl.Expr, *unknown: str, op: str = _UPDATE) -> pl.DataFrame:
+def _life(flights: pl.DataFrame, state: str, when: pl.Expr, *unknown: str, op: str = UPDATE) -> pl.DataFrame:
     """The flights as they are once they have come to a state, and what is not told by then."""
     blank = [pl.lit(None, flights.schema[name]).alias(name) for name in unknown]
     told = flights.with_columns(when.alias("updated_at"), op=pl.lit(op), state=pl.lit(state)).with_columns(blank)
-    return told.select("op", KEY, *_TOLD, "state", "updated_at")
+    return told.select("op", KEY, *TOLD, "state", "updated_at")
 
 
 def _weather(flights: pl.DataFrame) -> pl.DataFrame:
     measured = weather().with_columns(observed_at="time_hour", revision=pl.lit(None, pl.Int64))
-    hours = flights.join(measured, on=["origin", "time_hour"]).select(KEY, "origin", "observed_at", "revision", *_MEASURED)
-    first = hours.with_columns(reported_at=pl.col("observed_at") + pl.duration(minutes=20))
+    first = flights.join(measured, on=["origin", "time_hour"]).select(
+        KEY,
+        "origin",
+        "observed_at",
+        "revision",
+        *_MEASURED,
+        reported_at=pl.col("observed_at") + pl.duration(minutes=20),
+    )
     hour = pl.col("observed_at").dt.epoch("s") // 3600 + pl.col("origin").str.len_bytes()
     corrected = first.filter(hour % 19 == 0).with_columns(
         pl.col("reported_at") + pl.duration(days=1),
         revision=pl.lit(1, pl.Int64),
         temp=pl.col("temp") + 1.8,
-        precip=pl.col("precip") + 0.01,
     )
     reports = pl.concat([first, corrected]).drop("origin")
     return reports.with_columns(sent_at=_later(pl.col("reported_at"), 0, 3, behind=pl.duration(days=4)))
@@ -109,9 +118,9 @@ def _assignments(flights: pl.DataFrame) -> pl.DataFrame:
     first = planned.with_columns(tailnum=pl.coalesce("another", "tailnum"))
     steps = [
         _assignment(first, 1, -6),
-        _assignment(planned.filter(swapped), 2, -2, op=_DELETE),
+        _assignment(planned.filter(swapped), 2, -2, op=DELETE),
         _assignment(planned.filter(swapped), 3, -1),
-        _assignment(planned.filter(cancelled), 4, 0, op=_DELETE),
+        _assignment(planned.filter(cancelled), 4, 0, op=DELETE),
     ]
     told = pl.concat(steps).join(known, on="tailnum", how="left", maintain_order="left")
     return told.select("op", KEY, *_KNOWN_OF_A_PLANE, "assignment", "assigned_at").with_columns(
@@ -119,9 +128,9 @@ def _assignments(flights: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _assignment(flights: pl.DataFrame, number: int, hours: int, op: str = _UPDATE) -> pl.DataFrame:
+def _assignment(flights: pl.DataFrame, number: int, hours: int, op: str = UPDATE) -> pl.DataFrame:
     """The flights at a step of who is to fly them; what is taken off tells no more than that."""
-    tail = pl.lit(None, pl.String) if op == _DELETE else pl.col("tailnum")
+    tail = pl.lit(None, pl.String) if op == DELETE else pl.col("tailnum")
     return flights.select(
         pl.lit(op).alias("op"),
         KEY,
