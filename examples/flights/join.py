@@ -71,8 +71,9 @@ def _measures() -> list[pl.Expr]:
 
 def _newest(records: pl.DataFrame, *sequence: str) -> pl.DataFrame:
     """The record of each flight with the highest sequence, nulls being lowest; of equal ones the last sent."""
-    ordered = records.sort(sequence, nulls_last=False, maintain_order=True)
-    return ordered.unique(KEY, keep="last", maintain_order=True)
+    sent = records.select(KEY, *sequence, sent=pl.int_range(pl.len()))
+    ordered = sent.sort(*sequence, "sent", nulls_last=False)
+    return records[ordered.unique(KEY, keep="last", maintain_order=True)["sent"]]
 
 
 def mismatches(ours: pl.DataFrame, batch: pl.DataFrame, *key: str) -> int:

@@ -94,8 +94,8 @@ class Weeks:
         publication = self.headwater.snapshot(RANKED, version).publication
         assert publication
         read = self._read_by(publication.offsets["inputs"][FLOWN])
-        found = [self._compare(table, version, joined(read)) for table in RANKINGS]
-        label = _label(read)
+        batch, label = joined(read), _label(read)
+        found = [self._compare(table, version, batch) for table in RANKINGS]
         wrong = sum(each.wrong for each in found) + (publication.offsets["label"] != label)
         print(
             f"week {week}: version {version}, labelled {label}: {wrong} mismatches of"
