@@ -8,14 +8,15 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
-from ..domain.ledger import Ledger, Snapshot
+from ..domain.ledger import Snapshot
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
+from ..domain.schema import Schema
 from ..domain.service import ViewSpec
 from ..domain.upkeep import Upkeep
 from .clock import SystemClock
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
     from ..domain.epoch import Publication
+    from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
     from ..domain.upkeep import Pin
@@ -182,7 +184,10 @@ class Headwater:
         """The rows of a view for any engine; see `view`."""
         pipeline, spec = self.find(name)
         snapshot = self.snapshot(pipeline, at)
-        return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
+        frame = self._frame(pipeline, spec, snapshot, as_of, since)
+        if not spec.schema.columns:  # each version has its own
+            spec = evolve(spec, schema=Schema.of(frame))
+        return Answer(spec, frame, self._container.engine)
 
     def explaining(self) -> AbstractContextManager[None]:
         """Compute a view's frame inside, and stored rows that it cannot read are told with a remedy.
@@ -363,18 +368,12 @@ class Headwater:
     def _runner(self, pipeline: str) -> Runner:
         self._service(pipeline)
         if pipeline not in self._runners:
-            self._runners[pipeline] = self._container.runner(pipeline, self._report)
+            self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]
 
     def _ledger(self, pipeline: str) -> Ledger:
         """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
-        runner = self._runner(pipeline)
-        there = runner.ledger
-        ledger = Ledger(
-            there.store, pipeline, there.tables, self._clock, there.writer, there.fingerprint, there.changed
-        )
-        ledger.open()
-        return ledger
+        return self._runner(pipeline).standing()
 
     def _frame(
         self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None

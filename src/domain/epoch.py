@@ -54,6 +54,7 @@ class Batch:
         offsets: what they were read from.
         format: of the records, as the source names it.
         again: the rows are dead letters read once more: they come late to everything, and are no repeats.
+        inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
     """
 
     epoch: Epoch
@@ -61,6 +62,7 @@ class Batch:
     offsets: OffsetRange
     format: str
     again: bool = False
+    inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"
