@@ -98,7 +98,7 @@ class Container:
         settings = pipeline.service
         if isinstance(settings, SnapshotSettings):
             schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
-            return PipelineInputs(pipeline.name, settings.inputs, schedule, others, self.queries)
+            return PipelineInputs(settings, schedule, others, self.queries)
         sources, given = self._injector.get(Sources), self.deployment.sources
         if not isinstance(settings, WideTableSettings):
             return sources.open(given[pipeline.sources[0]])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..domain.epoch import Offsets, Publication
     from ..domain.ports import Pace, QueryEngine
-    from ..domain.snapshots import Input, Schedule
+    from ..domain.snapshots import Input, Schedule, SnapshotSettings
     from .runner import Runner
 
 _HOLD = timedelta(hours=12)
@@ -35,15 +35,13 @@ class PipelineInputs(InputSource):
     """Views of other pipelines of the deployment, and plain tables.
 
     Args:
-        pipeline: who reads them.
-        inputs: by name.
+        settings: of the pipeline that reads them.
         schedule: when the next epoch is due.
         runner: of a pipeline by its name.
         queries: reads plain tables.
     """
 
-    pipeline: str
-    inputs: Mapping[str, Input]
+    settings: SnapshotSettings
     schedule: Schedule
     runner: Callable[[str], Runner]
     queries: QueryEngine
@@ -59,10 +57,9 @@ class PipelineInputs(InputSource):
 
     def readable(self, offsets: OffsetRange) -> bool:
         plan = Plan.of(offsets.until)
-        if plan.inputs.keys() != self.inputs.keys():
+        if plan.settings != self.settings.fingerprint:
             return False
-        tables = ((each, plan.inputs[name]) for name, each in self.inputs.items() if isinstance(each, PlainTable))
-        if any(self.queries.state(table.path, table.format) != state for table, state in tables):
+        if any(plan.inputs[name] != state for name, state in self._states().items()):
             return False
         try:
             with ExitStack() as holding:
@@ -75,29 +72,29 @@ class PipelineInputs(InputSource):
     def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, nw.LazyFrame[Any]]]:
         with ExitStack() as holding:
             snapshots = self._pinned(Plan.of(offsets.until), holding)
-            yield {name: self._rows(each, snapshots) for name, each in self.inputs.items()}
+            yield {name: self._rows(each, snapshots) for name, each in self.settings.inputs.items()}
 
     def lag(self, after: Offsets | None) -> str:
         was = {} if after is None else Plan.of(after).inputs
-        pipelines = {name: each.pipeline for name, each in self.inputs.items() if isinstance(each, ViewOf)}
+        pipelines = {name: each.pipeline for name, each in self.settings.inputs.items() if isinstance(each, ViewOf)}
         newest = {pipeline: _epoch(self._latest(pipeline)) for pipeline in set(pipelines.values())}
         moved = sum(newest[pipeline] - _number(was.get(name)) for name, pipeline in pipelines.items())
         return f"{moved} epoch{'' if moved == 1 else 's'} of inputs"
 
     def _newest(self, now: datetime) -> Plan:
         """The inputs as they stand: views of one pipeline at the same publication."""
-        views = {name: each.pipeline for name, each in self.inputs.items() if isinstance(each, ViewOf)}
+        views = {name: each.pipeline for name, each in self.settings.inputs.items() if isinstance(each, ViewOf)}
         latest = {pipeline: self._latest(pipeline) for pipeline in dict.fromkeys(views.values())}
-        states: dict[str, int | str] = {
-            name: self.queries.state(each.path, each.format)
-            for name, each in self.inputs.items()
-            if isinstance(each, PlainTable)
-        }
         marks = [publication.watermark if publication else None for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
-        return Plan({**epochs, **states}, watermark, now)
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint)
+
+    def _states(self) -> dict[str, str]:
+        """The plain tables as they are."""
+        tables = ((name, each) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable))
+        return {name: self.queries.state(each.path, each.format) for name, each in tables}
 
     def _latest(self, pipeline: str) -> Publication | None:
         return self.runner(pipeline).standing().latest
@@ -105,7 +102,7 @@ class PipelineInputs(InputSource):
     def _pinned(self, plan: Plan, holding: ExitStack) -> dict[str, Snapshot]:
         """The inputs' pipelines at the plan's publications, kept readable until `holding` ends."""
         found: dict[str, Snapshot] = {}
-        for name, each in self.inputs.items():
+        for name, each in self.settings.inputs.items():
             if isinstance(each, ViewOf) and each.pipeline not in found:
                 found[each.pipeline] = self._held(each.pipeline, _number(plan.inputs[name]), holding)
         return found
@@ -117,7 +114,7 @@ class PipelineInputs(InputSource):
             return Snapshot(ledger.store, None)
         publication = ledger.as_of_epoch(epoch)
         upkeep = Upkeep(ledger, runner.keeper, runner.options.retention)
-        holding.enter_context(upkeep.pin(publication, f"pipeline {self.pipeline}", _HOLD))
+        holding.enter_context(upkeep.pin(publication, f"pipeline {self.settings.pipeline}", _HOLD))
         return ledger.snapshot(publication)
 
     def _rows(self, each: Input, snapshots: Mapping[str, Snapshot]) -> nw.LazyFrame[Any]:

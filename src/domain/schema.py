@@ -164,7 +164,7 @@ class Schema:
 
     @classmethod
     def parse(cls, ddl: str) -> Schema:
-        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``.
+        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``; an empty text has no columns.
 
         Raises:
             ConfigError: a column without a type, an unknown type, or a name that stands twice.
@@ -173,7 +173,7 @@ class Schema:
         ('id', 'a b')
         """
         columns = []
-        for part in _split_top_level(ddl):
+        for part in _split_top_level(ddl) if ddl else ():
             match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
             if match is None:
                 raise ConfigError(

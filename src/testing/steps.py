@@ -108,6 +108,12 @@ def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
+@when(parsers.parse("the setting {key:S} = {value} is given"))
+def setting_given(headwater_trial: Trial, key: str, value: str) -> None:
+    headwater_trial.set(key, value)
+
+
+@given(parsers.parse("the setting {key:S} is taken out"))
 @when(parsers.parse("the setting {key:S} is taken out"))
 def setting_taken_out(headwater_trial: Trial, key: str) -> None:
     headwater_trial.unset(key)
@@ -147,6 +153,7 @@ def one_runs(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.run([pipeline])
 
 
+@given(parsers.parse("{pipeline:S} runs one epoch"))
 @when(parsers.parse("{pipeline:S} runs one epoch"))
 def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.advance(pipeline)
@@ -156,6 +163,24 @@ def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
 def crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
     with pytest.raises(Crash):
         headwater_trial.run([pipeline], fault=_MOMENTS[moment])
+
+
+@then(parsers.parse("running {pipeline:S} fails with {name:S}"))
+def running_fails(headwater_trial: Trial, pipeline: str, name: str) -> None:
+    with pytest.raises(HeadwaterError) as caught:
+        headwater_trial.run([pipeline])
+    assert type(caught.value).__name__ == name
+
+
+@given(parsers.parse("the clock shows {moment}"))
+@when(parsers.parse("the clock shows {moment}"))
+def clock_shows(headwater_trial: Trial, moment: str) -> None:
+    headwater_trial.clock.moment = _utc(moment)
+
+
+@when("a day passes")
+def day_passes(headwater_trial: Trial) -> None:
+    headwater_trial.clock.sleep(timedelta(days=1))
 
 
 @when(parsers.parse("{pipeline:S} runs until idle on a store that cannot be reached once"))

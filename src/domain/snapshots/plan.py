@@ -27,11 +27,17 @@ class Plan:
         inputs: of each input the epoch, or, of a plain table, what tells its present state.
         watermark: the earliest of the inputs' watermarks (UTC); None where one of them has none.
         planned_at: when it was decided (UTC).
+        settings: the fingerprint of what is made of them.
     """
 
     inputs: Mapping[str, int | str]
     watermark: datetime | None
     planned_at: datetime
+    settings: str
+
+    def is_like(self, other: Plan) -> bool:
+        """Whether the same comes of both."""
+        return (dict(self.inputs), self.settings) == (dict(other.inputs), other.settings)
 
     @property
     def label(self) -> str | None:
@@ -40,14 +46,19 @@ class Plan:
 
     def to_offsets(self) -> dict[str, Any]:
         """The plan as offsets of an epoch."""
-        return {"inputs": dict(self.inputs), "label": self.label, "planned_at": self.planned_at.isoformat()}
+        return {
+            "inputs": dict(self.inputs),
+            "label": self.label,
+            "planned_at": self.planned_at.isoformat(),
+            "settings": self.settings,
+        }
 
     @classmethod
     def of(cls, offsets: Offsets) -> Plan:
         """Read `to_offsets` back."""
         label_ = offsets["label"]
         watermark = None if label_ is None else datetime.fromisoformat(label_)
-        return cls(offsets["inputs"], watermark, datetime.fromisoformat(offsets["planned_at"]))
+        return cls(offsets["inputs"], watermark, datetime.fromisoformat(offsets["planned_at"]), offsets["settings"])
 
 
 def label(watermark: datetime) -> str:
@@ -83,7 +94,7 @@ class Schedule:
         """Whether a version of these inputs is due after the last one."""
         if not self.looks(last, now.planned_at, pace) or not self._ready(now, pace):
             return False
-        if last is not None and dict(last.inputs) == dict(now.inputs):
+        if last is not None and last.is_like(now):
             return False
         return pace is Pace.CLOSE or not self.by_watermark or self._watermark_passed(last, now)
 

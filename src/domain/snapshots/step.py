@@ -52,7 +52,8 @@ class SnapshotsStep:
 
     def _to_do(self, plan: Plan, before: Publication | None) -> Iterator[str]:
         """The tables whose content may be another than in the version before: the others stay as they are."""
-        was = Plan.of(before.offsets).inputs if before and before.fingerprint == self.settings.fingerprint else {}
+        last = Plan.of(before.offsets) if before else None
+        was = last.inputs if last and last.settings == plan.settings else {}
         for table in self.settings.tables:
             read = self.settings.read_by(table)
             if not read or any(was.get(name) != plan.inputs[name] for name in read):
