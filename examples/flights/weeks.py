@@ -70,7 +70,7 @@ class Weeks:
     def check_reported(self) -> int:
         """Hold it against the records of how many flights each topic has told: how many of these counts are wrong."""
         told = {f"{name}_reported": flights for name, flights in told_of(self.topics).items()}
-        counted = polars(self.headwater.view(f"{FLOWN}.completeness")).select(told).sum().row(0, named=True)
+        counted = polars(self.headwater.view(f"{FLOWN}.completeness")).select(*told).sum().row(0, named=True)
         wrong = sum(counted[name] != told[name] for name in told)
         print(f"flights that each topic has told of: {counted}: {wrong} of these numbers are not those of the topics")
         return wrong
