@@ -66,6 +66,28 @@ def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, head
     return headwater_trial
 
 
+# ---- what becomes of a batch stage between a crash and the next run
+
+
+@when("the tags are all blue")
+def _(headwater_trial: Trial) -> None:
+    (headwater_trial.folder / "tags.csv").write_text("project,tag\n1,blue\n", encoding="utf-8")
+
+
+@when("the queries call all tags blue")
+def _(headwater_trial: Trial) -> None:
+    headwater_trial.set("pipelines.tagged.tables.projects", "\"SELECT project, 'blue' AS tag FROM tags\"")
+    counts = "\"SELECT 'blue' AS tag, count(*) AS projects FROM tags\""
+    headwater_trial.set("pipelines.tagged.tables.counts", counts)
+
+
+@when(parsers.parse("the lease that a dead run has left on {pipeline:S} is taken back"))
+def _(headwater_trial: Trial, pipeline: str) -> None:
+    upkeep = headwater_trial.open().upkeep(pipeline)
+    for name in {lease.id for lease in upkeep.leases()}:
+        upkeep.unpin(name)
+
+
 # ---- a topic that a view is published to
 
 

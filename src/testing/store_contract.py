@@ -10,6 +10,7 @@ from .store_history import ChangesContract, FencingContract, MarksContract, Roll
 from .store_keeping import ExpiringContract, LeasesContract
 from .store_merging import MergingContract
 from .store_reading import EnsureContract, ReadingContract, ValuesContract
+from .store_whole import WholeContract
 
 
 class StoreContract(
@@ -25,5 +26,6 @@ class StoreContract(
     ExpiringContract,
     LeasesContract,
     ChangesContract,
+    WholeContract,
 ):
     """All of `TableStore` and `TableKeeper`."""

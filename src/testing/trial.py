@@ -46,13 +46,14 @@ class Trial:
         backend: the name of the backend.
         exits: closes what was opened, in the end.
         prepare: what else is to be done to a runner before it runs.
+        clock: the time that all runs share.
     """
 
     folder: Path
     backend: str
     exits: ExitStack = field(repr=False)
     prepare: Callable[[Runner], None] = field(default=lambda _runner: None, repr=False)
-    _clock: ManualClock = field(init=False, factory=ManualClock)
+    clock: ManualClock = field(init=False, factory=ManualClock)
     _only_store: KeptStore | None = field(init=False, default=None)
     _reader: Headwater | None = field(init=False, default=None)
     _loaded: tuple[str, dict[str, str], Deployment] | None = field(init=False, default=None, repr=False)
@@ -130,7 +131,7 @@ class Trial:
         self.exits.callback(headwater.close)
         for runner in headwater.start():
             self._keep(runner)
-            runner.clock = self._clock
+            runner.clock = self.clock
             self.prepare(runner)
             if fault:
                 runner.store = FailingStore(runner.store, fault)

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.change import Matching
 from ...domain.epoch import Mark
@@ -50,7 +50,10 @@ class _Table:
     newest_mark: tuple[int, int] = (-1, 0)
 
     def at(self, version: int) -> Reading:
-        return Reading(self.spec, self.log, version)
+        if not self.spec.whole:
+            return Reading(self.spec, self.log, version)
+        schema = definition.columns(self.log.columns(version))
+        return Reading(evolve(self.spec, schema=schema), self.log, version)
 
     def asked_for(self, version: str) -> Reading:
         """A version that a caller names, which may have expired."""
@@ -120,8 +123,8 @@ class DeltaStore(FolderStore):
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
         with translated(table, used.log.path):
-            number = None if to is None else used.asked_for(to).version
-        return self._marked(table, mark, partial(restore, number))
+            wanted = None if to is None else used.asked_for(to)
+        return self._marked(table, mark, partial(restore, wanted))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)

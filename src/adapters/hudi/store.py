@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.errors import ConfigError
 from ...domain.holds import Holds
@@ -17,7 +17,7 @@ from ..spark.kept_store import FolderStore
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy
 from .archiving import ArchivePolicy, Archiving
-from .changing import restored, written
+from .changing import overwritten, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -26,20 +26,20 @@ from .faults import translated
 from .lock import locked
 from .place import Folder
 from .reading import Reading
-from .rows import stored
 from .timeline import Timeline
-from .writing import Operation, write
+from .writing import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     import narwhals as nw
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
     from ...domain.table import TableSpec
+    from .writing import Written
 
 
 @define(eq=False)
@@ -62,7 +62,9 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        return Reading(self.spec, self.folder, version)
+        if version is None or not self.spec.whole:
+            return Reading(self.spec, self.folder, version)
+        return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -181,14 +183,14 @@ class HudiStore(FolderStore):
     def _check_told(self, table: str, version: str) -> None:
         self._table(table).timeline.check_told(version)
 
-    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
+    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], Written]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.clear_unmade()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
-            rows, operation = prepare(used.whole(head.newest))
-            write(rows, used.folder.path, used.definition, operation, mark.to_json())
+            written = prepare(used.whole(head.newest))
+            write(written, used.folder.path, used.definition, mark.to_json())
             return used.newest_version()
 
     def _wanted(self, spec: TableSpec) -> Definition:
@@ -208,9 +210,9 @@ class HudiStore(FolderStore):
         return self._tables[name]
 
 
-def _restored(used: _Table, to: Version | None, now: Reading) -> tuple[DataFrame, Operation]:
+def _restored(used: _Table, to: Version | None, now: Reading) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
     if to is None or not used.spec.key:
-        return stored(wanted.content(), used.spec), Operation.OVERWRITE
-    return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
+        return overwritten(now.nothing() if to is None else wanted.content(), now)
+    return restored(differences(now, wanted, used.timeline), used.spec)
