@@ -172,7 +172,7 @@ class Trial:
 
     def check(self) -> None:
         runner = self.publisher()
-        publications = runner.upkeep.publications()
+        publications = runner.ledger.known()
         held = {pin.epoch for pin in self.pins}
         for place, publication in enumerate(publications):
             self.check_version(runner, publication, must_read=place < _KEPT or publication.epoch.number in held)
@@ -212,7 +212,7 @@ class Trial:
     @property
     def published(self) -> dict[str, dict[int, int]]:
         return {
-            name: {each.epoch.number: each.offsets["rows"] for each in self.input(name).upkeep.publications()}
+            name: {each.epoch.number: each.offsets["rows"] for each in self.input(name).ledger.known()}
             for name in self.sources
         }
 
