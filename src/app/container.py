@@ -400,6 +400,8 @@ class DeltaBackend(_SparkBackend):
 class _HudiBackend(_SparkBackend):
     """Tables in Apache Hudi, frames of Spark."""
 
+    gaps = (Gap(Part.RETYPING, "give the column another name, or leave it out of one version"),)
+
     table_type: ClassVar[str]
 
     @classmethod
