@@ -132,7 +132,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       Then tagged has published 2 epochs
 
     @core @faults
-    Scenario Outline: A crash <moment> is made good by the next run
+    Scenario Outline: A crash <moment> leaves the version before, of all tables, until the next run
       When the file tags.csv is
         """
         project,tag

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ..domain.ports import Clock, InputSource, StreamSource
+    from ..domain.retention import Retention
     from ..domain.service import Service
     from .config import KafkaOutput, PipelineSettings, SourceSettings
 
@@ -121,14 +123,27 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
 
     Raises:
         ConfigError: a service refuses its settings, a view cannot be kept or published as asked, or a pipeline reads
-            what there is not.
+            what there is not, or promises what the retention cannot hold.
     """
     services = {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
     for pipeline in deployment.pipelines.values():
         if isinstance(pipeline.service, SnapshotSettings):
             with _placed(pipeline.place or pipeline.name):
                 _check_inputs(pipeline.service, services)
+                _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+    _check_order(deployment)
     return services
+
+
+def _check_order(deployment: Deployment) -> None:
+    """Refuse pipelines that wait for each other."""
+    stages = (pipeline.service for pipeline in deployment.pipelines.values())
+    reads = {stage.pipeline: stage.pipelines.values() for stage in stages if isinstance(stage, SnapshotSettings)}
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        ring = " <- ".join(error.args[1])
+        raise ConfigError(f"pipelines read each other in a ring, so that none could publish first: {ring}") from error
 
 
 def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -> None:
@@ -140,6 +155,14 @@ def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -
             raise ConfigError(f"inputs.{name}: {each.pipeline!r} is no other pipeline; there are: {others or 'none'}")
         if each.view and services[each.pipeline].known(each.view).between:
             raise ConfigError(f"inputs.{name}: view {each.view!r} is asked between two publications, not at one")
+
+
+def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
+    if settings.longest_query is not None:
+        try:
+            retention.check_query(settings.longest_query, settings.every)
+        except ConfigError as error:
+            raise ConfigError(f"longest_query: {error}") from error
 
 
 def _blueprint(pipeline: PipelineSettings) -> Service:
@@ -376,6 +399,8 @@ class DeltaBackend(_SparkBackend):
 
 class _HudiBackend(_SparkBackend):
     """Tables in Apache Hudi, frames of Spark."""
+
+    gaps = (Gap(Part.RETYPING, "give the column another name, or leave it out of one version"),)
 
     table_type: ClassVar[str]
 

@@ -7,7 +7,7 @@ its own, on the one that it returns, and with `params` and `autouse=True` on eac
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
+from ..domain.duration import parse_duration
 from ..domain.errors import HeadwaterError, VersionExpired
 from .failing_store import Crash, Fault
 from .tables import assert_shows
@@ -236,9 +237,8 @@ def second_opens(headwater_trial: Trial, pipeline: str) -> Headwater:
 
 @then(parsers.parse("the second run fails with {name:S}"))
 def second_fails(headwater_second: Headwater, name: str) -> None:
-    with pytest.raises(HeadwaterError) as caught:
+    with _failing_with(name):
         headwater_second.run(until_idle=True)
-    assert type(caught.value).__name__ == name
 
 
 # ---- what is seen
@@ -286,6 +286,45 @@ def shows_since(headwater_trial: Trial, view: str, epoch: int, datatable: Table)
     _assert_answer(headwater_trial.reader.answer(view, since=epoch), datatable)
 
 
+@then(parsers.parse("{view:S} of label {label:S} shows exactly"))
+def shows_of_label(headwater_trial: Trial, view: str, label: str, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view, label=label), datatable)
+
+
+@then(parsers.parse("asking {view:S} of label {label:S} fails with {name:S}"))
+def asking_fails(headwater_trial: Trial, view: str, label: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.reader.answer(view, label=label)
+
+
+@then(parsers.parse("{view:S} differs since epoch {epoch:d} by exactly"))
+def differs(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.difference(view, after=epoch), datatable)
+
+
+@then(parsers.parse("{pipeline:S} has reached the watermark {moment} at epoch {epoch:d}"))
+def has_reached(headwater_trial: Trial, pipeline: str, moment: str, epoch: int) -> None:
+    assert headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=timedelta()).epoch.number == epoch
+
+
+@then(parsers.parse("waiting {timeout:S} for {pipeline:S} to reach the watermark {moment:S} fails with {name:S}"))
+def waiting_fails(headwater_trial: Trial, timeout: str, pipeline: str, moment: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=parse_duration(timeout))
+
+
+@then(parsers.parse("reading {view:S} for {longest:S} is allowed"))
+def read_is_allowed(headwater_trial: Trial, view: str, longest: str) -> None:
+    answer = headwater_trial.open().answer(view, longest=parse_duration(longest))
+    answer.frame.collect(backend="polars")
+
+
+@then(parsers.parse("reading {view:S} for {longest:S} fails with {name:S}"))
+def read_is_refused(headwater_trial: Trial, view: str, longest: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.open().answer(view, longest=parse_duration(longest))
+
+
 @then(parsers.parse("the table {table:S} holds exactly"))
 def table_holds(headwater_trial: Trial, table: str, datatable: Table) -> None:
     spec, frame = headwater_trial.stored(table)
@@ -300,6 +339,13 @@ def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> Non
 @then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
 def has_published(headwater_trial: Trial, pipeline: str, count: int) -> None:
     assert len(headwater_trial.publications(pipeline)) == count
+
+
+@contextmanager
+def _failing_with(name: str) -> Iterator[None]:
+    with pytest.raises(HeadwaterError) as caught:
+        yield
+    assert type(caught.value).__name__ == name
 
 
 def _assert_answer(answer: Answer, table: Table) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -175,7 +176,7 @@ class Trial:
         held = {pin.epoch for pin in self.pins}
         for place, publication in enumerate(publications):
             self.check_version(runner, publication, must_read=place < _KEPT or publication.epoch.number in held)
-        for newer, older in zip(publications, publications[1:], strict=False):
+        for newer, older in pairwise(publications):
             assert not Plan.of(newer.offsets).is_like(Plan.of(older.offsets)), "a version was made twice"
         self.check_markers(runner, publications)
 
@@ -247,8 +248,8 @@ def _hold(backend: Backend, steps: Iterable[tuple[Any, ...]], *, by_watermark: b
     for what, *told in steps:
         getattr(trial, what)(*told)
     trial.check()
-    while any([trial.input(name).advance() for name in "ab"]):
-        pass
+    for name in "ab":
+        trial.input(name).run(until_idle=True)
     runner = trial.publisher()
     runner.run(until_idle=True)
     if any(trial.published.values()):
@@ -289,7 +290,5 @@ def test_versions_on_delta(spark: SparkSession, tmp_path: Path, steps: list[tupl
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
-def test_versions_on_hudi(
-    spark: SparkSession, tmp_path: Path, name: str, steps: list[tuple[Any, ...]]
-) -> None:
+def test_versions_on_hudi(spark: SparkSession, tmp_path: Path, name: str, steps: list[tuple[Any, ...]]) -> None:
     _hold(hudi_backend(spark, str(tmp_path / uuid4().hex), name), steps, by_watermark=False)

@@ -163,6 +163,8 @@ class TestOtherCommands:
             "watermark": None,
             "waiting": "2 files",
             "dead_letters": None,
+            "expected_latency": None,
+            "measured_latency": None,
             "tables": None,
         }
 

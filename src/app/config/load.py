@@ -112,6 +112,7 @@ ANY_PIPELINE = {
     "service": Key(choice("ranking", "retraction", "wide_table", "snapshots"), required=True),
     "retain": Key(TABLE),
     "expire_every": Key(_FROM_ZERO),
+    "epoch_takes": Key(DURATION),
 }
 ANY_STREAM = ANY_PIPELINE | {
     "materialize": Key(TEXTS, ()),
@@ -249,7 +250,8 @@ class _Loader:
         service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
         given = self.document.section(path, SERVICES[service])
         retain = None if given["retain"] is None else self._retention((*path, "retain"))
-        kept = {"place": self.document.place(path), "retain": retain, "expire_every": given["expire_every"]}
+        plain = {name: given[name] for name in ("expire_every", "epoch_takes")}
+        kept = {"place": self.document.place(path), "retain": retain, **plain}
         if service == "snapshots":
             return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
         settings: RankingSettings | RetractionSettings | WideTableSettings

@@ -129,6 +129,7 @@ class PipelineSettings:
         place: where it is written, for messages.
         retain: how long its past is kept; None: as the backend says.
         expire_every: epochs after which a run gives up what is not to be kept; None: as the backend says.
+        epoch_takes: how long its epochs are expected to take; None to go by the last ones.
     """
 
     source: str | Mapping[str, str] | None
@@ -138,6 +139,7 @@ class PipelineSettings:
     place: str = field(default="", eq=False)
     retain: Retention | None = None
     expire_every: int | None = None
+    epoch_takes: timedelta | None = None
 
     @property
     def name(self) -> str:

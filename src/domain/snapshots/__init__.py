@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..changelog.net import net_changes
+from ..changelog.net import aligned, net_changes
 from ..errors import ConfigError
+from ..label import Label
 from ..plain_table import PlainTable
 from ..schema import Schema
 from ..service import Service, ViewSpec
-from .plan import NOTHING_YET, Plan, Schedule, label
+from .plan import NOTHING_YET, Plan, Schedule
 from .settings import WHEN, Input, SnapshotSettings, ViewOf
 from .step import SnapshotsStep
 from .tables import MARKER, MARKERS, VERSION, markers, published
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ..epoch import Batch
+    from ..epoch import Batch, Publication
     from ..ledger import Snapshot
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
@@ -39,7 +40,6 @@ __all__ = [
     "SnapshotSettings",
     "Snapshots",
     "ViewOf",
-    "label",
 ]
 
 
@@ -50,8 +50,14 @@ class Snapshots(Service):
         self.fingerprint = settings.fingerprint
         self.tables = (*published(settings), markers(settings.pipeline))
         self.views = tuple(_views(settings))
+        self.schedule = settings.every
         self._settings = settings
         self._step = SnapshotsStep(settings, engine, queries)
+
+    def label(self, publication: Publication) -> Label | None:
+        """The watermark of a version's own inputs, which an input that joined them later may have set back."""
+        watermark = Plan.of(publication.offsets).watermark
+        return Label(watermark) if watermark else None
 
     def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - whatever it was
         """Every version is made anew, so nothing stands in the way; see `Service.changed`."""
@@ -75,7 +81,7 @@ class Snapshots(Service):
         spec = self.known(name)
         if not spec.key:
             raise ConfigError(f'table {name!r} has no key; add it: keys = {{ {name} = ["…"] }}')
-        return net_changes(self.view(name, before), self.view(name, after), spec.key)
+        return net_changes(*aligned(self.view(name, before), self.view(name, after), spec.key), spec.key)
 
 
 def _views(settings: SnapshotSettings) -> list[ViewSpec]:

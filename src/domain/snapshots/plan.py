@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from ..ports import Pace
+from ..watermark import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Plan:
     @property
     def label(self) -> str | None:
         """The name of the version: its watermark as text."""
-        return None if self.watermark is None else label(self.watermark)
+        return None if self.watermark is None else told(self.watermark)
 
     def to_offsets(self) -> dict[str, Any]:
         """The plan as offsets of an epoch."""
@@ -59,17 +60,6 @@ class Plan:
         label_ = offsets["label"]
         watermark = None if label_ is None else datetime.fromisoformat(label_)
         return cls(offsets["inputs"], watermark, datetime.fromisoformat(offsets["planned_at"]), offsets["settings"])
-
-
-def label(watermark: datetime) -> str:
-    """A watermark as a version's label.
-
-    >>> label(datetime(2024, 3, 1, 9, tzinfo=UTC)), label(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
-    ('2024-03-01T09:00:00Z', '2024-03-01T09:00:00.5Z')
-    """
-    moment = watermark.astimezone(UTC)
-    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 @frozen

@@ -89,6 +89,11 @@ class SnapshotSettings:
         statement.check_repeatable()
         return statement
 
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """The pipelines that are read, by the names of the inputs."""
+        return {name: each.pipeline for name, each in self.inputs.items() if isinstance(each, ViewOf)}
+
     def read_by(self, table: str) -> frozenset[str]:
         """The inputs that a published table's query reads."""
         used = {name.lower() for name in self.statement(table).tables}
