@@ -110,11 +110,6 @@ def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
-@when(parsers.parse("the setting {key:S} = {value} is given"))
-def setting_given(headwater_trial: Trial, key: str, value: str) -> None:
-    headwater_trial.set(key, value)
-
-
 @given(parsers.parse("the setting {key:S} is taken out"))
 @when(parsers.parse("the setting {key:S} is taken out"))
 def setting_taken_out(headwater_trial: Trial, key: str) -> None:
