@@ -297,6 +297,10 @@ def _folder(deployment: Deployment) -> str:
     return deployment.backend.path
 
 
+def _file_bytes(deployment: Deployment) -> int:
+    return deployment.backend.file_mb * 1024 * 1024
+
+
 class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
 
@@ -311,9 +315,11 @@ class DeltaBackend(_SparkBackend):
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         """Tables in Delta Lake."""
+        from ..adapters.delta.compaction import CompactionPolicy
         from ..adapters.delta.store import DeltaStore
 
-        return DeltaStore(spark.session, _folder(deployment))
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return DeltaStore(spark.session, _folder(deployment), policy)
 
 
 class _HudiBackend(_SparkBackend):
@@ -332,10 +338,12 @@ class _HudiBackend(_SparkBackend):
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         """Tables in Apache Hudi."""
+        from ..adapters.hudi.compaction import CompactionPolicy
         from ..adapters.hudi.definition import TableType
         from ..adapters.hudi.store import HudiStore
 
-        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type))
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
 
 
 class HudiMorBackend(_HudiBackend):

@@ -57,7 +57,7 @@ class ParquetStore(KeptStore):
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         def applied(newest: Manifest) -> Manifest:
-            spec, old = self._specs[table], {} if change.overwrite is not None else newest.files
+            spec, old = self._specs[table], {} if change.replaces else newest.files
             hit = self._hit(change, spec, old)
             new = self._write(spec, changed(self._rows(spec, hit), change, spec))
             return newest.next(mark, _without(old, hit) | new, sum(new.values()))

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
-from ...domain.epoch import ROW_KIND
+from ...domain.epoch import POSITION, ROW_KIND
 from ...domain.merge import Replace, fold
 from ..spark.merging import one_a_key
 from ..spark.schema import empty_frame, lazy, named, typed
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .reading import Reading
 
 _ARRIVAL = "_arrival"
+_BEFORE_ALL = "-1"
+"""Stored rows have arrived before all that come, whose positions count from 0."""
 
 
 def written(change: Change, now: Reading) -> tuple[DataFrame, Operation]:
@@ -34,7 +36,7 @@ def written(change: Change, now: Reading) -> tuple[DataFrame, Operation]:
         return stored(change.overwrite.to_native(), spec), Operation.OVERWRITE
     parts = [] if change.append is None else [stored(change.append.to_native(), spec)]
     if change.merge is not None:
-        parts.append(stored(_merged(one_a_key(change.merge, spec), now), spec))
+        parts.append(stored(_merged(change.merge, now), spec))
     if change.delete is not None:
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(stored(keys, spec, deleted=F.lit(True)))
@@ -49,20 +51,22 @@ def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> DataFrame:
 
 
 def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:
-    """Rows, one a key, folded into the stored ones of their keys."""
+    """Rows folded with each other and into the stored ones of their keys: one a key."""
     spec: TableSpec = now.spec
-    rows: DataFrame = incoming.to_native()
     if now.version is None or (not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())):
-        return rows
+        alone: DataFrame = one_a_key(incoming, spec).to_native()
+        return alone
+    rows: DataFrame = incoming.to_native()
     there = now.content(Matching(incoming.select(*spec.key)), _folders(rows, spec))
-    both = _arriving(there, spec, 0).union(_arriving(rows, spec, 1))
+    position = POSITION if POSITION in rows.columns else "0"
+    both = _arriving(there, spec, _BEFORE_ALL).union(_arriving(rows, spec, position))
     folded = fold(lazy(both), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
     native: DataFrame = folded.to_native()
     return native
 
 
-def _arriving(rows: DataFrame, spec: TableSpec, arrival: int) -> DataFrame:
-    return typed(rows, spec.schema, f"{arrival} AS {_ARRIVAL}")
+def _arriving(rows: DataFrame, spec: TableSpec, arrival: str) -> DataFrame:
+    return typed(rows, spec.schema, f"CAST({arrival} AS bigint) AS {_ARRIVAL}")
 
 
 def _folders(rows: DataFrame, spec: TableSpec) -> list[str] | None:

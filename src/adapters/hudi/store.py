@@ -14,8 +14,10 @@ from ...domain.ports import Commit, Expiry, Version
 from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
+from ..spark.merging import one_a_key
 from ..spark.place import absolute, folder_of
-from ..spark.schema import lazy
+from ..spark.schema import lazy, named
+from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
 from .changing import restored, written
 from .compaction import CompactionPolicy, compact
@@ -111,7 +113,11 @@ class HudiStore(FolderStore):
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)
-        return self._marked(used, mark, partial(written, change))
+        if change.load is None:
+            return self._marked(used, mark, partial(written, change))
+        rows: DataFrame = one_a_key(change.load, used.spec).to_native()
+        with translated(table, used.folder.path), measured(rows) as size:
+            return self._marked(used, mark, partial(self._loaded, used, rows, size))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
@@ -190,6 +196,18 @@ class HudiStore(FolderStore):
             rows, operation = prepare(used.whole(head.newest))
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
             return used.newest_version()
+
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> tuple[DataFrame, Operation]:
+        """Rows that are a table's whole new content, in bulk where it is the first."""
+        if now.version is not None:
+            return stored(rows, used.spec), Operation.OVERWRITE
+        files = max(1, -(-size // self.compaction.target_bytes))
+        used.definition = used.definition.for_load(files)
+        used.definition.keep(used.folder)
+        # Sorted, so that files have keys of their own; a bucket has them anyhow.
+        order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
+        sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
+        return stored(sized, used.spec), Operation.ADD
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG

@@ -38,6 +38,16 @@ _SMALL_COMMITS = {
     # Instants are made under the table's lock, one after the other, so no clock has to be waited for.
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
 }
+_CLUSTERING = "org.apache.hudi.client.clustering"
+_RESIZED_BUCKETS = {
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.min.num.buckets": "1",
+    "hoodie.bucket.index.max.num.buckets": "65536",
+    "hoodie.clustering.plan.strategy.class": f"{_CLUSTERING}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class": (
+        f"{_CLUSTERING}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
+}
 
 
 class Operation(Enum):
@@ -91,4 +101,5 @@ def _index(definition: Definition) -> dict[str, str]:
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.num.buckets": str(definition.buckets),
         "hoodie.bucket.index.hash.field": KEY,
+        **(_RESIZED_BUCKETS if definition.resized else {}),
     }

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 def one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
     """Fold the rows of a change that share a key, in the order of their `_position`, where there is one."""
-    if POSITION not in rows.collect_schema().names():
+    if not spec.key or POSITION not in rows.collect_schema().names():
         return rows
     return fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)
