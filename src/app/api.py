@@ -370,7 +370,9 @@ class Headwater:
         """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
         runner = self._runner(pipeline)
         there = runner.ledger
-        ledger = Ledger(there.store, pipeline, there.tables, self._clock, there.writer, there.fingerprint)
+        ledger = Ledger(
+            there.store, pipeline, there.tables, self._clock, there.writer, there.fingerprint, there.changed
+        )
         ledger.open()
         return ledger
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
 from ..domain.errors import ConfigError, NotInstalled
 from ..domain.ports import FrameEngine, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
+from ..domain.topic_group import TopicGroup
+from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, KafkaInput, SourceSettings
 from .keyed_views import feed_of, keyed_views
@@ -24,7 +27,7 @@ from .sources import PolarsSources, SparkSources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..domain.ports import Clock
+    from ..domain.ports import Clock, StreamSource
     from ..domain.service import Service
     from .config import KafkaOutput, PipelineSettings
 
@@ -68,20 +71,29 @@ class Container:
     def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
         """The runner of a pipeline, which tells `report` of every epoch published."""
         pipeline = self.deployment.pipelines[name]
-        source = self.deployment.sources[pipeline.source]
         store, service = self._injector.get(KeptStore), _service(pipeline, self.engine, lambda: self.queries)
         return Runner(
             name,
             service=service,
-            source=self._injector.get(Sources).open(source),
+            source=self._source(pipeline),
             store=store,
             keeper=store,
             engine=self.engine,
             clock=self._clock,
             writer=uuid4().hex,
-            options=_options(self.deployment, pipeline, source),
+            options=_options(self.deployment, pipeline),
             report=report,
             outlet=_outlet(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
+        )
+
+    def _source(self, pipeline: PipelineSettings) -> StreamSource:
+        sources, given = self._injector.get(Sources), self.deployment.sources
+        if isinstance(pipeline.source, str):
+            return sources.open(given[pipeline.source])
+        assert isinstance(pipeline.service, WideTableSettings)
+        partial = {topic.name: topic.absent == "keep" for topic in pipeline.service.topics}
+        return TopicGroup(
+            {topic: sources.open(_telling(given[name], partial[topic])) for topic, name in pipeline.source.items()}
         )
 
     def close(self) -> None:
@@ -151,13 +163,22 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
 def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, WideTableSettings):
+        return WideTable(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
-def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceSettings) -> RunOptions:
+def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it
+    """A source whose rows say which columns their record did not carry, or do not."""
+    return evolve(source, records=evolve(source.records, tells_absent=absent))
+
+
+def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
+    # The topics of a group have each its own delay, which its service knows.
+    alone = isinstance(pipeline.source, str)
     return RunOptions(
         materialize=pipeline.materialize,
-        watermark_delay=source.watermark_delay,
+        watermark_delay=deployment.sources[pipeline.sources[0]].watermark_delay if alone else timedelta(),
         compact_every=deployment.backend.compact_every,
         retention=deployment.backend.retain,
         expire_every=deployment.backend.expire_every,

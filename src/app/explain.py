@@ -30,12 +30,18 @@ def explain(headwater: Headwater) -> Iterator[str]:
     yield f"The configuration is good: {count} pipeline{several} on backend {deployment.backend.name}."
     for name, service in headwater.services.items():
         yield ""
-        yield f"{name}, from source {deployment.pipelines[name].source}"
         pipeline = deployment.pipelines[name]
+        yield f"{name}, from {_sources(pipeline)}"
         yield from _tables(service)
         yield from _views(service, pipeline)
         if pipeline.publish:
             yield from _published(pipeline.publish, feed_of(name, pipeline.publish, service))
+
+
+def _sources(pipeline: PipelineSettings) -> str:
+    if isinstance(pipeline.source, str):
+        return f"source {pipeline.source}"
+    return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
 
 
 def _tables(service: Service) -> Iterator[str]:

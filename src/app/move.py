@@ -34,4 +34,4 @@ def move(source: Runner, target: Runner) -> Publication | None:
     *others, anchor = ledger.tables
     for table in others:
         ledger.commit(table, Change(overwrite=snapshot.read(table)))
-    return ledger.publish(Change(overwrite=snapshot.read(anchor)), published.watermark)
+    return ledger.publish(Change(overwrite=snapshot.read(anchor)), published.watermark, published.watermarks)

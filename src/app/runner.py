@@ -21,12 +21,13 @@ from ..domain.ports import Version
 from ..domain.retention import Retention
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
-from ..domain.watermark import advance
+from ..domain.watermark import advance, furthest, slowest
 from .replay import Replay, Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ..domain.epoch import Publication
     from ..domain.ledger import Snapshot
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
     from ..domain.service import Service, Step, ViewSpec
@@ -152,7 +153,8 @@ class Runner:
         for spec in tables:
             self.store.ensure(spec)
         names = [spec.name for spec in tables]
-        ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, self.service.fingerprint)
+        built, changed = self.service.fingerprint, self.service.changed
+        ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, built, changed)
         ledger.open()
         return ledger
 
@@ -311,7 +313,6 @@ class Runner:
     def _commit(self, step: Step, phase: _Phases) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written."""
         ledger, before = self.ledger, self.ledger.snapshot()
-        so_far = before.publication.watermark if before.publication else None
         written = 0
         *others, anchor = self.tables
         for spec in others:
@@ -320,10 +321,20 @@ class Runner:
                 if not change.empty:
                     written += self._written(spec, ledger.commit(spec.name, change))
         with phase(_short(anchor)):
-            watermark = advance(so_far, step.newest, self.options.watermark_delay)
-            published = ledger.publish(self._change(anchor, step), watermark)
+            watermark, reached = self._watermarks(step, before.publication)
+            published = ledger.publish(self._change(anchor, step), watermark, reached)
             written += self._written(anchor, published.tables[anchor.name])
         return written
+
+    def _watermarks(
+        self, step: Step, before: Publication | None
+    ) -> tuple[datetime | None, Mapping[str, datetime] | None]:
+        """The watermark after a step, and those of its topics where it has several."""
+        so_far = before.watermark if before else None
+        if step.watermarks is None:
+            return advance(so_far, step.newest, self.options.watermark_delay), None
+        reached = furthest(before.watermarks if before else {}, step.watermarks)
+        return slowest(so_far, step.watermarks, reached), reached
 
     def _written(self, spec: TableSpec, version: str) -> int:
         return self.store.version(spec.name, Version(version)).written or 0

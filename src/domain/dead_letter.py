@@ -43,15 +43,21 @@ def or_else(reason: nw.Expr, wrong: nw.Expr, text: str) -> nw.Expr:
     return nw.when(reason.is_null() & wrong).then(nw.lit(text)).otherwise(reason)
 
 
-def letters(rows: nw.LazyFrame[Any], batch: Batch) -> nw.LazyFrame[Any]:
-    """The dead letters among the rows of a batch: those whose `_error` is not null."""
+def letters(rows: nw.LazyFrame[Any], batch: Batch, written: nw.Expr | None = None) -> nw.LazyFrame[Any]:
+    """The dead letters among the rows of a batch: those whose `_error` is not null.
+
+    Args:
+        rows: of the batch.
+        batch: which.
+        written: the format of each row's record, where the batch has several.
+    """
     return rows.filter(~nw.col(ERROR).is_null()).select(
         nw.lit(batch.epoch.number).cast(nw.Int64).alias("epoch"),
         nw.col(ERROR).alias("reason"),
         nw.col(ORIGIN).alias("origin"),
         nw.col(POSITION).alias("position"),
         nw.col(RAW).alias("raw"),
-        nw.lit(batch.format).alias("format"),
+        (nw.lit(batch.format) if written is None else written).alias("format"),
         nw.col(ROW_KIND).alias("row_kind"),
         nw.col(BYTES).alias("bytes"),
     )

@@ -47,6 +47,10 @@ _TIMESTAMP = re.compile(
 )
 
 
+UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+"""Debezium's stand-in for a large value that did not change and was not sent; as text, and as bytes in Base64."""
+
+
 class Undecodable(BadInput):
     """A record that no row can be made of; the message is the reason, as the dead letters show it."""
 
@@ -313,6 +317,40 @@ def converters(
     )
 
 
+@frozen
+class Presence:
+    """Tells which of its columns a record carries.
+
+    Args:
+        names: the columns that it may carry.
+    """
+
+    names: tuple[str, ...]
+    _all: frozenset[str] = field(init=False)
+
+    @_all.default
+    def _every(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    @staticmethod
+    def available(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields without those whose value was not sent."""
+        values = fields.values()
+        if UNAVAILABLE[0] not in values and UNAVAILABLE[1] not in values:
+            return fields
+        return {name: value for name, value in fields.items() if value not in UNAVAILABLE}
+
+    def absent(self, fields: Mapping[str, Any]) -> str | None:
+        """What `epoch.ABSENT` says of a record.
+
+        >>> Presence(("id", "name", "city")).absent({"id": 1, "city": None})
+        '`name`'
+        """
+        if fields.keys() >= self._all:
+            return None
+        return "".join(f"`{name}`" for name in self.names if name not in fields)
+
+
 @define(eq=False)
 class RowDecoder:
     """Makes rows of parsed records.
@@ -328,10 +366,12 @@ class RowDecoder:
     spec: RecordSpec
     to_json: ToJson
     _columns: tuple[tuple[str, Convert], ...] = field(init=False)
+    _presence: Presence | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         written = from_text if self.spec.format == "csv" else from_json
-        self._columns = converters(self.spec.rows, zone=self.spec.time_zone, to_json=self.to_json, written=written)
+        self._columns = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=written)
+        self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
 
     def row(self, record: object) -> tuple[str, list[Any]]:
         """The row kind of a record and its values, in the order of `RecordSpec.rows`; what is absent is null.
@@ -345,8 +385,11 @@ class RowDecoder:
 
     def values(self, fields: Mapping[str, Any]) -> list[Any]:
         """The typed values of some fields, in the order of `RecordSpec.rows`."""
+        if self._presence:
+            fields = self._presence.available(fields)
         get = fields.get
-        return [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
+        values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
+        return [*values, self._presence.absent(fields)] if self._presence else values
 
     def kind(self, fields: Mapping[str, Any]) -> str:
         """The row kind that the row-kind column says."""

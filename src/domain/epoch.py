@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from .errors import EpochConflict, TableDamaged
 
@@ -73,6 +73,8 @@ BATCH_COLUMNS = {
     ERROR: "string",
 }
 """Name and type of what `Batch.rows` has beside the source's own columns."""
+ABSENT = "_absent"
+"""string: which columns a record did not carry, each in backticks; null where it carried all (`RecordSpec`)."""
 
 
 @frozen
@@ -98,6 +100,8 @@ class Publication:
     published_at: datetime
     fingerprint: str
     """Of the service's settings: tables built under other settings are not continued."""
+    watermarks: Mapping[str, datetime] = field(factory=dict)
+    """Of a topic group, the watermark (UTC) of each topic that has brought an event time."""
 
 
 @frozen
@@ -184,5 +188,7 @@ class Mark:
             published["epoch"] = Epoch(**published["epoch"])
             published["published_at"] = datetime.fromisoformat(published["published_at"])
             published["watermark"] = published["watermark"] and datetime.fromisoformat(published["watermark"])
+            by_topic = published.get("watermarks", {})  # none in what was published before there were topic groups
+            published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
             raw["publication"] = Publication(**published)
         return cls(**raw)

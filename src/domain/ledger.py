@@ -18,7 +18,7 @@ from .errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from .ports import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import narwhals as nw
@@ -75,6 +75,7 @@ class Ledger:
         clock: stamps publications.
         writer: identifies this run; no two runs share one.
         fingerprint: of the service's settings.
+        changed: what makes tables of another fingerprint impossible to continue; see `Service.changed`.
     """
 
     store: TableStore
@@ -83,12 +84,17 @@ class Ledger:
     clock: Clock
     writer: str
     fingerprint: str
+    changed: Callable[[str], str | None] = field()
     _first: int = field(init=False, default=0)
     _latest: _Published | None = field(init=False, default=None)
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
+
+    @changed.default
+    def _any_change(self) -> Callable[[str], str | None]:
+        return lambda built: None if built == self.fingerprint else "settings"
 
     def open(self) -> None:
         """Find out where the pipeline stands. Call before anything else, and again after a failed epoch.
@@ -101,11 +107,10 @@ class Ledger:
         self._under_way, self._ahead = None, {}
         self._sequences = {table: _mark(commit).sequence for table, commit in newest.items()}
         self._orphans = {table: commit for table, commit in newest.items() if self._is_unpublished(table, commit)}
-        if self.latest and self.latest.fingerprint != self.fingerprint:
+        if self.latest and (changed := self.changed(self.latest.fingerprint)):
             raise ConfigError(
-                f"pipeline {self.pipeline!r} was built with other settings (group, id, order, method, segment"
-                " …); its tables cannot be continued with these: give the pipeline another name, or remove its folder"
-                " to build it anew"
+                f"pipeline {self.pipeline!r} was built with other {changed}; its tables cannot be continued with these:"
+                " give the pipeline another name, or remove its folder to build it anew"
             )
 
     @property
@@ -223,14 +228,23 @@ class Ledger:
             self._sequences[table] = mark.sequence
         return self._ahead[table]
 
-    def publish(self, change: Change, watermark: datetime | None) -> Publication:
+    def publish(
+        self, change: Change, watermark: datetime | None, watermarks: Mapping[str, datetime] | None = None
+    ) -> Publication:
         """Commit the last table's part, and the publication with it.
+
+        Args:
+            change: of the last table.
+            watermark: see `Publication`.
+            watermarks: see there; they stay as they were, where none are given.
 
         Raises:
             EpochConflict: another writer has committed to the table.
         """
         anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
         before = dict(self.latest.tables) if self.latest else {}
+        if watermarks is None:
+            watermarks = self.latest.watermarks if self.latest else {}
         publication = Publication(
             mark.epoch,
             {table: version for table, version in (before | self._ahead).items() if table != anchor},
@@ -238,6 +252,7 @@ class Ledger:
             watermark,
             self.clock.now(),
             self.fingerprint,
+            watermarks,
         )
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
         self._sequences[anchor] = mark.sequence

@@ -31,12 +31,15 @@ class Step:
         rows: rows the batch brought, dead letters among them.
         dead_letters: rows that could not be used.
         newest: highest event time of the batch (UTC); None if it had none.
+        watermarks: of a topic group, for each topic with an event time how far this batch alone brought it (UTC), None
+            if it brought no event time; the slowest of them then is what counts, not `newest`.
     """
 
     changes: Mapping[str, Change]
     rows: int
     dead_letters: int
     newest: datetime | None
+    watermarks: Mapping[str, datetime | None] | None = None
 
 
 @frozen
@@ -83,6 +86,13 @@ class Service(Protocol):
                 return spec
         known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
         raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
+
+    def changed(self, fingerprint: str) -> str | None:
+        """What has changed since tables were built under another fingerprint that they cannot follow, in words.
+
+        None where they can be continued.
+        """
+        return None if fingerprint == self.fingerprint else "settings (group, id, order, method, segment …)"
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

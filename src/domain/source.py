@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from attrs import field, frozen
 
 from .changelog.settings import CHANGE_FORMATS, ChangeSpec
+from .epoch import ABSENT
 from .errors import ConfigError
+from .schema import column
 
 if TYPE_CHECKING:
     from .schema import Schema
@@ -29,6 +31,8 @@ class RecordSpec:
             events, each an insert.
         time_zone: IANA zone of timestamps that come without one.
         changes: how messages are read whose format is one of `CHANGE_FORMATS`.
+        tells_absent: whether rows say in `ABSENT` which columns their record did not carry, or carried as unavailable;
+            those are null. Of JSON alone: elsewhere every column is there.
     """
 
     schema: Schema
@@ -36,12 +40,15 @@ class RecordSpec:
     row_kind: str | None = None
     time_zone: str = "UTC"
     changes: ChangeSpec = field(factory=ChangeSpec)
+    tells_absent: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
         if self.format in CHANGE_FORMATS:
             self._check_changes()
+        if self.tells_absent and not self.is_json:
+            raise ConfigError(f"records of {self.format} carry every column, so none can be told to be absent")
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
                 f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
@@ -71,6 +78,11 @@ class RecordSpec:
         return ("csv",) if self.format == "csv" else ()
 
     @property
-    def rows(self) -> Schema:
-        """The columns of the rows: all but the row kind, which becomes `_row_kind`."""
+    def columns(self) -> Schema:
+        """The columns that rows take from their records: all but the row kind, which becomes `_row_kind`."""
         return self.schema.without([self.row_kind] if self.row_kind else [])
+
+    @property
+    def rows(self) -> Schema:
+        """The columns of the rows."""
+        return self.columns.plus(column(ABSENT, "string")) if self.tells_absent else self.columns

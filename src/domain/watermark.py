@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import timedelta
+    from collections.abc import Iterable, Mapping
 
 
 def advance(watermark: datetime | None, newest: datetime | None, delay: timedelta) -> datetime | None:
@@ -22,6 +21,27 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
         return watermark
     reached = newest - delay
     return reached if watermark is None else max(watermark, reached)
+
+
+def furthest(so_far: Mapping[str, datetime], reached: Mapping[str, datetime | None]) -> dict[str, datetime]:
+    """The watermark of each topic after a batch: none goes back, and those of topics that are gone are left out."""
+    moved = {topic: advance(so_far.get(topic), each, timedelta()) for topic, each in reached.items()}
+    return {topic: each for topic, each in moved.items() if each is not None}
+
+
+def slowest(watermark: datetime | None, topics: Iterable[str], reached: Mapping[str, datetime]) -> datetime | None:
+    """The watermark of a topic group: that of its slowest topic, once each has one; it never goes back.
+
+    Args:
+        watermark: of the group so far (UTC); None while some topic had none.
+        topics: those that have an event time; one that brings nothing holds the others back.
+        reached: the watermark of each.
+    """
+    known = [reached.get(topic) for topic in topics]
+    there = [each for each in known if each is not None]
+    if not there or len(there) < len(known):
+        return watermark
+    return advance(watermark, min(there), timedelta())
 
 
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:

@@ -87,8 +87,8 @@ class TestRun:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('"ranking"', '"rankin"'))
         assert main(["run", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction; did"
-            " you mean 'ranking'?\n"
+            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction,"
+            " wide_table; did you mean 'ranking'?\n"
         )
 
     def test_a_run_that_fails_exits_with_1(self, config, tmp_path, capsys):

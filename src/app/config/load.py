@@ -46,11 +46,13 @@ from .values import (
     SourceSettings,
     StreamInput,
 )
+from .wide_table import WIDE_TABLE, wide_table, wide_table_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ...domain.retraction import RetractionSettings
+    from ...domain.wide_table import WideTableSettings
     from .document import Document
     from .lines import KeyPath
 
@@ -107,11 +109,11 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction"), required=True),
-    "source": Key(TEXT, required=True),
+    "service": Key(choice("ranking", "retraction", "wide_table"), required=True),
     "materialize": Key(TEXTS, ()),
     "publish": Key(TABLE),
 }
+OF_ONE_SOURCE = ANY_PIPELINE | {"source": Key(TEXT, required=True)}
 PUBLISH = {
     "view": Key(TEXT),
     "servers": Key(TEXT, required=True),
@@ -136,8 +138,9 @@ RANKING = {
     "repeats": Key(choice("anywhere", "same-segment"), "anywhere"),
 }
 SERVICES: Mapping[str, Mapping[str, Key]] = {
-    "ranking": ANY_PIPELINE | RANKING,
-    "retraction": ANY_PIPELINE | RETRACTION,
+    "ranking": OF_ONE_SOURCE | RANKING,
+    "retraction": OF_ONE_SOURCE | RETRACTION,
+    "wide_table": ANY_PIPELINE | WIDE_TABLE,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -241,20 +244,34 @@ class _Loader:
             raise self.document.error(path, "a pipeline's name has no dot: PIPELINE.VIEW names a view")
         service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
         given = self.document.section(path, SERVICES[service])
+        settings: RankingSettings | RetractionSettings | WideTableSettings
+        source: str | Mapping[str, str]
+        if service == "wide_table":
+            settings, source = wide_table(self.document, path, given, sources)
+        else:
+            settings, source = self._of_one_source(path, service, given, sources)
+        pipeline = PipelineSettings(source, settings, given["materialize"], place=self.document.place(path))
+        if given["publish"] is None:
+            return pipeline
+        read = [sources[name] for name in pipeline.sources]
+        return evolve(pipeline, publish=self._output((*path, "publish"), read))
+
+    def _of_one_source(
+        self, path: KeyPath, service: str, given: Mapping[str, Any], sources: Mapping[str, SourceSettings]
+    ) -> tuple[RankingSettings | RetractionSettings, str]:
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
         own = self._retraction if service == "retraction" else self._ranking
-        settings = own(path, given, source)
-        publish = None if given["publish"] is None else self._output((*path, "publish"), source)
-        return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
+        return own(path, given, source), source.name
 
-    def _output(self, path: KeyPath, source: SourceSettings) -> KafkaOutput:
+    def _output(self, path: KeyPath, sources: Iterable[SourceSettings]) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
-        if isinstance(source.input, KafkaInput) and output.topic in source.input.topics:
-            raise self.document.error(
-                (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
-            )
+        for source in sources:
+            if isinstance(source.input, KafkaInput) and output.topic in source.input.topics:
+                raise self.document.error(
+                    (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
+                )
         return output
 
     def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
@@ -309,7 +326,7 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
         return {}
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
-    return {**own, **retraction_shape(pipeline), **_publish_shape(pipeline)}
+    return {**own, **retraction_shape(pipeline), **wide_table_shape(pipeline), **_publish_shape(pipeline)}
 
 
 def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:

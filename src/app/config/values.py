@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
     from ...domain.source import RecordSpec
+    from ...domain.wide_table import WideTableSettings
 
 
 @frozen
@@ -122,15 +123,15 @@ class PipelineSettings:
     """One derived answer.
 
     Args:
-        source: the name of its source.
+        source: the name of its source; of a topic group, that of each topic.
         service: what it computes; its `pipeline` is the pipeline's name.
         materialize: views that are also kept as plain tables.
         publish: a view whose changes are published as well.
         place: where it is written, for messages.
     """
 
-    source: str
-    service: RankingSettings | RetractionSettings
+    source: str | Mapping[str, str]
+    service: RankingSettings | RetractionSettings | WideTableSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
@@ -139,6 +140,11 @@ class PipelineSettings:
     def name(self) -> str:
         """The pipeline's name."""
         return self.service.pipeline
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all its sources, in order; one that several topics read stands several times."""
+        return (self.source,) if isinstance(self.source, str) else tuple(self.source.values())
 
 
 @frozen

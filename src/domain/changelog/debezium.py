@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..decode import Undecodable, shown
+from ..decode import UNAVAILABLE, Presence, Undecodable, shown
 from .images import EMPTIED, NO_ROWS, Images, as_object
 from .row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from .tables import Tables
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .images import Message, Read, Rows
 
 _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
-_UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-"""Stands for a large value that did not change; as text, and as bytes in Base64."""
 _EXACT = frozenset({str, int})
 """Types whose equal values are the same text as well: 1.0 and 1.00 are not."""
 _SCHEMAS = 64
@@ -179,13 +177,17 @@ def _changed(before: Message, after: Message) -> dict[str, Any] | None:
     return changed
 
 
-def _available(fields: dict[str, Any], before: Message, images: Images) -> dict[str, Any]:
-    """The fields of an image with the old values of those that did not change and were not sent."""
-    values = fields.values()
-    if _UNAVAILABLE[0] not in values and _UNAVAILABLE[1] not in values:
+def _available(fields: Message, before: Message, images: Images) -> Message:
+    """The fields of an image with the old values of those that did not change and were not sent.
+
+    One that is not known is left out where rows tell what is absent.
+    """
+    sent = Presence.available(fields)
+    if sent is fields:
         return fields
-    unsent = [name for name, value in fields.items() if value in _UNAVAILABLE]
-    for name in unsent:
-        if name in images.names and before.get(name, _UNAVAILABLE[0]) in _UNAVAILABLE:
-            raise Undecodable(f"column {name!r}: its unchanged value was not sent; {_REPLICA}")
-    return {**fields, **{name: before.get(name) for name in unsent}}
+    unsent = [name for name in fields if name not in sent]
+    known = {name: before[name] for name in unsent if before.get(name, UNAVAILABLE[0]) not in UNAVAILABLE}
+    lost = [name for name in unsent if name in images.names and name not in known]
+    if lost and not images.presence:
+        raise Undecodable(f"column {lost[0]!r}: its unchanged value was not sent; {_REPLICA}")
+    return {**sent, **known}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, field
 
-from ..decode import Undecodable, converters, shown
+from ..decode import Presence, Undecodable, converters, shown
 from .values import instants, written
 
 if TYPE_CHECKING:
@@ -57,13 +57,14 @@ class Images:
     written: Choose
     says: Mapping[str, Read]
     unit: str
+    presence: Presence | None = field(init=False)
     _columns: tuple[tuple[Any, Convert], ...] = field(init=False)
     _places: dict[str, tuple[int, Convert]] = field(init=False)
     _metadata: tuple[tuple[int, Read, Convert], ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         added = self.spec.changes.metadata
-        compiled = converters(self.spec.rows, zone=self.spec.time_zone, to_json=self.to_json, written=self.written)
+        compiled = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=self.written)
         # No field has the name None, so metadata columns are null until they are filled.
         self._columns = tuple((None if name in added else name, convert) for name, convert in compiled)
         self._places = {name: (at, convert) for at, (name, convert) in enumerate(compiled) if name not in added}
@@ -74,7 +75,8 @@ class Images:
             to_json=self.to_json,
             written=lambda column: times if column.type.name == "timestamp" else written(column),
         )
-        names = self.spec.rows.names
+        names = self.spec.columns.names
+        self.presence = Presence(tuple(self._places)) if self.spec.tells_absent else None
         self._metadata = tuple((names.index(name), self.says[added[name]], convert) for name, convert in reading)
 
     @property
@@ -94,6 +96,8 @@ class Images:
         values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
         for at, read, convert in self._metadata:
             values[at] = None if (value := read(message, row)) is None else convert(value)
+        if self.presence:
+            values.append(self.presence.absent(fields))
         return values
 
     def overlaid(self, image: list[Any], old: Message) -> list[Any]:

@@ -13,6 +13,8 @@ from .calls import AGGREGATES, GENERATORS, WINDOWS, calls, changing
 from .parsing import DIALECT, parsed, shown, written
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ..schema import Schema
 
 
@@ -48,8 +50,11 @@ class Expression:
             return self.cast_to
         return next((each.type for each in schema.columns if each.name.lower() == self.bare.lower()), None)
 
-    def check_of_one_row(self) -> None:
+    def check_of_one_row(self, generators: Collection[str] = ()) -> None:
         """Refuse whatever needs more than the row at hand, or more than its values.
+
+        Args:
+            generators: functions that may make several rows of one.
 
         Raises:
             ConfigError: with the reason.
@@ -58,7 +63,11 @@ class Expression:
             (self.windows, "a window function", _LATER),
             (self.aggregates, "an aggregate", _LATER),
             (self.subqueries, "a subquery", _LATER),
-            (self.generators, "a function that makes several rows of one", _LATER),
+            (
+                tuple(each for each in self.generators if each not in generators),
+                "a function that makes several rows of one",
+                _LATER,
+            ),
             (self.changing, "a function whose answer changes", "take the moment or the chance from a column"),
         ):
             if found:
