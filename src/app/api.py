@@ -14,10 +14,12 @@ from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.ledger import Ledger, Snapshot
+from ..domain.loading import History
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
 from ..domain.service import ViewSpec
 from ..domain.upkeep import Upkeep
+from .bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .clock import SystemClock
 from .config import Deployment, load
 from .config.kinds import did_you_mean
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeAlias
 
-    from ..domain.epoch import Publication
+    from ..domain.epoch import Offsets, Publication
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
     from ..domain.upkeep import Pin
@@ -95,6 +97,7 @@ class Headwater:
         self._clock = SystemClock()
         self._container = Container(deployment, self._clock)
         self._runners: dict[str, Runner] = {}
+        self._load: Bootstrap | None = None
 
     @classmethod
     def from_config(
@@ -154,6 +157,8 @@ class Headwater:
         """Ask a run to end after the epoch under way; safe in a signal handler."""
         for runner in self._runners.values():
             runner.stop()
+        if self._load:
+            self._load.stop()
         self._clock.wake()
 
     def view(
@@ -294,6 +299,45 @@ class Headwater:
         """
         moved = [move(here, there) for here, there in zip(self.start(), target.start(), strict=True)]
         return {publication.epoch.pipeline: publication for publication in moved if publication}
+
+    def bootstrap(
+        self,
+        pipeline: str,
+        history: Mapping[str, str | HistoryTable],
+        *,
+        stream_from: str | Offsets = "beginning",
+        files_per_chunk: int = FILES_PER_CHUNK,
+    ) -> Publication | None:
+        """Load the history of a wide table in bulk, before its stream takes over; once begun, go on with the load.
+
+        Readers see nothing of it before all of it is there. A row passes through what the rows of the stream do: the
+        topic's expressions, the dead letters, the merge by its sequence.
+
+        Args:
+            pipeline: its name.
+            history: for each topic that has one, a plain table in the columns of its source's schema: ``PATH`` or
+                ``PATH:FORMAT``, Parquet if no format is named.
+            stream_from: where the stream takes over: the ``beginning`` of what the source holds, ``now``, or offsets
+                by topic. Found out before any history is read; a load that is gone on with keeps what it had.
+            files_per_chunk: how many files of each topic are read before the load can be gone on with from there.
+
+        Returns:
+            The pipeline's first publication; None if the load was asked to stop before.
+
+        Raises:
+            ConfigError: the pipeline is no wide table, has been run already, or its load began with other tables.
+            NotSupported: the backend does not read a table's format.
+            HeadwaterError: it failed; asked for again, it goes on after the last chunk that was finished.
+        """
+        runner = self._runner(pipeline)
+        tables = {
+            topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
+        }
+        service, source = self._container.history(pipeline, tables, files_per_chunk)
+        stream = stream_offsets(stream_from, runner.source, self.deployment.pipelines[pipeline].source)
+        told = History(source, {topic: str(table) for topic, table in tables.items()}, stream)
+        self._load = Bootstrap.of(runner, service, told, self._report)
+        return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """Cut a retraction's days: those before the cut go into its past, or a past of the user's own is read anew.

@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +18,18 @@ from ..domain.schema import Schema
 from .api import Headwater
 from .arguments import add_command, add_format, count, day, epoch_or_time, utc_time
 from .backends import on_one_session
+from .bootstrap_cli import add_bootstrap
 from .config import load
 from .dead_letters_cli import add_dead_letters
 from .explain import explain
 from .messages import say, tell_progress
 from .output import rows, write
 from .progress import moment, tables_at
+from .stopping import graceful_stop
 from .upkeep_cli import add_upkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .api import Answer, PipelineStatus
 
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headwater {version('headwater')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
+    add_bootstrap(commands)
     _add_show(commands)
     status = add_command(commands, "status", "where each pipeline stands", _status)
     add_format(status)
@@ -117,27 +118,10 @@ def _run(options: argparse.Namespace) -> None:
         named = options.pipelines or None
         # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
         headwater.start(named)
-        with _graceful_stop(headwater):
+        with graceful_stop(headwater, "this epoch"):
             headwater.run(named, until_idle=options.until_idle)
         for name in options.show:
             _print(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
-
-
-@contextmanager
-def _graceful_stop(headwater: Headwater) -> Iterator[None]:
-    """On the first signal the run ends after the epoch under way; a second one ends it at once."""
-
-    def stop(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        say("headwater: stopping after this epoch; once more to stop at once")
-        headwater.stop()
-
-    former = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
 
 
 def _show(options: argparse.Namespace) -> None:

@@ -11,14 +11,17 @@ from uuid import uuid4
 from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
+from ..domain.changelog.settings import ChangeSpec
 from ..domain.errors import ConfigError, NotInstalled
-from ..domain.ports import FrameEngine, KeptStore, QueryEngine
+from ..domain.loading import NoHistory
+from ..domain.ports import FrameEngine, HandedOver, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
+from ..domain.source import PLAIN_FORMATS
 from ..domain.topic_group import TopicGroup
 from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
-from .config import Deployment, KafkaInput, SourceSettings
+from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..domain.ports import Clock, StreamSource
     from ..domain.service import Service
+    from .bootstrap import HistoryTable
     from .config import KafkaOutput, PipelineSettings
 
 
@@ -85,6 +89,53 @@ class Container:
             report=report,
             outlet=_outlet(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
         )
+
+    def history(self, name: str, tables: Mapping[str, HistoryTable], files: int) -> tuple[Service, StreamSource]:
+        """The history of a topic group's pipeline as its source would bring it, and the service that takes it.
+
+        Args:
+            name: of the pipeline.
+            tables: the history of each topic that has one.
+            files: at most so many of each make a chunk.
+
+        Raises:
+            ConfigError: the pipeline is no wide table, or has no such topic.
+            NotSupported: the backend does not read a table's format.
+        """
+        pipeline = self.deployment.pipelines[name]
+        settings, sources = pipeline.service, pipeline.source
+        if not isinstance(settings, WideTableSettings) or isinstance(sources, str):
+            raise ConfigError(f"pipeline {name!r} is no wide table; the histories of those alone can be loaded")
+        if unknown := [topic for topic in tables if topic not in sources]:
+            raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(sources)}")
+        formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
+        read = evolve(
+            settings,
+            topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
+        )
+        members: dict[str, StreamSource] = {}
+        for topic in settings.topics:
+            source = self.deployment.sources[sources[topic.name]]
+            table = tables.get(topic.name)
+            members[topic.name] = (
+                NoHistory(source.records.columns, source.records.format)
+                if table is None
+                else self._past(_plain(source, formats[topic.name], partial=topic.absent == "keep"), table, files)
+            )
+        return _service(evolve(pipeline, service=read), self.engine, lambda: self.queries), TopicGroup(members)
+
+    def _past(self, source: SourceSettings, table: HistoryTable, files: int) -> StreamSource:
+        """One topic's history."""
+        sources = self._injector.get(Sources)
+        if table.format in PLAIN_FORMATS:
+            return sources.open(evolve(source, input=FilesInput(table.path, files)))
+        handed = sources.open(evolve(source, input=StreamInput()))
+        assert isinstance(handed, HandedOver)
+        rows = self.queries.scan(table.path, table.format)
+        there = rows.collect_schema().names()
+        wanted = [each for each in source.records.schema.names if each in there]
+        handed.offer(str(table), 0, rows.select(*wanted).to_native())
+        return handed
 
     def _source(self, pipeline: PipelineSettings) -> StreamSource:
         sources, given = self._injector.get(Sources), self.deployment.sources
@@ -171,6 +222,19 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
 def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it
     """A source whose rows say which columns their record did not carry, or do not."""
     return evolve(source, records=evolve(source.records, tells_absent=absent))
+
+
+def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:
+    """A source whose records are plain rows of its columns, all of them there: a history has no deletes."""
+    records = evolve(
+        source.records,
+        schema=source.records.columns,
+        row_kind=None,
+        format=format_,
+        changes=ChangeSpec(),
+        tells_absent=partial and format_ == "json",
+    )
+    return evolve(source, records=records)
 
 
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:

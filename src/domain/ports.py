@@ -215,6 +215,13 @@ class StreamSource(Protocol):
         """
 
     @abstractmethod
+    def end(self) -> Offsets | None:
+        """Where the source ends now: what comes from now on is planned after it. None if it holds nothing.
+
+        Raises as `plan` does.
+        """
+
+    @abstractmethod
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, the same ones each time, with the columns of `Batch.rows`."""
 
