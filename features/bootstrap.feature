@@ -77,10 +77,10 @@ Feature: Loading a history in bulk, before the stream takes over
     And running shop fails with ConfigError: is being loaded
     When the history of shop is loaded
     Then shop.completeness shows exactly
-      | shop_id | info | stock |
-      | 1       | true | true  |
-      | 2       | true | false |
-      | 3       | false | true |
+      | shop_id | info_reported | info_epoch | stock_reported | stock_epoch |
+      | 1       | true          | 1          | true           | 0           |
+      | 2       | true          | 0          | false          |             |
+      | 3       | false         |            | true           | 0           |
 
   Scenario: The stream takes over where it stood when the load began
     Given these rows arrive at stock
@@ -122,3 +122,24 @@ Feature: Loading a history in bulk, before the stream takes over
       | 3       | 6     | 3   |
     Then loading the history of shop fails with ConfigError: has been run already
 
+
+  Scenario: Compaction goes on beside the stream
+    Given the history of shop is loaded
+    When these rows arrive at stock
+      | shop_id | items | seq |
+      | 1       | 1     | 4   |
+      | 2       | 2     | 1   |
+    And these rows arrive at stock
+      | shop_id | items | seq |
+      | 1       | 2     | 5   |
+      | 3       | 1     | 1   |
+    And these rows arrive at stock
+      | shop_id | items | seq |
+      | 1       | 3     | 6   |
+    And shop runs until idle while its tables are compacted beside it
+    Then shop.rows shows exactly
+      | shop_id | name     | item_count |
+      | 1       | North II | 3          |
+      | 2       | South    | 2          |
+      | 3       |          | 5          |
+    And shop has published 4 epochs

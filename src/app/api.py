@@ -13,7 +13,7 @@ from attrs import frozen
 from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
-from ..domain.ledger import Ledger, Snapshot
+from ..domain.ledger import BaseSnapshot, Ledger, Snapshot
 from ..domain.loading import History
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
@@ -98,6 +98,7 @@ class Headwater:
         self._container = Container(deployment, self._clock)
         self._runners: dict[str, Runner] = {}
         self._load: Bootstrap | None = None
+        self._stopped = False
 
     @classmethod
     def from_config(
@@ -155,6 +156,7 @@ class Headwater:
 
     def stop(self) -> None:
         """Ask a run to end after the epoch under way; safe in a signal handler."""
+        self._stopped = True
         for runner in self._runners.values():
             runner.stop()
         if self._load:
@@ -162,7 +164,13 @@ class Headwater:
         self._clock.wake()
 
     def view(
-        self, name: str, *, at: Moment | None = None, as_of: datetime | None = None, since: Moment | None = None
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        as_of: datetime | None = None,
+        since: Moment | None = None,
+        read_optimized: bool = False,
     ) -> Any:
         """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
 
@@ -172,21 +180,37 @@ class Headwater:
             at: as known at an epoch or a time; the newest publication if not given.
             as_of: only what had happened up to this event time.
             since: the earlier epoch or time of a view that is asked between two; the epoch before `at` if not given.
+            read_optimized: answer from base files alone, as of each one's last compaction: the cheapest read of tables
+                that are merged on read.
 
         Raises:
-            ConfigError: there is no such pipeline or view, or it has no event time to go by.
+            ConfigError: there is no such pipeline or view, or it has no event time to go by; or base files, which are
+                no publication, are asked for one.
+            NotSupported: `read_optimized`, and the backend's tables keep no log beside their base files.
             VersionNotFound: nothing was published at `at`.
             VersionExpired: it has been cleaned away.
         """
-        frame = self.answer(name, at=at, as_of=as_of, since=since).frame
+        frame = self.answer(name, at=at, as_of=as_of, since=since, read_optimized=read_optimized).frame
         return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
 
     def answer(
-        self, name: str, *, at: Moment | None = None, as_of: datetime | None = None, since: Moment | None = None
+        self,
+        name: str,
+        *,
+        at: Moment | None = None,
+        as_of: datetime | None = None,
+        since: Moment | None = None,
+        read_optimized: bool = False,
     ) -> Answer:
         """The rows of a view for any engine; see `view`."""
         pipeline, spec = self.find(name)
+        if read_optimized and (spec.between or not (at is as_of is since is None)):
+            raise ConfigError(
+                f"{name}: base files are of no one moment: leave --at, --as-of and --since out, or ask for the view"
+            )
         snapshot = self.snapshot(pipeline, at)
+        if read_optimized:
+            snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
         return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
 
     def explaining(self) -> AbstractContextManager[None]:
@@ -238,6 +262,22 @@ class Headwater:
         """What can be done for a pipeline's tables: compact, expire, pin, and tell why a version is kept."""
         runner = self._runner(pipeline)
         return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
+
+    def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: timedelta) -> None:
+        """Compact pipelines' tables again and again, all of them if none is named, until `stop`.
+
+        That may be done in a process or a thread of its own while the stream runs, which then needs not compact by
+        itself (`compact_every = 0`). A compaction that fails is left for the next time.
+        """
+        names = list(self.deployment.pipelines if pipelines is None else pipelines)
+        while not self._stopped:
+            for name in names:
+                try:
+                    made = self.upkeep(name).compact()
+                    _log.info("%s: compacted %s", name, ", ".join(table for table in made if made[table]) or "nothing")
+                except HeadwaterError as fault:
+                    _log.warning("%s: compact failed, and will be tried again: %s", name, fault)
+            self._clock.sleep(every)
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: timedelta, holder: str | None = None) -> Pin:
         """Keep a publication readable: take this before a read that lasts longer than the retention lets it.

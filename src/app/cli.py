@@ -93,6 +93,9 @@ def _add_show(commands: Any) -> None:
     show.add_argument("--at", metavar="EPOCH|TIME", type=epoch_or_time, help="as known at an epoch or a time")
     show.add_argument("--as-of", metavar="TIME", type=utc_time, help="only what had happened up to this event time")
     show.add_argument("--since", metavar="EPOCH|TIME", type=epoch_or_time, help="where a view of changes starts from")
+    show.add_argument(
+        "--read-optimized", action="store_true", help="from base files alone, as of their last compaction"
+    )
     show.add_argument("--limit", metavar="N", type=count, help="at most so many rows")
     add_format(show)
 
@@ -126,7 +129,13 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
-        answer = headwater.answer(options.view, at=options.at, as_of=options.as_of, since=options.since)
+        answer = headwater.answer(
+            options.view,
+            at=options.at,
+            as_of=options.as_of,
+            since=options.since,
+            read_optimized=options.read_optimized,
+        )
         if headwater.epoch(options.view.partition(".")[0]) < 0:
             kept = headwater.deployment.backend.name != "memory"
             why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"

@@ -12,9 +12,9 @@ from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
 from ..domain.changelog.settings import ChangeSpec
-from ..domain.errors import ConfigError, NotInstalled
+from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.loading import NoHistory
-from ..domain.ports import FrameEngine, HandedOver, KeptStore, QueryEngine
+from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
 from ..domain.source import PLAIN_FORMATS
@@ -57,20 +57,36 @@ class Container:
         return self._injector.get(FrameEngine)
 
     @property
+    def base(self) -> BaseReading:
+        """What reads base files alone.
+
+        Raises:
+            NotSupported: the backend's tables have no log beside them.
+        """
+        store = self._injector.get(KeptStore)
+        if isinstance(store, BaseReading):
+            return store
+        raise self._gap(Part.BASE_FILES, "ask for the view itself")
+
+    def _gap(self, part: Part, remedy: str) -> NotSupported:
+        """A gap as the backend declares it, or, where it declares none, with this remedy."""
+        declared = next((gap for gap in self._backend.gaps if gap.part is part), Gap(part, remedy))
+        return declared.error(self.deployment.backend.name)
+
+    @property
     def queries(self) -> QueryEngine:
         """What runs SQL of the user's own.
 
         Raises:
             NotSupported: the backend runs none.
         """
-        declared = next((gap for gap in self._backend.gaps if gap.part is Part.SQL), None)
-        if declared is not None:
-            raise declared.error(self.deployment.backend.name)
+        refused = self._gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
+        if not self._backend.offers(Part.SQL):
+            raise refused
         try:
             return self._injector.get(QueryEngine)
         except UnsatisfiedRequirement as error:
-            undeclared = Gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
-            raise undeclared.error(self.deployment.backend.name) from error
+            raise refused from error
 
     def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
         """The runner of a pipeline, which tells `report` of every epoch published."""
@@ -262,6 +278,9 @@ def _installed(package: str, *, extra: str) -> Iterator[None]:
         raise NotInstalled(f"{package} is not installed: run pip install 'headwater[{extra}]'") from error
 
 
+_NO_LOG = Gap(Part.BASE_FILES, "ask for the view itself, whose tables are compacted now and then")
+
+
 class MemoryBackend(Backend):
     """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
 
@@ -269,6 +288,7 @@ class MemoryBackend(Backend):
     gaps = (
         *PolarsSources.gaps,
         Gap(Part.DURABILITY, "each run starts from the beginning of its sources; what is to last belongs elsewhere"),
+        _NO_LOG,
     )
 
     @singleton
@@ -388,6 +408,8 @@ def _file_bytes(deployment: Deployment) -> int:
 
 class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
+
+    gaps = (_NO_LOG,)
 
     @classmethod
     def table_format(cls) -> TableFormat:

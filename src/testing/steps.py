@@ -168,6 +168,11 @@ def compacted(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.compact(pipeline)
 
 
+@when(parsers.parse("{pipeline:S} runs until idle while its tables are compacted beside it"))
+def runs_beside_compaction(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.run_beside_compaction(pipeline)
+
+
 @when(parsers.parse("{pipeline:S} is cut at {day:S}"))
 def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
     headwater_trial.roll(pipeline, date.fromisoformat(day))

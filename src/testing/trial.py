@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
@@ -164,6 +166,18 @@ class Trial:
     def compact(self, pipeline: str) -> None:
         """Compact all tables of a pipeline."""
         self.open().upkeep(pipeline).compact()
+
+    def run_beside_compaction(self, pipeline: str) -> None:
+        """Run a pipeline until idle while its tables are compacted all the time, as by another process."""
+        beside = self.open()
+        beside.upkeep(pipeline).compact()
+        with ThreadPoolExecutor(1) as thread:
+            compacting = thread.submit(beside.compact_beside, [pipeline], every=timedelta(milliseconds=50))
+            try:
+                self.run([pipeline])
+            finally:
+                beside.stop()
+            compacting.result()
 
     @property
     def reader(self) -> Headwater:

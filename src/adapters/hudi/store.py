@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ...domain.change import Matching
 from ...domain.errors import ConfigError
 from ...domain.holds import Holds
-from ...domain.ports import Commit, Expiry, Version
+from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
+from ..spark.matching import only_matching
 from ..spark.merging import one_a_key
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.change import Change, Matching
+    from ...domain.change import Change
     from ...domain.epoch import Mark
     from ...domain.table import TableSpec
 
@@ -74,7 +76,7 @@ class _Table:
 
 
 @define(eq=False)
-class HudiStore(FolderStore):
+class HudiStore(FolderStore, BaseReading):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
@@ -129,22 +131,14 @@ class HudiStore(FolderStore):
         with translated(table, used.folder.path):
             return differences(used.at(after), used.at(until), used.timeline)
 
-    def read_optimized(self, table: str) -> nw.LazyFrame[Any]:
-        """The rows that base files hold, in the spec's columns: the cheapest read, since no log is merged into them.
-
-        That is not one version: of a table that is merged on read, each file group shows its rows as of its own last
-        compaction, and what came since is missing, deletes too. Of other tables it is the newest version. The table
-        need not have been ensured here.
-
-        Raises:
-            ConfigError: there is no such table.
-            StoreUnavailable: the place cannot be reached.
-        """
+    def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """See `BaseReading.read_optimized`. The table need not have been ensured here."""
         timeline = self._timeline(table)
         with translated(table, timeline.folder.path):
             if (there := kept(timeline.folder, table)) is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
-            return lazy(Reading(there.spec, timeline.folder, timeline.newest()).base())
+            rows = Reading(there.spec, timeline.folder, timeline.newest()).base()
+            return lazy(only_matching(rows, matching or Matching(), there.spec.schema))
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
