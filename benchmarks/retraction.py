@@ -13,18 +13,17 @@ import shutil
 import sys
 from pathlib import Path
 from statistics import median
-from time import time
 from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, frozen
 
-from .memory import most_left, run_and_watch
 from .orders import write
-from .sides import GC_LOG, Figures
+from .sides import Ran
 from .tables import print_table
 
 if TYPE_CHECKING:
     from .orders import Shop
+    from .sides import Figures
 
 _FOLDER = Path("var/bench/retraction")
 _WARM_UP = 4
@@ -116,14 +115,10 @@ class Trial:
 
     def measure(self, side: str, program: list[str]) -> Result:
         """Run one side to its end."""
-        home = self.folder / side
-        home.mkdir()
-        launched = time()
-        peak = run_and_watch([*program, str(self.folder), str(home)], self.folder / f"{side}.log")
-        figures = Figures.read(home)
+        ran = Ran.of(program, self.folder, side)
         print(f"{side}, {self.epochs} epochs of {self.rows:,} messages: done", file=sys.stderr)
-        start, heap = figures.began - launched, most_left(home / GC_LOG)
-        return Result(side, self.rows, self.epochs, start, heap, peak, self._wrong(figures), figures)
+        wrong = self._wrong(ran.figures)
+        return Result(side, self.rows, self.epochs, ran.start, ran.heap, ran.peak, wrong, ran.figures)
 
     def _wrong(self, figures: Figures) -> int:
         """How many states' totals are not the shop's."""

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import asdict, define, field, frozen
 
@@ -20,6 +20,7 @@ from headwater import Headwater
 from .data import EPOCH_ROWS, write_epoch, write_past
 from .deployment import PIPELINE, fresh
 from .floors import floor_of
+from .reading import drain
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Trial:
             compaction = self.reports[-1].seconds.get("compact", 0.0)
             calm, late = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             began = perf_counter()
-            _drain(headwater.view(f"{PIPELINE}.ranks"))
+            drain(headwater.view(f"{PIPELINE}.ranks"))
             viewed = perf_counter() - began
             return Row(
                 self.backend,
@@ -158,12 +159,6 @@ class _Epoch:
     seconds: float
     jobs: int
     phases: dict[str, float]
-
-
-def _drain(frame: Any) -> None:
-    """Compute all rows of a view and drop them; a Polars frame is computed already."""
-    if hasattr(frame, "write"):
-        frame.write.format("noop").mode("overwrite").save()
 
 
 def main() -> int:

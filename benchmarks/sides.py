@@ -1,11 +1,14 @@
-"""What each side of `benchmarks.retraction` is given, and what it tells of its run."""
+"""The sides of a benchmark, a process each: how they are run, what they are given, what they tell of their run."""
 
 from __future__ import annotations
 
 import json
+from time import time
 from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, field, frozen
+
+from .memory import most_left, run_and_watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +25,13 @@ class Figures:
 
     Args:
         began: when it could take its first message, in seconds since 1970; all before was its start.
-        seconds: from then until the last totals were published.
-        state_bytes: what it has to keep for the next message, as it lies on disk.
-        totals: orders and cents by state, in the end.
+        seconds: from then until the last result was published.
+        state_bytes: what it has to keep for the next record, as it lies on disk.
+        totals: orders and cents by state, in the end, where that is what was asked.
         state_rows: how many rows it keeps.
         past_bytes: of the totals before the cut, on disk.
         epochs: seconds of each epoch.
-        view: seconds of reading the totals in the end.
+        view: seconds of reading the result in the end.
         floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
@@ -37,7 +40,7 @@ class Figures:
     began: float
     seconds: float
     state_bytes: int
-    totals: dict[str, list[int]]
+    totals: dict[str, list[int]] = field(factory=dict)
     state_rows: int = 0
     past_bytes: int = 0
     epochs: list[float] = field(factory=list)
@@ -56,12 +59,53 @@ class Figures:
         return cls(**json.loads((home / FIGURES).read_text()))
 
 
+@frozen
+class Ran:
+    """How a side's process went.
+
+    Args:
+        start: seconds from its launch until it could take its first record.
+        heap: the most (MiB) that a collection of its JVM left.
+        peak: the most memory (MiB) that it held.
+        figures: what it told.
+    """
+
+    start: float
+    heap: int
+    peak: float
+    figures: Figures
+
+    @classmethod
+    def of(cls, program: list[str], folder: Path, side: str) -> Self:
+        """Run a side to its end, in a new folder of its own beside its log.
+
+        Args:
+            program: to which `folder` and the side's own are added.
+            folder: what every side is given.
+            side: its name.
+
+        Raises:
+            RuntimeError: it failed; its log tells why.
+        """
+        home = folder / side
+        home.mkdir()
+        launched = time()
+        peak = run_and_watch([*program, str(folder), str(home)], folder / f"{side}.log")
+        figures = Figures.read(home)
+        return cls(figures.began - launched, most_left(home / GC_LOG), peak, figures)
+
+
 def spark_settings(home: Path) -> dict[str, str]:
     """The heap that every side has, and where its collections are told."""
     return {
         "spark.driver.memory": _HEAP,
         "spark.driver.extraJavaOptions": f"-Xlog:gc:file={home.resolve() / GC_LOG}",
     }
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files of a folder, as they lie there."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def totals_of(rows: Iterable[tuple[str, int, Decimal]]) -> dict[str, list[int]]:

@@ -23,6 +23,7 @@ from headwater.domain.errors import VersionExpired
 
 from .data import write_epoch
 from .deployment import PIPELINE, fresh
+from .reading import drain
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
@@ -124,7 +125,7 @@ def _ranks(headwater: Headwater, epoch: int) -> list[Any]:
 
 def _timed(headwater: Headwater) -> float:
     began = perf_counter()
-    headwater.view(f"{PIPELINE}.ranks").write.format("noop").mode("overwrite").save()
+    drain(headwater.view(f"{PIPELINE}.ranks"))
     return perf_counter() - began
 
 

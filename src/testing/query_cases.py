@@ -457,4 +457,19 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "c bigint, o bigint, mean double, d decimal(30,2)",
         [(4, 4, 2.25, Decimal("13.70"))],
     ),
+    (
+        "select id, e from (select id, explode(split(t, '-')) as e from t) order by id, e",
+        "id bigint, e string",
+        [(1, "02"), (1, "2024"), (1, "29"), (3, "1e3"), (4, "01"), (4, "01 05:06:07+08:00"), (4, "2024")],
+    ),
+    (
+        "select id, e from (select id, explode(cast(split(t, '[-e]') as array<int>)) as e from t) order by id, e",
+        "id bigint, e int",
+        [(1, 2), (1, 29), (1, 2024), (3, 1), (3, 3), (4, None), (4, 1), (4, 2024)],
+    ),
+    (
+        "select id, e from (select id, explode(array(n, id, 0)) as e from t where id < 3) order by id, e",
+        "id bigint, e bigint",
+        [(1, 0), (1, 1), (1, 7), (2, None), (2, 0), (2, 2)],
+    ),
 ]

@@ -82,6 +82,8 @@ def test_what_needs_more_than_a_row_is_refused(text, told):
         ("a, b", "cannot read"),
         ("*", "no expression"),
         ("select 1", "no expression"),
+        ("(select max(b) from t)", "a subquery: it may use one row's values"),
+        ("a group by b", "'a group by b' has a GROUP BY: it may use one row's values; group and rank in a pipeline"),
         ("a as b", "write the expression alone|no expression"),
         ("t.a", "'t.a' is no column of a row"),
         ("cast(a as point)", "cannot read|unknown column type"),

@@ -77,11 +77,13 @@ class Reading:
         log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
         if not logged(self.spec) or not log:
             return only_matching(self.stored(files), wanted, self.spec.schema)
+        deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
         if wanted.keys is not None:
-            return content(only_matching(self.stored(files), wanted, self.spec.schema), self.spec)
+            return content(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
         base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
         return content_of_parts(
             only_matching(self.stored(base), wanted, self.spec.schema).filter(F.col(OPERATION) == APPENDED),
             only_matching(self.stored(log), wanted, self.spec.schema).filter(F.col(OPERATION) > APPENDED),
             self.spec,
+            deletes=deletes,
         )

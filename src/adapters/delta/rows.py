@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...domain.merge import Replace, fold
+from ...domain.merge import Replace
 from ...domain.schema import Column, DataType
 from ...domain.table import Layout
-from ..spark.merging import one_a_key
-from ..spark.schema import lazy, named, typed
+from ..spark.merging import folded, one_a_key
+from ..spark.schema import named, typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,27 +61,35 @@ def operating(rows: DataFrame, spec: TableSpec, sequence: int, operation: int) -
     return typed(rows, spec.schema, *hidden)
 
 
-def content(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Fold all rows of the keys at hand: one row a key that is there, with the `_sequence` of its newest."""
+def content(rows: DataFrame, spec: TableSpec, *, deletes: bool = True) -> DataFrame:
+    """Fold all rows of the keys at hand: one row a key that is there, with the `_sequence` of its newest.
+
+    Args:
+        rows: as they are stored.
+        spec: of the table.
+        deletes: whether there may be deletes among them.
+    """
     if all(isinstance(rule, Replace) for rule in spec.column_rules.values()) and not spec.groups:
         newest = _folded(rows, spec, {**spec.column_rules, OPERATION: Replace()})
         return newest.filter(F.col(OPERATION) != DELETED).drop(OPERATION)
+    if not deletes:
+        return _folded(rows, spec, spec.column_rules)
     by_key = Window.partitionBy(*map(named, spec.key))
     newest_delete = F.max(F.when(F.col(OPERATION) == DELETED, F.col(SEQUENCE))).over(by_key)
     alive = F.col(_NEWEST_DELETE).isNull() | (F.col(SEQUENCE) > F.col(_NEWEST_DELETE))
     return _folded(rows.withColumn(_NEWEST_DELETE, newest_delete).filter(alive), spec, spec.column_rules)
 
 
-def content_of_parts(base: DataFrame, log: DataFrame, spec: TableSpec) -> DataFrame:
+def content_of_parts(base: DataFrame, log: DataFrame, spec: TableSpec, *, deletes: bool) -> DataFrame:
     """Fold base rows (appended) and log rows (all others), passing on untouched base rows as they are."""
     key = list(spec.key)
     touched = log.select(*map(named, key)).distinct()
     untouched = base.join(touched, key, "left_anti").select(*map(named, (*spec.schema.names, SEQUENCE)))
     met = base.join(touched, key, "left_semi").select(*map(named, log.columns))
-    return untouched.union(content(met.union(log), spec))
+    return untouched.union(content(met.union(log), spec, deletes=deletes))
 
 
 def _folded(rows: DataFrame, spec: TableSpec, rules: Mapping[str, ColumnRule]) -> DataFrame:
-    folded: DataFrame = fold(lazy(rows), key=spec.key, rules=rules, groups=spec.groups, arrival=SEQUENCE).to_native()
+    found = folded(rows, key=spec.key, rules=rules, groups=spec.groups, arrival=SEQUENCE)
     last = [OPERATION] if OPERATION in rules else []
-    return folded.select(*map(named, (*spec.schema.names, SEQUENCE, *last)))
+    return found.select(*map(named, (*spec.schema.names, SEQUENCE, *last)))

@@ -1,20 +1,78 @@
-"""Rows to be merged, as every store on Spark takes them."""
+"""Rows to be merged, and merge rules by Spark's own aggregates, as every store on Spark takes them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from ...domain.epoch import POSITION
-from ...domain.merge import fold
+from ...domain.merge import KeepFirst, LastNonNull, Max, Min, Replace, Sum, fold
+from .schema import lazy, named, quoted
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    from collections.abc import Iterator, Mapping, Sequence
 
+    import narwhals as nw
+    from pyspark.sql import DataFrame
+
+    from ...domain.merge import ColumnRule, Latest
     from ...domain.table import TableSpec
+
+_PLAIN: Mapping[type[ColumnRule], str] = {Sum: "sum", Min: "min", Max: "max"}
 
 
 def one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
     """Fold the rows of a change that share a key, in the order of their `_position`, where there is one."""
     if not spec.key or POSITION not in rows.collect_schema().names():
         return rows
-    return fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)
+    native = rows.to_native()
+    return lazy(folded(native, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION))
+
+
+def folded(
+    rows: DataFrame,
+    *,
+    key: Sequence[str],
+    rules: Mapping[str, ColumnRule],
+    groups: Sequence[Latest] = (),
+    arrival: str,
+) -> DataFrame:
+    """Fold all rows of a key into one, as `fold` does and with its arguments, in one aggregation.
+
+    Columns that are picked from one row are the greatest struct of what that row wins by and the columns themselves:
+    structs compare field by field, nulls first, as sequences do, and no two rows of a key arrive together. `fold` takes
+    two windows a sequence group for that.
+    """
+    if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
+        native: DataFrame = fold(lazy(rows), key=key, rules=rules, arrival=arrival).to_native()
+        return native
+    picks = [*(_newest(group, arrival) for group in groups), *_picks(rules, arrival)]
+    plain = {name: _PLAIN[type(rule)] for name, rule in rules.items() if type(rule) in _PLAIN}
+    found = rows.groupBy(*map(named, key)).agg(
+        *(F.expr(f"{sql} AS _pick_{at}") for at, (sql, _) in enumerate(picks)),
+        *(F.expr(f"{function}({quoted(name)}) AS {quoted(name)}") for name, function in plain.items()),
+        F.expr(f"max({quoted(arrival)}) AS {quoted(arrival)}"),
+    )
+    picked = {name: f"_pick_{at}.{quoted(name)}" for at, (_, names) in enumerate(picks) for name in names}
+    in_order = (*key, *rules, *(name for group in groups for name in (*group.by, *group.columns)), arrival)
+    return found.selectExpr(*(f"{picked.get(name, quoted(name))} AS {quoted(name)}" for name in in_order))
+
+
+def _newest(group: Latest, arrival: str) -> tuple[str, tuple[str, ...]]:
+    """How a sequence group's columns are picked."""
+    given = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in group.by)
+    return f"max(CASE WHEN {given} THEN {_struct(*group.by, arrival, *group.columns)} END)", (*group.by, *group.columns)
+
+
+def _picks(rules: Mapping[str, ColumnRule], arrival: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """How the columns of other rules are picked, those of one row together."""
+    for kind, function in ((Replace, "max"), (KeepFirst, "min")):
+        if names := tuple(name for name, rule in rules.items() if isinstance(rule, kind)):
+            yield f"{function}({_struct(arrival, *names)})", names
+    for name in (name for name, rule in rules.items() if isinstance(rule, LastNonNull)):
+        yield f"max(CASE WHEN {quoted(name)} IS NOT NULL THEN {_struct(arrival, name)} END)", (name,)
+
+
+def _struct(*names: str) -> str:
+    return f"struct({', '.join(map(quoted, names))})"

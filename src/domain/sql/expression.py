@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -84,6 +85,7 @@ class Expression:
             raise ConfigError(f"{shown(self.sql)}: no column {missing[0]!r}; there are: {', '.join(schema.names)}")
 
 
+_GROUP_BY = re.compile(r"\bgroup\s+by\b", re.IGNORECASE)
 _LATER = "group and rank in a pipeline of their own"
 
 
@@ -96,7 +98,14 @@ def parse_expression(text: str) -> Expression:
     >>> parse_expression("items + 0").sql
     '`items` + 0'
     """
-    tree = parsed(text)
+    try:
+        tree = parsed(text)
+    except ConfigError as error:
+        if not _GROUP_BY.search(text):
+            raise
+        raise ConfigError(f"{shown(text)} has a GROUP BY: it may use one row's values; {_LATER}") from error
+    if isinstance(tree, exp.Subquery):
+        raise ConfigError(f"{shown(text)} is a subquery: it may use one row's values; {_LATER}")
     if not isinstance(tree, exp.Condition) or isinstance(tree, exp.Star):
         raise ConfigError(f"{shown(text)} is no expression; write one over the columns of a row, such as a + 1")
     if isinstance(tree, exp.Alias):

@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
+from ..segments import Segments
 from ..service import Service
 from .etl import TopicEtl
+from .horizon import Horizon
 from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
 from .step import WideTableStep
 from .tables import WideTables
@@ -52,16 +54,16 @@ class WideTable(Service):
         self.tables = tables.in_order
         self.views = view_specs(settings)
         self._settings = settings
-        self._step = WideTableStep(settings, tables, etl, engine)
+        self._step = WideTableStep(settings, tables, etl, engine, _horizon(settings, tables, etl, engine))
         self._views = WideTableViews(settings, tables, engine)
 
     def changed(self, fingerprint: str) -> str | None:
         """What differs from other settings beside new topics and columns; see `Service.changed`."""
         return self._settings.changed(fingerprint)
 
-    def step(self, batch: Batch, snapshot: Snapshot) -> Step:  # noqa: ARG002 - nothing but the merge needs what is stored
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """What a batch does to the tables; see `Service.step`."""
-        return self._step.step(batch)
+        return self._step.step(batch, snapshot)
 
     def view(
         self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
@@ -75,3 +77,15 @@ class WideTable(Service):
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """How a view changed; see `Service.view_changes`."""
         return self._views.changes(self.known(name), before, after)
+
+
+def _horizon(
+    settings: WideTableSettings, tables: WideTables, topics: tuple[TopicEtl, ...], engine: FrameEngine
+) -> Horizon | None:
+    """What forgets rows that are gone; None where they are remembered for ever."""
+    owner = next((each for each in topics if each.kept.topic.owner), None)
+    if settings.tombstones is None or tables.tombstones is None or owner is None:
+        return None
+    kind = owner.kept.topic.schema[owner.kept.topic.event_time or ""]
+    days = Segments.of(owner.time, kind, interval="1d", offset="0s", zone="UTC", nulls_lowest=False)
+    return Horizon(owner, tables.wide, tables.tombstones, settings.tombstones, days, engine)

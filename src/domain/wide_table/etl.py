@@ -68,7 +68,7 @@ class TopicEtl:
         )
         rows = self._evaluated(rows)
         rows = self._one_a_key(rows) if self._topic.generates else rows
-        rows = self._checked(self._acting(rows))
+        rows = self._checked(self._acting(rows, again=batch.again))
         return self._kept(rows, batch, partial=ABSENT in told)
 
     @property
@@ -111,13 +111,18 @@ class TopicEtl:
         own = [_of(name) for name in self.kept.names]
         return rows.unique(subset=[*self._keys, POSITION], keep="last", order_by=own)
 
-    def _acting(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add what each row does: it comes, it goes, or it is passed over."""
+    def _acting(self, rows: nw.LazyFrame[Any], *, again: bool) -> nw.LazyFrame[Any]:
+        """Add what each row does: it comes, it goes, or it is passed over.
+
+        Args:
+            rows: of a batch.
+            again: they are dead letters: an old image alone became one since its row had left its key.
+        """
         kind = nw.col(ROW_KIND)
         goes = removes(kind)
         if self._topic.in_pairs:
             rows = self._paired(rows)
-            moved = nw.col(_PAIRED) & ~nw.col(_STAYS) & ~_any_null(self._keys)
+            moved = (nw.col(_PAIRED) | nw.lit(again)) & ~nw.col(_STAYS) & ~_any_null(self._keys)
             goes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & moved)
         counts = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
         comes = kind.is_in([INSERT, UPDATE_AFTER]) & counts
@@ -140,8 +145,9 @@ class TopicEtl:
             (~one.max().over(_PAIR, *self._keys).is_null()).alias(_STAYS),
             *(nw.when(new).then(nw.col(name)).max().over(_PAIR).alias(f"_new{name}") for name in places),
         )
+        placed = old & nw.col(_PAIRED)
         return rows.with_columns(
-            nw.when(old).then(nw.col(f"_new{name}")).otherwise(nw.col(name)).alias(name) for name in places
+            nw.when(placed).then(nw.col(f"_new{name}")).otherwise(nw.col(name)).alias(name) for name in places
         )
 
     def _checked(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ..changelog.settings import CHANGE_FORMATS
 from ..errors import ConfigError
-from ..schema import INTEGERS, TIMES, Column, Schema
+from ..schema import INTEGERS, TIMES, Column, Schema, column
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
 """Types whose values all engines order and tell apart alike."""
-GENERATORS = frozenset({"explode", "explode_outer"})
-"""Table functions that a topic may use: those that make one column."""
+GENERATORS = frozenset({"explode"})
+"""Table functions that a topic may use."""
 PRESENT = "present"
 NULLS = ("overwrite", "keep")
 ABSENT_MEANS = ("keep", "null")
 
-_TOPIC = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TOPIC = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
 
 
 @frozen
@@ -77,7 +77,7 @@ class TopicSettings:
 
     def __attrs_post_init__(self) -> None:
         if not _TOPIC.fullmatch(self.name):
-            raise ConfigError(f"topic {self.name!r}: write letters, digits and underscores, a letter first")
+            raise ConfigError(f"topic {self.name!r}: write letters, digits and single underscores, a letter first")
         if not self.sequence:
             raise ConfigError(
                 'sequence needs at least one column, such as ["updated_at"]: it tells which record is newer'
@@ -104,6 +104,16 @@ class TopicSettings:
     def generates(self) -> bool:
         """Whether a record may make several rows."""
         return any(each.expression.generators for each in self.columns)
+
+    @property
+    def told(self) -> tuple[Column, ...]:
+        """What view completeness tells of the topic."""
+        return (
+            column(f"{self.name}_reported", "boolean"),
+            column(f"{self.name}_deleted", "boolean"),
+            *(Column(f"{self.name}_{each.name}", each.type) for each in self.sequence),
+            column(f"{self.name}_epoch", "bigint"),
+        )
 
     def own(self, key: tuple[str, ...]) -> tuple[Derived, ...]:
         """The columns beside the key."""
@@ -132,6 +142,7 @@ class WideTableSettings:
         for topic in self.topics:
             self._check_key(topic)
         self._check_columns()
+        self._check_names()
         owners = [topic.name for topic in self.topics if topic.owner]
         if len(owners) > 1:
             raise ConfigError(f"topics {' and '.join(owners)} both are the owner; one topic's deletes remove the row")
@@ -184,6 +195,23 @@ class WideTableSettings:
                         f"column {each.name!r} is given by the topics {other!r} and {topic.name!r}; give one of them"
                         " another name by select"
                     )
+
+    def _check_names(self) -> None:
+        names = [*self.key, PRESENT, *(each.name for topic in self.topics for each in topic.told)]
+        seen: set[str] = set()
+        for name in names:
+            if name.lower() in seen:
+                raise ConfigError(
+                    f"view completeness would have two columns {name!r}: give the topic another name, or the sequence,"
+                    " by writing it as an expression, such as CAST(seq AS bigint)"
+                )
+            seen.add(name.lower())
+
+    @property
+    def completeness(self) -> Schema:
+        """The key, whether the row is there, then what is told of each topic."""
+        told = (each for topic in self.topics for each in topic.told)
+        return Schema((*self.key_columns, column(PRESENT, "boolean"), *told))
 
     @property
     def fingerprint(self) -> str:

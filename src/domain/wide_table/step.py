@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .. import dead_letter
 from ..change import Change
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..epoch import Batch
+    from ..ledger import Snapshot
     from ..ports import FrameEngine
     from .etl import TopicEtl
+    from .horizon import Horizon
     from .settings import WideTableSettings
     from .tables import WideTables
 
-_DEAD, _READ = "_dead", "_read"
+_DEAD, _READ, _REMOVING = "_dead", "_read", "_removing"
 
 
 @frozen
@@ -35,6 +37,7 @@ class _Profile:
     rows: int
     dead_letters: int
     acting: int
+    removing: int
     watermarks: dict[str, datetime | None]
 
 
@@ -46,8 +49,9 @@ class WideTableStep:
     tables: WideTables
     topics: tuple[TopicEtl, ...]
     engine: FrameEngine
+    horizon: Horizon | None
 
-    def step(self, batch: Batch) -> Step:
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         parts = [rows for topic in self.topics if (rows := topic.rows(batch)) is not None]
         checked = self.engine.persist(nw.concat(parts, how="diagonal"))
@@ -57,9 +61,12 @@ class WideTableStep:
         if profile.dead_letters:
             letters = dead_letter.letters(checked, batch, self._formats())
             changes[self.tables.letters.name] = Change(append=letters)
+        good, wide = checked.filter(nw.col(ERROR).is_null(), nw.col(ACTS)), self.tables.wide.name
+        if self.horizon:
+            removing = good.filter(nw.col(self.horizon.deleted)) if profile.removing else None
+            changes |= self.horizon.changes(good, removing, snapshot, profile.watermarks)
         if profile.acting:
-            good = checked.filter(nw.col(ERROR).is_null(), nw.col(ACTS))
-            changes[self.tables.wide.name] = Change(merge=self._whole(good))
+            changes[wide] = evolve(changes.get(wide, Change()), merge=self._whole(good))
         return Step(changes, profile.rows, profile.dead_letters, None, profile.watermarks)
 
     def _whole(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -81,14 +88,17 @@ class WideTableStep:
 
     def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
         there = set(checked.collect_schema().names())
-        times = [nw.col(each.time).max() for each in self.topics if each.time in there]
+        asked = [nw.col(each.time).max() for each in self.topics if each.time in there]
+        if self.horizon and self.horizon.deleted in there:
+            asked.append(nw.col(self.horizon.deleted).cast(nw.Int64).sum().alias(_REMOVING))
         flagged = checked.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD))
-        lines = collect_small(flagged.group_by(_DEAD, ACTS).agg(nw.len().alias(_READ), *times))
+        lines = collect_small(flagged.group_by(_DEAD, ACTS).agg(nw.len().alias(_READ), *asked))
         good = [line for line in lines if not line[_DEAD]]
         return _Profile(
             rows=sum(line[_READ] for line in lines),
             dead_letters=sum(line[_READ] for line in lines if line[_DEAD]),
             acting=sum(line[_READ] for line in good if line[ACTS]),
+            removing=sum(line.get(_REMOVING) or 0 for line in good if line[ACTS]),
             watermarks={
                 each.kept.topic.name: _behind(newest_of(line.get(each.time) for line in good), each)
                 for each in self.topics

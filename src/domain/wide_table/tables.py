@@ -9,6 +9,7 @@ from attrs import frozen
 from .. import dead_letter
 from ..merge import Latest
 from ..schema import Column, Schema, column
+from ..segments import SEGMENT
 from ..table import TableSpec
 
 if TYPE_CHECKING:
@@ -86,11 +87,13 @@ class WideTables:
     Args:
         letters: see `dead_letter.spec`.
         wide: a row a key, those that are gone among them.
-        kept: how each topic is kept in it.
+        tombstones: the keys of the owner's deletes by day, where these are to be forgotten one day.
+        kept: how each topic is kept in `wide`.
     """
 
     letters: TableSpec
     wide: TableSpec
+    tombstones: TableSpec | None
     kept: tuple[Kept, ...]
 
     @classmethod
@@ -100,9 +103,12 @@ class WideTables:
         schema = Schema((*settings.key_columns, *(each for topic in kept for each in topic.columns)))
         groups = tuple(group for topic in kept for group in topic.groups)
         wide = TableSpec(f"{settings.pipeline}.wide", schema, key=settings.key, groups=groups)
-        return cls(dead_letter.spec(settings.pipeline), wide, kept)
+        day = Schema((*settings.key_columns, column(SEGMENT, "bigint")))
+        tombstones = TableSpec(f"{settings.pipeline}.tombstones", day, key=day.names, partition_by=(SEGMENT,))
+        forgets = settings.tombstones is not None
+        return cls(dead_letter.spec(settings.pipeline), wide, tombstones if forgets else None, kept)
 
     @property
     def in_order(self) -> tuple[TableSpec, ...]:
         """All tables in the order of their commits."""
-        return (self.letters, self.wide)
+        return (self.letters, *([self.tombstones] if self.tombstones else []), self.wide)

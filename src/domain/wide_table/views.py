@@ -11,7 +11,6 @@ from attrs import frozen
 from ..changelog.net import net_changes
 from ..changelog.row_kind import removes
 from ..epoch import ROW_KIND
-from ..schema import Column, Schema, column
 from ..service import ViewSpec
 from .settings import PRESENT
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..ledger import Snapshot
     from ..ports import FrameEngine
-    from .settings import TopicSettings, WideTableSettings
+    from .settings import WideTableSettings
     from .tables import Kept, WideTables
 
 ROWS, COMPLETENESS = "rows", "completeness"
@@ -29,21 +28,11 @@ ROWS, COMPLETENESS = "rows", "completeness"
 def view_specs(settings: WideTableSettings) -> tuple[ViewSpec, ...]:
     """The views of a wide table, the default one first."""
     key = settings.key
-    told = (each for topic in settings.topics for each in _told(topic))
-    complete = Schema((*settings.key_columns, column(PRESENT, "boolean"), *told))
     about = "for each key which topics have reported, and how far"
     return (
         ViewSpec(ROWS, settings.rows, key, key, "the newest of each topic's columns, a row a key"),
-        ViewSpec(COMPLETENESS, complete, key, key, about),
+        ViewSpec(COMPLETENESS, settings.completeness, key, key, about),
     )
-
-
-def _told(topic: TopicSettings) -> Iterator[Column]:
-    """What `completeness` tells of a topic."""
-    yield column(f"{topic.name}_reported", "boolean")
-    yield column(f"{topic.name}_deleted", "boolean")
-    yield from (Column(f"{topic.name}_{each.name}", each.type) for each in topic.sequence)
-    yield column(f"{topic.name}_epoch", "bigint")
 
 
 @frozen(eq=False)
@@ -70,23 +59,24 @@ class WideTableViews:
 
     def _shown(self, spec: ViewSpec, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows of a view for rows of the table."""
+        gone = self._gone
         if spec.name == ROWS:
-            return stored.filter(self._present).select(*spec.schema.names)
+            there = stored if gone is None else stored.filter(~gone)
+            return there.select(*spec.schema.names)
+        present = nw.lit(value=True) if gone is None else ~gone
         told = (each for kept in self.tables.kept for each in _answers(kept))
-        return stored.select(*self.settings.key, self._present.alias(PRESENT), *told)
+        return stored.select(*self.settings.key, present.alias(PRESENT), *told)
 
     @property
-    def _present(self) -> nw.Expr:
-        """Whether a row is there: its owner's newest record is no delete."""
+    def _gone(self) -> nw.Expr | None:
+        """Whether a row is gone: its owner's newest record is a delete. None where none can be."""
         owner = next((kept for kept in self.tables.kept if kept.topic.owner), None)
-        return nw.lit(value=True) if owner is None else ~nw.col(owner.deleted).fill_null(value=False)
+        return None if owner is None else nw.col(owner.deleted).fill_null(value=False)
 
 
 def _answers(kept: Kept) -> Iterator[nw.Expr]:
-    topic = kept.topic
+    """What view completeness tells of a topic (`TopicSettings.told`)."""
     reported = reduce(lambda either, each: either | each, (~nw.col(name).is_null() for name in kept.sequence))
-    yield reported.alias(f"{topic.name}_reported")
-    yield nw.col(kept.deleted).fill_null(value=False).alias(f"{topic.name}_deleted")
-    for name, each in zip(kept.sequence, topic.sequence, strict=True):
-        yield nw.col(name).alias(f"{topic.name}_{each.name}")
-    yield nw.col(kept.epoch).alias(f"{topic.name}_epoch")
+    deleted = nw.col(kept.deleted).fill_null(value=False)
+    answers = (reported, deleted, *(nw.col(name) for name in kept.sequence), nw.col(kept.epoch))
+    return (answer.alias(each.name) for answer, each in zip(answers, kept.topic.told, strict=True))

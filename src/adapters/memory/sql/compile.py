@@ -15,7 +15,7 @@ from ....domain.schema import Column, DataType, Schema
 from ....domain.sql.parsing import parsed
 from .casts import place_of, swap
 from .rules import RULES
-from .types import INTERVAL, VOID, set_type, type_of
+from .types import INTERVAL, VOID, is_array, set_type, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -107,6 +107,8 @@ def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.E
 def _known(found: DataType) -> DataType:
     if found == INTERVAL:
         raise ConfigError("a column of the result is an interval; add it to a date or a timestamp")
+    if is_array(found):
+        raise ConfigError("a column of the result is an array; take it apart: explode(…)")
     if found == VOID:
         raise ConfigError("a column of the result is NULL in every row; cast it to a type")
     return found

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.schema import INTEGERS, NUMBERS, DataType
+from .arrays import array_sql, array_type, cast_sql, explode_sql, explode_type, split_sql, split_type
 from .casts import as_type, bring, brought, call
 from .types import (
     BIGINT,
@@ -22,8 +23,10 @@ from .types import (
     VOID,
     arithmetic_type,
     digits,
+    is_array,
     limited,
     literal_type,
+    named,
     type_of,
     widest,
 )
@@ -438,13 +441,17 @@ def _months_type(node: exp.Expr) -> DataType:
 
 def _cast_type(node: exp.Expr) -> DataType:
     _only(node, "this", "to", "safe")
-    wanted = DataType.parse(node.args["to"].sql("spark"))
-    brought(node.this.copy(), wanted)
+    wanted = named(node.args["to"].sql("spark").lower())
+    _cast(node.this.copy(), wanted)
     return wanted
 
 
 def _cast_sql(node: exp.Expr) -> exp.Expr:
-    return brought(node.this, type_of(node))
+    return _cast(node.this, type_of(node))
+
+
+def _cast(value: exp.Expr, wanted: DataType) -> exp.Expr:
+    return cast_sql(value, wanted) if is_array(wanted) else brought(value, wanted)
 
 
 # ---- aggregates and windows
@@ -643,6 +650,10 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.AddMonths: Rule(_months_type, _months_sql),
     exp.Cast: _CASTS,
     exp.TryCast: _CASTS,
+    # arrays
+    exp.RegexpSplit: Rule(split_type, split_sql),
+    exp.Array: Rule(array_type, array_sql),
+    exp.Explode: Rule(explode_type, explode_sql),
     # aggregates and windows
     exp.Count: Rule(_count_type, _aggregated),
     exp.Sum: Rule(_total_type, _total_sql),

@@ -19,6 +19,7 @@ BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
 VOID = DataType("void")
 """Of a bare NULL."""
 INTERVAL = DataType("interval")
+_ARRAY = "array<"
 _BESIDES = {"null": VOID, "interval": INTERVAL}
 
 _WIDTHS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -35,7 +36,7 @@ def type_of(node: exp.Expr) -> DataType:
     Raises:
         ConfigError: none that this engine works with.
     """
-    return _named(node.type.sql("spark").lower() if node.type else "unknown")
+    return named(node.type.sql("spark").lower() if node.type else "unknown")
 
 
 def set_type(node: exp.Expr, found: DataType) -> None:
@@ -44,8 +45,37 @@ def set_type(node: exp.Expr, found: DataType) -> None:
 
 
 @cache
-def _named(ddl: str) -> DataType:
-    return _BESIDES[ddl] if ddl in _BESIDES else DataType.parse(ddl)
+def named(ddl: str) -> DataType:
+    """The type of a lower-case DDL name; arrays, and what a query alone knows, have one too.
+
+    Raises:
+        ConfigError: there is no such type.
+    """
+    if ddl in _BESIDES:
+        return _BESIDES[ddl]
+    inner = ddl.removeprefix(_ARRAY).removesuffix(">")
+    return DataType.parse(ddl) if inner == ddl else array_of(DataType.parse(inner))
+
+
+def is_array(found: DataType) -> bool:
+    """Whether a type is that of an array."""
+    return found.name.startswith(_ARRAY)
+
+
+def array_of(element: DataType) -> DataType:
+    """The type of arrays, which no column has: they are taken apart in the query that makes them."""
+    return DataType(f"{_ARRAY}{element.ddl}>")
+
+
+def element_of(array: DataType) -> DataType:
+    """The type of an array's elements.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not is_array(array):
+        raise ConfigError(f"an array is wanted, such as split(text, ','), not {array.ddl}")
+    return named(array.name.removeprefix(_ARRAY).removesuffix(">"))
 
 
 @cache

@@ -1,0 +1,141 @@
+"""One side of `benchmarks.wide_table`: Flink SQL into a partial-update table of Paimon, a sequence group a topic.
+
+FLINK/venv/bin/python benchmarks/wide_paimon.py stream|epochs FOLDER HOME
+
+`stream` is one streaming job over all records, published at each checkpoint; `epochs` is a batch job for each epoch.
+Needs nothing but PyFlink, in an environment of its own, and beside that jars; see docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from time import perf_counter, time
+from typing import Any
+
+_JARS = Path(sys.prefix).parent / "jars"
+_SETTINGS = {
+    "parallelism.default": "2",
+    "taskmanager.memory.managed.size": "256m",  # sorting in batch jobs; writers of Paimon take theirs from the heap
+    "taskmanager.memory.network.min": "64m",
+    "taskmanager.memory.network.max": "64m",
+    "jobmanager.bind-host": "127.0.0.1",
+    "taskmanager.bind-host": "127.0.0.1",
+    "rest.bind-address": "127.0.0.1",
+    "rest.port": "0",
+    "execution.checkpointing.interval": "5 s",
+    "table.exec.sink.upsert-materialize": "NONE",
+}
+_KINDS = {"seq": "BIGINT", "at": "BIGINT", "units": "BIGINT", "value": "DOUBLE", "note": "STRING"}
+_TOPICS = ("price", "stock")
+_COLUMNS = {topic: [f"{topic}_{name}" for name in _KINDS] for topic in _TOPICS}
+_ALL = [name for topic in _TOPICS for name in _COLUMNS[topic]]
+_TYPED = {name: _KINDS[name.partition("_")[2]] for name in _ALL}
+_LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
+_WIDE = "lake.`default`.wide"
+_FILES = """
+CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'format' = 'parquet', 'path' = '{path}')
+"""
+
+
+def _start(home: Path) -> Any:
+    """What makes table environments, in a JVM with the heap that every side has."""
+    os.environ |= {
+        "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
+        "HADOOP_CLASSPATH": os.pathsep.join(map(str, sorted(_JARS.glob("*.jar")))),
+        "FLINK_LOG_DIR": str(home / "log"),
+    }
+    (home / "log").mkdir()
+    (home / "tmp").mkdir()
+    from pyflink.common import Configuration
+    from pyflink.table import EnvironmentSettings, TableEnvironment
+
+    settings = Configuration()
+    places = {"execution.checkpointing.dir": (home / "checkpoints").as_uri(), "io.tmp.dirs": str(home / "tmp")}
+    for name, value in (_SETTINGS | places).items():
+        settings.set_string(name, value)
+
+    def environment(mode: str) -> Any:
+        builder = EnvironmentSettings.new_instance().with_configuration(settings)
+        tables = TableEnvironment.create(getattr(builder, f"in_{mode}_mode")().build())
+        tables.execute_sql(_LAKE.format(path=(home / "lake").as_uri()))
+        return tables
+
+    return environment
+
+
+def _wide(tables: Any) -> None:
+    groups = ", ".join(f"'fields.{of[0]}.sequence-group' = '{','.join(of[1:])}'" for of in _COLUMNS.values())
+    columns = ", ".join(f"{name} {kind}" for name, kind in _TYPED.items())
+    tables.execute_sql(
+        f"CREATE TABLE {_WIDE} (item_id BIGINT, {columns}, PRIMARY KEY (item_id) NOT ENFORCED)"
+        f" WITH ('bucket' = '2', 'merge-engine' = 'partial-update', {groups})"
+    )
+
+
+def _topic(tables: Any, topic: str, files: Path, name: str) -> str:
+    """Make a topic's files a table; what brings its columns, and nothing of the other ones."""
+    columns = ", ".join(["item_id BIGINT", *(f"{each} {_TYPED[each]}" for each in _COLUMNS[topic])])
+    tables.execute_sql(_FILES.format(name=name, columns=columns, path=files.as_uri()))
+    given = (each if each in _COLUMNS[topic] else f"CAST(NULL AS {_TYPED[each]})" for each in _ALL)
+    return f"SELECT item_id, {', '.join(given)} FROM {name}"
+
+
+def _merge(tables: Any, files: dict[str, Path], number: int = 0) -> float:
+    """Write the records of both topics; the seconds that the job ran, its submission not among them."""
+    parts = [_topic(tables, topic, each, f"{topic}_{number}") for topic, each in files.items()]
+    running = tables.execute_sql(f"INSERT INTO {_WIDE} {' UNION ALL '.join(parts)}")
+    running.wait()
+    return float(running.get_job_client().get_job_execution_result().result().get_net_runtime()) / 1000
+
+
+def _epoch(tables: Any, files: dict[str, Path], number: int) -> float:
+    """Write the records of an epoch; seconds from asking for it until it is done."""
+    began = perf_counter()
+    _merge(tables, files, number)
+    return perf_counter() - began
+
+
+def _read(tables: Any, home: Path) -> float:
+    """Write all rows of the table as Parquet, for the check; before that, the seconds of reading them."""
+    names = ["item_id", *(name for name in _ALL if not name.endswith("_seq"))]
+    columns = ", ".join(f"{name} {_TYPED.get(name, 'BIGINT')}" for name in names)
+    tables.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
+    tables.execute_sql(_FILES.format(name="found", columns=columns, path=(home / "rows").as_uri()))
+    rows = f"SELECT {', '.join(names)} FROM {_WIDE}"
+    began = perf_counter()
+    tables.execute_sql(f"INSERT INTO nowhere {rows}").wait()
+    took = perf_counter() - began
+    tables.execute_sql(f"INSERT INTO found {rows}").wait()
+    return took
+
+
+def main() -> int:
+    """Measure, and write the figures down."""
+    way, (folder, home) = sys.argv[1], (Path(each).resolve() for each in sys.argv[2:])
+    environment = _start(home)
+    batch = environment("batch")
+    _wide(batch)
+    if way == "stream":
+        epochs = []
+        seconds = _merge(environment("streaming"), {topic: folder / topic for topic in _TOPICS})
+    else:
+        names = sorted(each.name for each in (folder / _TOPICS[0]).iterdir())
+        files = ({topic: folder / topic / name for topic in _TOPICS} for name in names)
+        epochs = [_epoch(batch, each, number) for number, each in enumerate(files)]
+        seconds = sum(epochs)
+    figures = {
+        "began": time() - seconds,
+        "seconds": seconds,
+        "state_bytes": sum(each.stat().st_size for each in (home / "lake").rglob("*") if each.is_file()),
+        "epochs": epochs,
+        "view": _read(batch, home),
+    }
+    (home / "figures.json").write_text(json.dumps(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
