@@ -128,6 +128,7 @@ class Container:
         read = evolve(
             settings,
             topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
+            tombstones=None,  # nothing is deleted by a history
         )
         members: dict[str, StreamSource] = {}
         for topic in settings.topics:
