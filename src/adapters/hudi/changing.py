@@ -14,7 +14,7 @@ from ...domain.epoch import POSITION, ROW_KIND
 from ...domain.merge import Replace, fold
 from ..spark.merging import one_a_key
 from ..spark.schema import empty_frame, lazy, named, typed
-from .names import PARTITION
+from .names import KEY, PARTITION
 from .rows import stored
 from .texts import folder_text
 from .writing import Operation
@@ -48,6 +48,16 @@ def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> DataFrame:
     """The rows that make the changes told by row kinds."""
     rows: DataFrame = moves.filter(nw.col(ROW_KIND) != "-U").to_native()
     return stored(rows, spec, deleted=named(ROW_KIND) == "-D")
+
+
+def replacing(rows: DataFrame, now: Reading) -> DataFrame:
+    """Stored rows, and what takes all others away.
+
+    Hudi's own overwrite leaves buckets that are resized with files nobody reads: what is written next is lost in them.
+    """
+    keys = now.content().select(*map(named, now.spec.key))
+    others = stored(keys, now.spec, deleted=F.lit(True)).join(rows.select(KEY), KEY, "left_anti")
+    return rows.union(others.select(rows.columns))
 
 
 def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:

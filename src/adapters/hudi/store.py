@@ -21,7 +21,7 @@ from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import restored, written
+from .changing import replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -187,7 +187,10 @@ class HudiStore(FolderStore, BaseReading):
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
-            rows, operation = prepare(used.whole(head.newest))
+            now = used.whole(head.newest)
+            rows, operation = prepare(now)
+            if operation is Operation.OVERWRITE and used.definition.resized:
+                rows, operation = replacing(rows, now), Operation.UPSERT
             write(rows, used.folder.path, used.definition, operation, mark.to_json())
             return used.newest_version()
 
@@ -201,7 +204,7 @@ class HudiStore(FolderStore, BaseReading):
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return stored(sized, used.spec), Operation.ADD
+        return stored(sized, used.spec), Operation.LOAD
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG

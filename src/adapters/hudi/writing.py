@@ -51,17 +51,22 @@ _RESIZED_BUCKETS = {
 
 
 class Operation(Enum):
-    """What is done with the rows given."""
+    """What is done with the rows given: Hudi's word for it, and whether few of them are brought together first."""
 
-    UPSERT = "upsert"
-    ADD = "bulk_insert"
-    OVERWRITE = "insert_overwrite_table"
+    UPSERT = "upsert", True
+    ADD = "bulk_insert", True
+    LOAD = "bulk_insert", False
+    OVERWRITE = "insert_overwrite_table", True
+
+    def __init__(self, word: str, gathered: bool) -> None:  # noqa: FBT001 - an Enum's values come by position
+        self.word = word
+        self.gathered = gathered
 
 
 def write(rows: DataFrame, path: str, definition: Definition, operation: Operation, mark: str) -> None:
     """Commit stored rows, with the mark in the commit."""
-    few = rows.coalesce(1) if fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.value, MARK: mark}
+    few = rows.coalesce(1) if operation.gathered and fits_one_task(rows) else rows
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.word, MARK: mark}
     few.write.format("hudi").options(**settings).mode("append").save(path)
 
 
