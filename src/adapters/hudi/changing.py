@@ -16,7 +16,7 @@ from ..spark.merging import one_a_key
 from ..spark.schema import empty_frame, lazy, named, typed
 from .names import KEY, PARTITION
 from .rows import stored
-from .texts import folder_text
+from .texts import folder_text, key_text
 from .writing import Operation
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ...domain.table import TableSpec
     from .reading import Reading
 
+LOOKED_UP_BYTES = 32 * 1024 * 1024
+"""How large a table is at least for it to be quicker to look for a few keys than to read all rows …"""
+LOOKED_UP_KEYS = 2000
+"""… and how few they are."""
 _ARRIVAL = "_arrival"
 _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
@@ -67,12 +71,24 @@ def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:
         alone: DataFrame = one_a_key(incoming, spec).to_native()
         return alone
     rows: DataFrame = incoming.to_native()
-    there = now.content(Matching(incoming.select(*spec.key)), _folders(rows, spec))
+    there = _met(rows, now)
     position = POSITION if POSITION in rows.columns else "0"
     both = _arriving(there, spec, _BEFORE_ALL).union(_arriving(rows, spec, position))
     folded = fold(lazy(both), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
     native: DataFrame = folded.to_native()
     return native
+
+
+def _met(rows: DataFrame, now: Reading) -> DataFrame:
+    """The stored rows whose keys come again."""
+    folders = _folders(rows, now.spec)
+    if now.by_key is not None and now.folder.bytes > LOOKED_UP_BYTES:
+        text = key_text(now.spec.schema, now.spec.key)
+        keys = typed(rows, now.spec.schema).selectExpr(f"{text} AS {KEY}").filter(named(KEY).isNotNull())
+        found = [row[0] for row in keys.distinct().limit(LOOKED_UP_KEYS + 1).collect()]
+        if len(found) <= LOOKED_UP_KEYS:
+            return now.of_keys(found, folders)
+    return now.content(Matching(lazy(rows.select(*map(named, now.spec.key)))), folders)
 
 
 def _arriving(rows: DataFrame, spec: TableSpec, arrival: str) -> DataFrame:

@@ -32,7 +32,7 @@ from .place import Folder
 from .reading import Reading
 from .rows import stored
 from .timeline import Timeline
-from .writing import Operation, write
+from .writing import Operation, by_key, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -66,7 +66,7 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        return Reading(self.spec, self.folder, version)
+        return Reading(self.spec, self.folder, version, by_key(self.definition))
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""

@@ -94,6 +94,15 @@ def _key_generator(definition: Definition) -> str:
     return "SimpleKeyGenerator" if definition.spec.partition_by else "NonpartitionedKeyGenerator"
 
 
+def by_key(definition: Definition) -> dict[str, str] | None:
+    """The settings by which a read finds the files of a few keys; None where it cannot be told from the key."""
+    if definition.table_type is TableType.COPY_ON_WRITE:
+        return None
+    if definition.resized or definition.spec.partition_by:  # of these Hudi's reader only looks for keys inside files
+        return {}
+    return _index(definition) | {"hoodie.enable.data.skipping": "true"}
+
+
 def _index(definition: Definition) -> dict[str, str]:
     """How the file of a key is found: by its hash on merge-on-read, where a write then costs its rows alone.
 
