@@ -244,6 +244,10 @@ class Headwater:
         """The number of the newest epoch published; -1 before the first."""
         return self._ledger(pipeline).next_epoch.number - 1
 
+    def loading(self, pipeline: str) -> bool:
+        """Whether a load of its history has begun, and nothing is published yet."""
+        return self._runner(pipeline).loading
+
     def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
         """All tables of a pipeline, pinned at one publication, the newest if none is given.
 
@@ -478,6 +482,8 @@ class Headwater:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"cannot be told: {error}"
+        if runner.loading:
+            lag = f"{lag}; its history is being loaded"
         return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline))
 
     def _dead_letters(self, pipeline: str) -> int:

@@ -136,11 +136,16 @@ def _show(options: argparse.Namespace) -> None:
             since=options.since,
             read_optimized=options.read_optimized,
         )
-        if headwater.epoch(options.view.partition(".")[0]) < 0:
-            kept = headwater.deployment.backend.name != "memory"
-            why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"
-            say(f"headwater: nothing is published yet: {why}")
+        pipeline = options.view.partition(".")[0]
+        if headwater.epoch(pipeline) < 0:
+            say(f"headwater: nothing is published yet: {_why_nothing(headwater, pipeline)}")
         _print(answer, options.format, limit=options.limit)
+
+
+def _why_nothing(headwater: Headwater, pipeline: str) -> str:
+    if headwater.deployment.backend.name == "memory":
+        return "the memory backend keeps nothing beyond its run; use run --show"
+    return "its history is being loaded" if headwater.loading(pipeline) else "run it first"
 
 
 def _print(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:
