@@ -17,7 +17,7 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states test test-all faults check bench docs clean
+.PHONY: help demo demo-states demo-wide test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -28,6 +28,9 @@ demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real 
 
 demo-states: $(JARS)  ## count them by state from a changelog in Kafka, killed on the way; checked every month
 	$(BIN)/python -m examples.flights.states --backend $(BACKEND) $(ARGS)
+
+demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, rankings as versions; every row checked
+	$(BIN)/python -m examples.flights.wide --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(BIN)/python -m pytest -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)

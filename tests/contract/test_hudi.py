@@ -60,6 +60,8 @@ class _AnHourBehind(datetime):
 
 
 class Hudi(SparkFrames, StoreHarness):
+    retypes = False
+
     table_type = "MERGE_ON_READ"
 
     @pytest.fixture(autouse=True)

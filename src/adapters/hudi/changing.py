@@ -6,18 +6,21 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
 from ...domain.epoch import POSITION, ROW_KIND
+from ...domain.errors import NotSupported
 from ...domain.merge import Replace, fold
+from ...domain.schema import Schema
 from ..spark.merging import one_a_key
-from ..spark.schema import empty_frame, lazy, named, typed
+from ..spark.schema import empty_frame, lazy, named, quoted, typed
 from .names import KEY, PARTITION
 from .rows import stored
 from .texts import folder_text, key_text
-from .writing import Operation
+from .writing import Operation, Written
 
 if TYPE_CHECKING:
     from ...domain.change import Change
@@ -31,13 +34,15 @@ LOOKED_UP_KEYS = 2000
 _ARRIVAL = "_arrival"
 _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
+RETYPING = "give the column another name, or leave it out of one version"
+"""What to do where a column of a published table is to change its type: Hudi would write the new values as the old."""
 
 
-def written(change: Change, now: Reading) -> tuple[DataFrame, Operation]:
+def written(change: Change, now: Reading) -> Written:
     """The rows that make a change of the newest version."""
     spec = now.spec
     if change.overwrite is not None:
-        return stored(change.overwrite.to_native(), spec), Operation.OVERWRITE
+        return overwritten(change.overwrite.to_native(), now)
     parts = [] if change.append is None else [stored(change.append.to_native(), spec)]
     if change.merge is not None:
         parts.append(stored(_merged(change.merge, now), spec))
@@ -45,13 +50,35 @@ def written(change: Change, now: Reading) -> tuple[DataFrame, Operation]:
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(stored(keys, spec, deleted=F.lit(True)))
     rows = reduce(DataFrame.union, parts) if parts else stored(empty_frame(now.folder.session, spec.schema), spec)
-    return rows, Operation.UPSERT if spec.key else Operation.ADD
+    return Written(rows, Operation.UPSERT if spec.key else Operation.ADD)
 
 
-def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> DataFrame:
+def overwritten(rows: DataFrame, now: Reading) -> Written:
+    """Rows in the place of all there are; in columns of their own, where the table is replaced as a whole.
+
+    Raises:
+        NotSupported: a column has another type than in the newest version.
+    """
+    if not now.spec.whole:
+        return Written(stored(rows, now.spec), Operation.OVERWRITE)
+    schema = Schema.of(lazy(rows))
+    before = now.spec.schema
+    if other := [name for name in schema.names if name in before and before[name] != schema[name]]:
+        raise NotSupported(
+            f"column {other[0]!r} of table {now.spec.name}, {before[other[0]].ddl} until now, as"
+            f" {schema[other[0]].ddl}",
+            "hudi",
+            RETYPING,
+        )
+    # A column that is never null, such as a literal, could not come to a table that has rows.
+    nullable = rows.selectExpr(*(f"IF(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in schema.names))
+    return Written(stored(nullable, evolve(now.spec, schema=schema)), Operation.OVERWRITE, schema)
+
+
+def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> Written:
     """The rows that make the changes told by row kinds."""
     rows: DataFrame = moves.filter(nw.col(ROW_KIND) != "-U").to_native()
-    return stored(rows, spec, deleted=named(ROW_KIND) == "-D")
+    return Written(stored(rows, spec, deleted=named(ROW_KIND) == "-D"), Operation.UPSERT)
 
 
 def replacing(rows: DataFrame, now: Reading) -> DataFrame:

@@ -65,6 +65,7 @@ class Definition:
                 "table_type": self.table_type.value,
                 "buckets": self.buckets,
                 "resized": self.resized,
+                "whole": spec.whole,
             },
             indent=1,
         )
@@ -74,7 +75,8 @@ class Definition:
         """Read `to_json` back, for the table of a name."""
         kept = json.loads(text)
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
-        spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout)
+        whole = kept.get("whole", False)  # tables from before there were any do not say
+        spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
         return cls(spec, TableType(kept["table_type"]), kept["buckets"], kept.get("resized", False))
 
     def for_load(self, files: int) -> Definition:

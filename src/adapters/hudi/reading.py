@@ -50,7 +50,7 @@ class Reading:
         wanted = wanted or Matching()
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
-            return empty_frame(self.folder.session, self.spec.schema)
+            return self.nothing()
         at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
         rows = self._loaded({"as.of.instant": self.version, **at_once})
         if self.spec.partition_by:
@@ -68,10 +68,14 @@ class Reading:
         listed = ", ".join(f"'{key}'" for key in keys)  # letters, digits, `_`, `-` and `~` (`texts.py`)
         return told(rows.filter(f"{KEY} IN ({listed})"), self.spec)
 
+    def nothing(self) -> DataFrame:
+        """No rows, in the spec's columns."""
+        return empty_frame(self.folder.session, self.spec.schema)
+
     def base(self) -> DataFrame:
         """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first."""
         if self.version is None:
-            return empty_frame(self.folder.session, self.spec.schema)
+            return self.nothing()
         return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)
 
     def _loaded(self, options: Mapping[str, str]) -> DataFrame:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.change import Matching
 from ...domain.errors import ConfigError
@@ -21,7 +21,7 @@ from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import replacing, restored, written
+from .changing import overwritten, replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -32,7 +32,7 @@ from .place import Folder
 from .reading import Reading
 from .rows import stored
 from .timeline import Timeline
-from .writing import Operation, by_key, write
+from .writing import Operation, Written, by_key, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -66,7 +66,9 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        return Reading(self.spec, self.folder, version, by_key(self.definition))
+        if version is None or not self.spec.whole:
+            return Reading(self.spec, self.folder, version, by_key(self.definition))
+        return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -147,9 +149,9 @@ class HudiStore(FolderStore, BaseReading):
                 yield instant.commit
 
     def version(self, table: str, version: Version) -> Commit:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return used.timeline.instant(version).commit
+        timeline = self._timeline(table)
+        with translated(table, timeline.folder.path):
+            return timeline.instant(version).commit
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
@@ -181,30 +183,30 @@ class HudiStore(FolderStore, BaseReading):
     def _check_told(self, table: str, version: str) -> None:
         self._table(table).timeline.check_told(version)
 
-    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
+    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], Written]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.clear_unmade()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
             now = used.whole(head.newest)
-            rows, operation = prepare(now)
-            if operation is Operation.OVERWRITE and used.definition.resized:
-                rows, operation = replacing(rows, now), Operation.UPSERT
-            write(rows, used.folder.path, used.definition, operation, mark.to_json())
+            made = prepare(now)
+            if made.operation is Operation.OVERWRITE and used.definition.resized:
+                made = Written(replacing(made.rows, now), Operation.UPSERT)
+            write(made, used.folder.path, used.definition, mark.to_json())
             return used.newest_version()
 
-    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> tuple[DataFrame, Operation]:
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> Written:
         """Rows that are a table's whole new content, in bulk where it is the first."""
         if now.version is not None:
-            return stored(rows, used.spec), Operation.OVERWRITE
+            return Written(stored(rows, used.spec), Operation.OVERWRITE)
         files = max(1, -(-size // self.compaction.target_bytes))
         used.definition = used.definition.for_load(files)
         used.definition.keep(used.folder)
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return stored(sized, used.spec), Operation.LOAD
+        return Written(stored(sized, used.spec), Operation.LOAD)
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG
@@ -223,9 +225,9 @@ class HudiStore(FolderStore, BaseReading):
         return self._tables[name]
 
 
-def _restored(used: _Table, to: Version | None, now: Reading) -> tuple[DataFrame, Operation]:
+def _restored(used: _Table, to: Version | None, now: Reading) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
     if to is None or not used.spec.key:
-        return stored(wanted.content(), used.spec), Operation.OVERWRITE
-    return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
+        return overwritten(now.nothing() if to is None else wanted.content(), now)
+    return restored(differences(now, wanted, used.timeline), used.spec)

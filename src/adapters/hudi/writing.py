@@ -5,14 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from attrs import frozen
+
 from ..spark.size import fits_one_task
 from .definition import TableType
 from .names import KEY, PARTITION
-from .timeline import MARK, METADATA_PREFIX
+from .timeline import COLUMNS, MARK, METADATA_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ...domain.schema import Schema
     from .definition import Definition
 
 _UPKEEP_ON_REQUEST = {
@@ -50,6 +53,10 @@ _RESIZED_BUCKETS = {
 }
 
 
+# Columns that came with an earlier version may be missing from this one.
+_OTHER_COLUMNS = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
+
+
 class Operation(Enum):
     """What is done with the rows given: Hudi's word for it, and whether few of them are brought together first."""
 
@@ -63,10 +70,28 @@ class Operation(Enum):
         self.gathered = gathered
 
 
-def write(rows: DataFrame, path: str, definition: Definition, operation: Operation, mark: str) -> None:
+@frozen(eq=False)
+class Written:
+    """What a commit writes.
+
+    Args:
+        rows: as they are stored.
+        operation: what is done with them.
+        columns: that the table has from now on, where each version has its own.
+    """
+
+    rows: DataFrame
+    operation: Operation
+    columns: Schema | None = None
+
+
+def write(written: Written, path: str, definition: Definition, mark: str) -> None:
     """Commit stored rows, with the mark in the commit."""
-    few = rows.coalesce(1) if operation.gathered and fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.word, MARK: mark}
+    rows = written.rows
+    few = rows.coalesce(1) if written.operation.gathered and fits_one_task(rows) else rows
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.word, MARK: mark}
+    if written.columns is not None:
+        settings |= _OTHER_COLUMNS | {COLUMNS: written.columns.ddl}
     few.write.format("hudi").options(**settings).mode("append").save(path)
 
 
