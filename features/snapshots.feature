@@ -213,7 +213,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
 
     @core
     Scenario: A version may have other columns than the one before
-      When the setting pipelines.tagged.tables.projects = "SELECT cast(project AS int) AS number, project, length(tag) AS letters FROM tags" is given
+      When the setting pipelines.tagged.tables.projects = "SELECT cast(project AS int) AS number, project, length(tag) AS letters FROM tags"
       And tagged runs until idle
       Then tagged.projects shows exactly
         | number | project | letters |

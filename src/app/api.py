@@ -180,11 +180,11 @@ class Headwater:
         Args:
             name: ``pipeline.view``; the pipeline alone for its first view. A table that the pipeline keeps
                 (``pipeline.dead_letters``) can be asked for as well.
-            at: as known at an epoch or a time; the newest publication if not given.
+            at: as known at an epoch, a time or a `Label`; the newest publication if not given.
             label: the newest version of this label, the watermark of its inputs (``2024-03-01T09:00:00Z``), in the
                 place of `at`.
             as_of: only what had happened up to this event time.
-            since: the earlier epoch or time of a view that is asked between two; the epoch before `at` if not given.
+            since: the earlier one for a view that is asked between two; the epoch before `at` if not given.
             longest: how long the read may take at most: refused now, where the rows could go before it ends.
 
         Raises:
@@ -293,7 +293,7 @@ class Headwater:
 
         Args:
             pipeline: its name.
-            after: the earlier epoch or time; epoch -1 is the one before all.
+            after: the earlier epoch, time or `Label`; epoch -1 is the one before all.
             until: the later one; the newest if not given.
 
         Raises:
@@ -335,7 +335,7 @@ class Headwater:
 
         Args:
             pipeline: its name.
-            at: an epoch or a time; the newest publication if not given.
+            at: an epoch, a time or a `Label`; the newest publication if not given.
             hold: for how long at most; to renew it, pin again before.
             holder: who asks, for people to read; this machine and process if not given.
 

@@ -150,9 +150,10 @@ class Runner:
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
         """A ledger over tables of the pipeline, made where they are not there yet."""
+        ledger = self._ledger_over([spec.name for spec in tables])  # first: settings that are refused widen no table
         for spec in tables:
             self.store.ensure(spec)
-        return self._ledger_over([spec.name for spec in tables])
+        return ledger
 
     def standing(self) -> Ledger:
         """A ledger as the tables are now, for a reader: a run, here or elsewhere, goes on undisturbed."""

@@ -72,7 +72,7 @@ class Ledger:
     """The publications of one pipeline, read from and written with its tables' commits.
 
     Args:
-        store: where the tables are; every table has been ensured.
+        store: where the tables are; to be opened the ledger needs none of them ensured, for all else every one.
         pipeline: its name.
         tables: the pipeline's tables in the order of their commits; the last one anchors the publications.
         clock: stamps publications.

@@ -69,7 +69,7 @@ class TableStore(Protocol):
 
     @abstractmethod
     def ensure(self, spec: TableSpec) -> None:
-        """Create the table if it is not there; widen it by new columns. Call once before any other use of it.
+        """Create the table if it is not there; widen it by new columns. Call once before any use but of its history.
 
         Raises:
             SchemaConflict: the stored table differs by more than new columns.
@@ -114,11 +114,14 @@ class TableStore(Protocol):
 
     @abstractmethod
     def versions(self, table: str) -> Iterator[Commit]:
-        """The table's commits, newest first, read as the iterator advances; none if there is no such table."""
+        """The table's commits, newest first, read as the iterator advances; none if there is no such table.
+
+        It need not have been ensured.
+        """
 
     @abstractmethod
     def version(self, table: str, version: Version) -> Commit:
-        """One commit of a table; one whose rows alone are gone is still told.
+        """One commit of a table, which need not have been ensured; one whose rows alone are gone is still told.
 
         Raises:
             VersionNotFound: there never was such a version.

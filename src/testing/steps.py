@@ -16,7 +16,7 @@ from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
 from ..domain.duration import parse_duration
-from ..domain.errors import HeadwaterError, VersionExpired
+from ..domain.errors import ConfigError, HeadwaterError, VersionExpired
 from .failing_store import Crash, Fault
 from .tables import assert_shows
 from .trial import Trial
@@ -105,12 +105,8 @@ def file_beside(headwater_trial: Trial, name: str, docstring: str) -> None:
 
 
 @given(parsers.parse("the setting {key:S} = {value}"))
+@when(parsers.parse("the setting {key:S} = {value}"))
 def setting(headwater_trial: Trial, key: str, value: str) -> None:
-    headwater_trial.set(key, value)
-
-
-@when(parsers.parse("the setting {key:S} = {value} is given"))
-def setting_given(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
@@ -223,6 +219,14 @@ def reader_leases(headwater_trial: Trial, pipeline: str) -> Pin:
 @when("the reader gives its lease back")
 def lease_ends(headwater_pin: Pin) -> None:
     headwater_pin.release()
+
+
+@then(parsers.parse("{pipeline:S} cannot run: {reason}"))
+def cannot_run(headwater_trial: Trial, pipeline: str, reason: str) -> None:
+    """The deployment is refused with a message that has these words in it."""
+    with pytest.raises(ConfigError) as caught:
+        headwater_trial.run([pipeline])
+    assert reason in str(caught.value)
 
 
 # ---- a second writer

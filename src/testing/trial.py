@@ -56,6 +56,7 @@ class Trial:
     clock: ManualClock = field(init=False, factory=ManualClock)
     _only_store: KeptStore | None = field(init=False, default=None)
     _reader: Headwater | None = field(init=False, default=None)
+    _loaded: tuple[str, dict[str, str], Deployment] | None = field(init=False, default=None, repr=False)
     _fed: int = field(init=False, default=0)
 
     @property
@@ -73,12 +74,14 @@ class Trial:
         *table, name = key.split(".")
         _, places = parse(self.file)
         lines = self.file.read_text(encoding="utf-8").splitlines()
+        head = f"[{'.'.join(table)}]"
+        heads = [number for number, line in enumerate(lines, 1) if line.startswith(head)]
         if at := places.get((*table, name)):
             lines[at - 1] = f"{name} = {value}"
-        elif at := places.get(tuple(table)):
-            lines.insert(at, f"{name} = {value}")
+        elif heads:
+            lines.insert(heads[0], f"{name} = {value}")
         else:
-            lines += [f"[{'.'.join(table)}]", f"{name} = {value}"]
+            lines += [head, f"{name} = {value}"]
         self.deploy("\n".join(lines) + "\n")
 
     def unset(self, key: str) -> None:
@@ -96,8 +99,12 @@ class Trial:
     def deployment(self) -> Deployment:
         """The deployment on this backend, its sources redirected to what arrives here."""
         chosen = {"HEADWATER_BACKEND__NAME": self.backend, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
-        read = load(self.file, {**os.environ, **chosen})
-        return evolve(read, sources={name: self._fed_by_hand(source) for name, source in read.sources.items()})
+        given = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
+        if self._loaded is None or self._loaded[:2] != given:
+            read = load(self.file, given[1])
+            fed = {name: self._fed_by_hand(source) for name, source in read.sources.items()}
+            self._loaded = (*given, evolve(read, sources=fed))
+        return self._loaded[2]
 
     def feed(self, source: str, lines: Iterable[str]) -> None:
         """Let records arrive at a source, as JSON lines: one epoch of it.

@@ -134,7 +134,7 @@ class DeltaStore(FolderStore):
             return differences(before, used.asked_for(until))
 
     def versions(self, table: str) -> Iterator[Commit]:
-        log = self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
+        log = self._log(table)
         with translated(table, log.path):
             newest = log.newest() if log.exists else -1
         for number in range(newest, -1, -1):
@@ -146,7 +146,7 @@ class DeltaStore(FolderStore):
             yield commit
 
     def version(self, table: str, version: Version) -> Commit:
-        log = self._table(table).log
+        log = self._log(table)
         with translated(table, log.path):
             return _commit(log, log.number(version))
 
@@ -185,6 +185,10 @@ class DeltaStore(FolderStore):
                 prepare(used.at(transaction.read_version), transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+
+    def _log(self, table: str) -> TableLog:
+        """The log of a table that need not have been ensured."""
+        return self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
 
     def _table(self, name: str) -> _Table:
         return self._tables[name]

@@ -149,9 +149,9 @@ class HudiStore(FolderStore):
                 yield instant.commit
 
     def version(self, table: str, version: Version) -> Commit:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return used.timeline.instant(version).commit
+        timeline = self._timeline(table)
+        with translated(table, timeline.folder.path):
+            return timeline.instant(version).commit
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
