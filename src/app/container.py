@@ -20,6 +20,7 @@ from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
 from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
 from ..domain.source import PLAIN_FORMATS
+from ..domain.table import RETYPING
 from ..domain.topic_group import TopicGroup
 from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
@@ -494,7 +495,7 @@ class DeltaBackend(_SparkBackend):
 class _HudiBackend(_SparkBackend):
     """Tables in Apache Hudi, frames of Spark."""
 
-    gaps = (Gap(Part.RETYPING, "give the column another name, or leave it out of one version"),)
+    gaps = (Gap(Part.RETYPING, RETYPING),)
 
     table_type: ClassVar[str]
 

@@ -320,7 +320,7 @@ class InputSource(Protocol):
         """The rows of each input by its name, the same ones each time; they stay readable inside the block.
 
         Raises:
-            VersionExpired: a version has been cleaned away.
+            SourceUnavailable: a version has been given up since it was planned; plan anew.
         """
 
     @abstractmethod

@@ -15,6 +15,7 @@ from ...domain.epoch import POSITION, ROW_KIND
 from ...domain.errors import NotSupported
 from ...domain.merge import Replace, fold
 from ...domain.schema import Schema
+from ...domain.table import RETYPING
 from ..spark.merging import one_a_key
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
 from .names import KEY, PARTITION
@@ -34,8 +35,6 @@ LOOKED_UP_KEYS = 2000
 _ARRIVAL = "_arrival"
 _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
-RETYPING = "give the column another name, or leave it out of one version"
-"""What to do where a column of a published table is to change its type: Hudi would write the new values as the old."""
 
 
 def written(change: Change, now: Reading) -> Written:
@@ -63,6 +62,7 @@ def overwritten(rows: DataFrame, now: Reading) -> Written:
         return Written(stored(rows, now.spec), Operation.OVERWRITE)
     schema = Schema.of(lazy(rows))
     before = now.spec.schema
+    # Hudi would write the new values as the old type, without a word where it can.
     if other := [name for name in schema.names if name in before and before[name] != schema[name]]:
         raise NotSupported(
             f"column {other[0]!r} of table {now.spec.name}, {before[other[0]].ddl} until now, as"
