@@ -1,0 +1,92 @@
+"""Several sources as one: offsets by topic, rows that say where they are from, the same ones at every reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.domain.dead_letter import SCHEMA as LETTERS
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import NotSupported
+from headwater.domain.schema import Schema
+from headwater.domain.topic_group import TopicGroup
+from headwater.testing.frames import polars_frame
+from headwater.testing.rows_source import RowsSource
+
+if TYPE_CHECKING:
+    from headwater.domain.epoch import Offsets
+
+INFO, STOCK = Schema.parse("id bigint, name string"), Schema.parse("id bigint, items int")
+
+
+def source(schema: Schema, *rows: tuple[Any, ...], limit: int = 2) -> RowsSource:
+    return RowsSource(schema, polars_frame, limit, [dict(zip(schema.names, row, strict=True)) for row in rows])
+
+
+@pytest.fixture
+def group() -> TopicGroup:
+    return TopicGroup({"info": source(INFO, (1, "a"), (2, "b"), (3, "c")), "stock": source(STOCK, (1, 7))})
+
+
+def read(group: TopicGroup, after: Offsets | None) -> tuple[list[dict[str, Any]], Offsets]:
+    planned = group.plan(after)
+    assert planned is not None
+    return group.read(planned).collect(backend="polars").rows(named=True), planned.until
+
+
+def test_an_epoch_reads_what_each_topic_has_up_to_its_own_limit(group: TopicGroup) -> None:
+    rows, until = read(group, None)
+    assert until == {"info": {"rows": 2}, "stock": {"rows": 1}}
+    assert [(row["_topic"], row["_0_name"], row["_1_items"]) for row in rows] == [
+        ("info", "a", None),
+        ("info", "b", None),
+        ("stock", None, 7),
+    ]
+
+
+def test_a_topic_that_has_nothing_new_stays_where_it_is_and_is_not_read(group: TopicGroup) -> None:
+    _, after = read(group, None)
+    rows, until = read(group, after)
+    assert until == {"info": {"rows": 3}, "stock": {"rows": 1}}
+    assert [(row["_topic"], row["_0_name"]) for row in rows] == [("info", "c")]
+    assert "_1_items" not in rows[0]
+    assert group.plan(until) is None
+
+
+def test_a_topic_without_offsets_is_read_from_its_beginning(group: TopicGroup) -> None:
+    after = {"info": {"rows": 3}}
+    rows, until = read(group, after)
+    assert (len(rows), rows[0]["_topic"], until) == (1, "stock", {"info": {"rows": 3}, "stock": {"rows": 1}})
+
+
+def test_a_range_gives_the_same_rows_though_more_have_come(group: TopicGroup) -> None:
+    first, until = read(group, None)
+    group.members["stock"].give([{"id": 9, "items": 9}])  # type: ignore[attr-defined] - it is one of rows
+    again = group.read(OffsetRange(None, until)).collect(backend="polars").rows(named=True)
+    assert again == first
+
+
+def test_positions_are_unique_and_follow_the_order_of_each_topic(group: TopicGroup) -> None:
+    rows, _ = read(group, None)
+    assert [row["_position"] for row in rows if row["_topic"] == "info"] == [0, 2]
+    assert [row["_position"] for row in rows if row["_topic"] == "stock"] == [1]
+
+
+def test_what_waits_is_told_by_topic(group: TopicGroup) -> None:
+    assert group.lag({"info": {"rows": 1}}) == "info: 2 rows, stock: 1 rows"
+
+
+def letters(*origins: str) -> Any:
+    rows = [(0, "no key", origin, at, "0 {}", "rows", None, None) for at, origin in enumerate(origins)]
+    return polars_frame(rows, LETTERS)
+
+
+def test_letters_are_read_again_by_the_source_of_their_topic(group: TopicGroup) -> None:
+    rows = group.again(letters("stock: 0")).collect(backend="polars").rows(named=True)
+    assert [(row["_topic"], row["_1_items"]) for row in rows] == [("stock", 7)]
+
+
+def test_letters_of_a_topic_that_is_gone_are_told(group: TopicGroup) -> None:
+    with pytest.raises(NotSupported, match="1 dead letters of topic 'score'"):
+        group.again(letters("stock: 0", "score: 0"))
