@@ -235,6 +235,8 @@ class WideTableSettings:
 
     def changed(self, fingerprint: str) -> str | None:
         """What differs from the settings of another fingerprint beside new topics and columns; None if nothing."""
+        if not fingerprint.startswith("{"):
+            return "service"
         now, built = json.loads(self.fingerprint), json.loads(fingerprint)
         other = [name for name, told in built.items() if now.get(name) != told]
         return ", ".join(_told(name, gone=name not in now) for name in other) or None
