@@ -3,9 +3,12 @@
 PYTHON ?= python3
 BACKEND ?= delta
 ARGS ?=
+# Tests run in so many processes side by side: much of what Spark does to a few rows keeps no core busy.
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)
@@ -33,10 +36,10 @@ demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, ranking
 	$(BIN)/python -m examples.flights.wide --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
-	$(BIN)/python -m pytest -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
+	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
 
 test-all: $(JARS)  ## every test on every backend, Kafka among them
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: $(FULL)  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .

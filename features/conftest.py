@@ -81,13 +81,6 @@ def _(headwater_trial: Trial) -> None:
     headwater_trial.set("pipelines.tagged.tables.counts", counts)
 
 
-@when(parsers.parse("the lease that a dead run has left on {pipeline:S} is taken back"))
-def _(headwater_trial: Trial, pipeline: str) -> None:
-    upkeep = headwater_trial.open().upkeep(pipeline)
-    for name in {lease.id for lease in upkeep.leases()}:
-        upkeep.unpin(name)
-
-
 # ---- a topic that a view is published to
 
 

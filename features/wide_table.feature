@@ -229,6 +229,38 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name  | city | item_count |
         | 1       | North | Oslo | 2          |
 
+    Scenario: A row that is gone is remembered up to a horizon, if there is one, and then forgotten altogether
+      Given the setting sources.info.event_time = "updated_at"
+      And the setting pipelines.shop.tombstones = "2d"
+      And these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+      And an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | -D   | 1       | North | Oslo | 2024-03-01 10:00 |
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at          |
+        | +U   | 1       | North | Oslo | 2024-03-01 09:30    |
+        | +I   | 2       | South | Rome | 2024-03-03 23:59:59 |
+      Then shop.completeness shows exactly
+        | shop_id | present | info_deleted | stock_seq |
+        | 1       | false   | true         | 3         |
+        | 2       | true    | false        |           |
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +U   | 2       | South | Bari | 2024-03-04 00:00 |
+      Then shop.completeness shows exactly
+        | shop_id | present | info_deleted | stock_seq |
+        | 2       | true    | false        |           |
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 5     | 2   |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count |
+        | 1       |       |      | 5          |
+        | 2       | South | Bari |            |
+
   Rule: A column or a topic more is one edit and a restart
 
     @core

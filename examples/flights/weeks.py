@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import polars as pl
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from headwater.app.progress import moment
 
@@ -30,10 +31,19 @@ _WEEKS_BETWEEN_CHECKS = 4
 
 @frozen
 class Checked:
-    """How many rows there are in the batch, and how many are not the same in both."""
+    """How many of the batch's rows are not the same in a table, or the other way round.
 
+    Args:
+        month: as of which they were.
+        what: `versions` or `flights`.
+        rows: how many the batch has.
+        mismatches: how many differ.
+    """
+
+    month: str
+    what: str
     rows: int
-    wrong: int
+    mismatches: int
 
 
 @define(eq=False)
@@ -44,11 +54,15 @@ class Weeks:
         headwater: runs the pipelines.
         broker: where the records go.
         topics: all that is sent.
+        seconds: how long the pipelines have run.
+        checked: what was found.
     """
 
     headwater: Headwater
     broker: KafkaBroker
     topics: dict[str, pl.DataFrame]
+    seconds: float = field(init=False, default=0.0)
+    checked: list[Checked] = field(init=False, factory=list)
     _versions: int = field(init=False, default=0)
 
     @property
@@ -57,15 +71,24 @@ class Weeks:
         weeks = pl.concat([records["week"] for records in self.topics.values()])
         return int(weeks.max())  # type: ignore[arg-type]
 
-    def run(self, week: int) -> int:
-        """Send a week's records, let the pipelines run, and check what they made of it: how many rows are wrong."""
+    def run(self, week: int) -> None:
+        """Send a week's records, let the pipelines run, and check what they made of it."""
         for name, records in self.topics.items():
             self.broker.produce(name, messages(records.filter(pl.col("week") == week)), partition=0)
+        began = perf_counter()
         self.headwater.run(until_idle=True)
-        wrong = self._check_versions(week)
+        self.seconds += perf_counter() - began
+        for version in range(self._versions, self.headwater.epoch(RANKED) + 1):
+            self._check_version(version)
+            self._versions = version + 1
         if week == self.last or (week + 1) % _WEEKS_BETWEEN_CHECKS == 0:
-            wrong += self._check_rows(week)
-        return wrong
+            self._check_rows(week)
+
+    def by_month(self) -> pl.DataFrame:
+        """What was checked: how often, the rows of the batch, and how many were not the same."""
+        checked = pl.DataFrame([asdict(each) for each in self.checked])
+        sums = [pl.len().alias("checks"), pl.col("rows").sum(), pl.col("mismatches").sum()]
+        return checked.group_by("month", "what", maintain_order=True).agg(sums).sort("month", "what")
 
     def check_reported(self) -> int:
         """Hold it against the records of how many flights each topic has told: how many of these counts are wrong."""
@@ -75,39 +98,33 @@ class Weeks:
         print(f"flights that each topic has told of: {counted}: {wrong} of these numbers are not those of the topics")
         return wrong
 
-    def _check_rows(self, week: int) -> int:
-        """Hold every row against the batch join over all that was sent."""
-        batch = joined(by(week, self.topics))
-        wrong = mismatches(polars(self.headwater.view(f"{FLOWN}.rows")), batch, KEY)
-        print(f"week {week}: {wrong:,} mismatches of {batch.height:,} flights against the batch join", flush=True)
-        return wrong
-
-    def _check_versions(self, week: int) -> int:
-        """Hold each new version against the batch query over the records that its inputs had read."""
-        wrong = 0
-        for version in range(self._versions, self.headwater.epoch(RANKED) + 1):
-            wrong += self._check_version(version, week)
-            self._versions = version + 1
-        return wrong
-
-    def _check_version(self, version: int, week: int) -> int:
+    def _check_version(self, version: int) -> None:
+        """Hold a version against the batch query over the records that its inputs had read, its label too."""
         publication = self.headwater.snapshot(RANKED, version).publication
         assert publication
         read = self._read_by(publication.offsets["inputs"][FLOWN])
         batch, label = joined(read), _label(read)
-        found = [self._compare(table, version, batch) for table in RANKINGS]
-        wrong = sum(each.wrong for each in found) + (publication.offsets["label"] != label)
-        print(
-            f"week {week}: version {version}, labelled {label}: {wrong} mismatches of"
-            f" {sum(each.rows for each in found):,} rows against the batch query",
-            flush=True,
+        expected = {table: query(batch) for table, query in RANKINGS.items()}
+        wrong = [self._differing(table, version, rows) for table, rows in expected.items()]
+        rows = sum(each.height for each in expected.values())
+        self._note(
+            "versions", f"version {version} ({label})", rows, sum(wrong) + (publication.offsets["label"] != label)
         )
-        return wrong
 
-    def _compare(self, table: str, version: int, batch: pl.DataFrame) -> Checked:
-        expected = RANKINGS[table](batch)
-        ours = polars(self.headwater.view(f"{RANKED}.{table}", at=version))
-        return Checked(expected.height, mismatches(ours, expected, *KEYS[table]))
+    def _differing(self, table: str, version: int, expected: pl.DataFrame) -> int:
+        return mismatches(polars(self.headwater.view(f"{RANKED}.{table}", at=version)), expected, *KEYS[table])
+
+    def _check_rows(self, week: int) -> None:
+        """Hold every row against the batch join over all that was sent."""
+        batch = joined(by(week, self.topics))
+        wrong = mismatches(polars(self.headwater.view(f"{FLOWN}.rows")), batch, KEY)
+        self._note("flights", f"flights by week {week}", batch.height, wrong)
+
+    def _note(self, what: str, which: str, rows: int, wrong: int) -> None:
+        latest = self.headwater.snapshot(RANKED).publication
+        assert latest
+        self.checked.append(Checked(latest.offsets["label"][: len("2013-01")], what, rows, wrong))
+        print(f"{which}: {wrong:,} mismatches of {rows:,} rows against the batch", flush=True)
 
     def _read_by(self, epoch: int) -> dict[str, pl.DataFrame]:
         """The records that the wide table had read by an epoch."""

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
+import polars as pl
+
 from headwater import Headwater
 from headwater.app.progress import progress
 from headwater.testing.kafka_broker import kafka_broker
@@ -38,27 +40,37 @@ def main() -> int:
         for topic in topics:
             broker.create_topic(topic)
         os.environ |= {"HEADWATER_BACKEND__NAME": options.backend, "FLIGHTS_SERVERS": broker.servers}
-        began = perf_counter()
         with Headwater.from_config(_CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
             wrong = _follow(headwater, Weeks(headwater, broker, topics))
-            versions = headwater.epoch(RANKED) + 1
-            print(f"\nThe last version of {versions}, its first days:")
-            print(polars(headwater.view(RANKED)).sort("day", "place", nulls_last=True).head(8))
-        records = sum(each.height for each in topics.values())
-        print(f"\n{records:,} records, {versions} versions, {wrong} mismatches; {perf_counter() - began:.0f} s")
     return 1 if wrong else 0
 
 
 def _follow(headwater: Headwater, weeks: Weeks) -> int:
     """Let the weeks go by while someone reads an early version: how many rows were wrong."""
-    wrong, reader = 0, None
+    began, reader = perf_counter(), None
     for week in range(weeks.last + 1):
-        wrong += weeks.run(week)
+        weeks.run(week)
         if week == _BEGINS_TO_READ_AFTER:
             reader = LongReader.begin(headwater)
     dead = polars(headwater.view(f"{FLOWN}.dead_letters")).height
-    print(f"{dead} dead letters")
-    return wrong + dead + weeks.check_reported() + (reader.finish() if reader else 0)
+    others = dead + weeks.check_reported() + (reader.finish() if reader else 0)
+    print("\nThe last version, its first days:")
+    print(polars(headwater.view(RANKED)).sort("day", "place", nulls_last=True).head(6))
+    return _tell(headwater, weeks, others, perf_counter() - began)
+
+
+def _tell(headwater: Headwater, weeks: Weeks, others: int, seconds: float) -> int:
+    """Print what was found; how many mismatches there are, those of others than the weeks' checks among them."""
+    months = weeks.by_month()
+    with pl.Config(tbl_rows=-1):
+        print(months)
+    wrong = others + int(months["mismatches"].sum())
+    records = sum(each.height for each in weeks.topics.values())
+    print(
+        f"{wrong} mismatches: {records:,} records, {headwater.epoch(RANKED) + 1} versions on"
+        f" {headwater.deployment.backend.name} in {seconds:.0f} s, of which the pipelines took {weeks.seconds:.0f} s"
+    )
+    return wrong
 
 
 if __name__ == "__main__":

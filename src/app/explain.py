@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..domain.duration import show_duration
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
 from .keyed_views import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from ..domain.changelog.feed import Feed
+    from ..domain.retention import Retention
     from ..domain.service import Service, ViewSpec
     from ..domain.snapshots import Input
     from ..domain.table import TableSpec
@@ -37,6 +40,8 @@ def explain(headwater: Headwater) -> Iterator[str]:
         yield f"{name}, from {_read(pipeline)}"
         yield from _tables(service)
         yield from _views(service, pipeline)
+        if service.schedule:
+            yield from _carried(pipeline.retain or deployment.backend.retain, service.schedule)
         if pipeline.publish:
             yield from _published(pipeline.publish, feed_of(name, pipeline.publish, service))
 
@@ -78,6 +83,15 @@ def _views(service: Service, pipeline: PipelineSettings) -> Iterator[str]:
         yield f"    {pipeline.name}.{view.name}: {view.about}"
         columns = ", ".join(view.schema.names) or "the columns of its query"
         yield f"      {columns}{_also_kept(view, pipeline)}"
+
+
+def _carried(retention: Retention, every: timedelta) -> Iterator[str]:
+    yield "  carries"
+    if (lasts := retention.lasts(every)) is None:
+        yield "    queries of any length: everything is kept"
+    else:
+        yield f"    queries of {show_duration(lasts)} that begin with their version: one every {show_duration(every)},"
+        yield f"      {retention}"
 
 
 def _published(output: KafkaOutput, feed: Feed) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from ..domain.epoch import OffsetRange
-from ..domain.errors import VersionExpired, VersionNotFound
+from ..domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ..domain.ledger import Snapshot
 from ..domain.ports import InputSource
 from ..domain.snapshots import NOTHING_YET, PlainTable, Plan, ViewOf
@@ -71,7 +71,13 @@ class PipelineInputs(InputSource):
     @contextmanager
     def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, nw.LazyFrame[Any]]]:
         with ExitStack() as holding:
-            snapshots = self._pinned(Plan.of(offsets.until), holding)
+            try:
+                snapshots = self._pinned(Plan.of(offsets.until), holding)
+            except VersionExpired as error:
+                raise SourceUnavailable(
+                    f"what pipeline {self.settings.pipeline!r} was to read has just been given up; what is there now is"
+                    " read instead"
+                ) from error
             yield {name: self._rows(each, snapshots) for name, each in self.settings.inputs.items()}
 
     def lag(self, after: Offsets | None) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
+RETYPING = "give the column another name, or leave it out of one version"
+"""What to do where a store cannot give a column of a whole table another type from one version to the next."""
 
 
 class Layout(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -171,11 +172,11 @@ class Trial:
 
     def check(self) -> None:
         runner = self.publisher()
-        publications = runner.upkeep.publications()
+        publications = runner.ledger.known()
         held = {pin.epoch for pin in self.pins}
         for place, publication in enumerate(publications):
             self.check_version(runner, publication, must_read=place < _KEPT or publication.epoch.number in held)
-        for newer, older in zip(publications, publications[1:], strict=False):
+        for newer, older in pairwise(publications):
             assert not Plan.of(newer.offsets).is_like(Plan.of(older.offsets)), "a version was made twice"
         self.check_markers(runner, publications)
 
@@ -211,7 +212,7 @@ class Trial:
     @property
     def published(self) -> dict[str, dict[int, int]]:
         return {
-            name: {each.epoch.number: each.offsets["rows"] for each in self.input(name).upkeep.publications()}
+            name: {each.epoch.number: each.offsets["rows"] for each in self.input(name).ledger.known()}
             for name in self.sources
         }
 
@@ -247,8 +248,8 @@ def _hold(backend: Backend, steps: Iterable[tuple[Any, ...]], *, by_watermark: b
     for what, *told in steps:
         getattr(trial, what)(*told)
     trial.check()
-    while any([trial.input(name).advance() for name in "ab"]):
-        pass
+    for name in "ab":
+        trial.input(name).run(until_idle=True)
     runner = trial.publisher()
     runner.run(until_idle=True)
     if any(trial.published.values()):

@@ -20,7 +20,7 @@ from tests.spark_fixtures import compact_few_files
 from .wide_table_oracle import KEY, TOPICS, Key, Message, Options, Oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -37,6 +37,7 @@ kind = "files"
 path = "base"
 schema = "kind string, region string, id bigint, name string, at timestamp"
 row_kind = "kind"
+event_time = "at"
 
 [sources.log]
 kind = "files"
@@ -63,6 +64,7 @@ schema = "region string, id bigint, tag string, seq bigint"
 [pipelines.wide]
 service = "wide_table"
 key = ["region", "id"]
+materialize = [KEPT]
 
 [pipelines.wide.topics.base]
 source = "base"
@@ -109,11 +111,16 @@ class Turn:
 
 @frozen
 class Schedule:
-    """How the pipeline is told to take records, what happens, and before which turn a column and a topic are added."""
+    """How the pipeline is told to take records, what happens, and before which turn a column and a topic are added.
+
+    The rows may also be kept as a plain table, and deletes under their days, for longer than any schedule lasts.
+    """
 
     options: Options
     turns: list[Turn]
     added: int
+    kept: bool
+    remembered: bool
 
 
 @frozen
@@ -129,6 +136,7 @@ _LARGE = Scale(turns=4, files=2, messages=5)
 _SMALL = Scale(turns=3, files=1, messages=5)
 """Where an epoch takes seconds."""
 _NAMES = [topic.name for topic in TOPICS]
+_AT = "_at"
 _ADDED = ("size",)
 """The column of `sparse` that is added with the topic `late`."""
 _MESSAGES = {topic.name: topic.messages for topic in TOPICS}
@@ -139,7 +147,7 @@ def faults(draw: st.DrawFn) -> Fault | None:
     """A crash at any commit, or none."""
     if draw(st.integers(0, 2)):
         return None
-    return Fault(before=draw(st.booleans()), commit=draw(st.integers(1, 3)), passing=draw(st.booleans()))
+    return Fault(before=draw(st.booleans()), commit=draw(st.integers(1, 5)), passing=draw(st.booleans()))
 
 
 @st.composite
@@ -164,7 +172,8 @@ def schedules(draw: st.DrawFn, scale: Scale) -> Schedule:
         nulls=draw(st.sampled_from(["overwrite", "keep"])),
         absent=draw(st.sampled_from(["keep", "keep", "null"])),
     )
-    return Schedule(chosen, turns, draw(st.integers(0, scale.turns - 1)))
+    added = draw(st.integers(0, scale.turns - 1))
+    return Schedule(chosen, turns, added, kept=draw(st.booleans()), remembered=chosen.owned and draw(st.booleans()))
 
 
 @define(eq=False)
@@ -210,6 +219,9 @@ class WideTrial:
         if publications:
             letters = self.trial.reader.answer("wide.dead_letters").frame
             assert len(letters.select("reason").collect(backend="polars")) == oracle.letters
+        if publications and self.schedule.kept:
+            _, stored = self.trial.stored("wide.rows")
+            assert _by_key(stored.collect(backend="polars").rows(named=True)) == oracle.rows()
 
     def _add(self) -> None:
         self.added_at = len(self.trial.publications("wide"))
@@ -218,10 +230,13 @@ class WideTrial:
     def _deployment(self, *, late: bool) -> str:
         options = self.schedule.options
         text = _DEPLOYMENT + (_LATE if late else "")
+        if self.schedule.remembered:
+            text = text.replace("materialize", 'tombstones = "365d"\nmaterialize')
         for word, value in {
             "OWNED": str(options.owned).lower(),
             "NULLS": options.nulls,
             "ABSENT": options.absent,
+            "KEPT": '"rows"' if self.schedule.kept else "",
             "SPARSE": '"city", "size"' if late else '"city"',
         }.items():
             text = text.replace(word, value)
@@ -229,16 +244,22 @@ class WideTrial:
 
     def _shown(self, view: str, epochs: list[int]) -> dict[int, dict[Key, dict[str, Any]]]:
         """What a view shows at each epoch, by key."""
-        found: dict[int, dict[Key, dict[str, Any]]] = {epoch: {} for epoch in epochs}
         frames = [
-            self.trial.reader.answer(f"wide.{view}", at=epoch).frame.with_columns(nw.lit(epoch).alias("_at"))
+            self.trial.reader.answer(f"wide.{view}", at=epoch).frame.with_columns(nw.lit(epoch).alias(_AT))
             for epoch in epochs
         ]
-        for row in nw.concat(frames).collect(backend="polars").rows(named=True) if frames else []:
-            epoch, key = row.pop("_at"), tuple(row.pop(name) for name in KEY)
-            assert key not in found[epoch], "a key stands twice"
-            found[epoch][key] = row
-        return found
+        rows = nw.concat(frames).collect(backend="polars").rows(named=True) if frames else []
+        return {epoch: _by_key(row for row in rows if row[_AT] == epoch) for epoch in epochs}
+
+
+def _by_key(rows: Iterable[dict[str, Any]]) -> dict[Key, dict[str, Any]]:
+    """Rows by their key, of which none stands twice."""
+    found: dict[Key, dict[str, Any]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in KEY)
+        assert key not in found, "a key stands twice"
+        found[key] = {name: value for name, value in row.items() if name not in (*KEY, _AT)}
+    return found
 
 
 def _files(publication: Publication, topic: str) -> int:

@@ -134,6 +134,28 @@ class TestLongestQuery:
             reader.view("days", longest=76 * MINUTE)
 
 
+@pytest.mark.parametrize(
+    ("stage", "told"),
+    [
+        ("", ["    queries of any length: everything is kept"]),
+        (
+            'retain = { versions = 5, duration = "1h" }\n',
+            [
+                "    queries of 1h15m that begin with their version: one every 15m,",
+                '      retain = { versions = 5, duration = "1h" }',
+            ],
+        ),
+    ],
+)
+def test_check_tells_how_long_a_query_may_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, told: list[str]
+) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(deployment(stage=stage))
+    assert main(["check", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines()[-len(told) - 1 :] == ["  carries", *told]
+
+
 def test_the_command_line_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "deploy.toml"
     file.write_text(deployment('epoch_takes = "5s"\n', 'epoch_takes = "2m"\n'))

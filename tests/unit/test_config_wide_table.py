@@ -154,6 +154,9 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          "shop_id, items, weight, seq"),
         ("items + 0", "my_udf(items)", "25: pipelines.shop.topics.stock.select.item_count: the type of MY_UDF(`items`) is not plain "
          "(MY_UDF(`items`) is not offered by the memory backend; docs/sql.md lists what is); cast it: CAST(… AS bigint)"),
+        ("items + 0", "cast(explode(split(cast(items as string), ',')) as int)", "25: pipelines.shop.topics.stock.select.item_count: "
+         "\"CAST(EXPLODE(SPLIT(CAST(`items` AS STRING), ',')) AS INT)\" has explode inside another expression, where it cannot make "
+         "rows: write what is around it inside, as in explode(cast(split(a, ',') as array<bigint>))"),
         ('{ item_count = "items + 0" }', f'{{ a = "{_EXPLODED}", b = "{_EXPLODED}" }}', "25: pipelines.shop.topics.stock.select: has "
          "more than one table function; use one"),
         ("item_count =", 'shop_id = "cast(shop_id as string)", item_count =', "23: pipelines.shop.topics.stock: key column 'shop_id' "

@@ -318,7 +318,7 @@ class TestEdits:
         ('item_count = "items + 0"', 'name = "items"', "topics.stock", "column 'name' is given by the topics 'info' and"),
         ('shop_id = "shop", ', "", "topics.stock", "no key column 'shop_id': its source 'stocks' must have it"),
         ('shop_id = "shop"', 'shop_id = "items"', "topics.stock", "is int in topic 'stock' and bigint in topic 'info'"),
-        (', item_count = ', ', Shop = "seq", shop = "seq", item_count = ', "topics.stock", "column 'shop' is given by topic 'stock' twice"),
+        (", item_count = ", ', Shop = "seq", shop = "seq", item_count = ', "topics.stock", "column 'shop' is given by topic 'stock' twice"),
         ("topics.stock]", "topics.a__b]", "topics.a__b", "write letters, digits and single underscores"),
         ('sequence = ["seq"]', 'sequence = ["seq"]\nowner = true', "topics.stock", "topics info and stock both are the"),
         ('sequence = ["seq"]', 'sequence = ["seq"]\nabsent = "later"', "topics.stock.absent", "allowed: keep, null"),

@@ -26,12 +26,8 @@ _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
 
 def scanned(path: str, format_: str) -> nw.LazyFrame[Any]:
     """The rows of a file, or of the files in a folder; see `QueryEngine.scan`."""
-    if format_ in _TABLES:
-        raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
-    if format_ not in _READERS:
-        raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *sorted(_TABLES)])}")
-    rows = _READERS[format_](_files(path, format_))
-    return lazy(_as_spark_reads(rows).collect())
+    files = _files(path, format_)
+    return lazy(_as_spark_reads(_READERS[format_](files)).collect())
 
 
 def state(path: str, format_: str) -> str:
@@ -41,6 +37,10 @@ def state(path: str, format_: str) -> str:
 
 
 def _files(path: str, format_: str) -> list[Path]:
+    if format_ in _TABLES:
+        raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
+    if format_ not in _READERS:
+        raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *sorted(_TABLES)])}")
     place = Path(path)
     if not place.exists():
         raise ConfigError(f"there is nothing at {path}; put a {format_} file or a folder of them there")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...domain.snapshots import WHEN, PlainTable, SnapshotSettings, ViewOf
+from ...domain.snapshots import WHEN, PlainTable, SnapshotSettings, ViewOf, checked_query
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, Key, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...domain.snapshots import Input
     from .document import Document
@@ -40,7 +40,7 @@ def snapshots(
         ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
     """
     inputs = {name: _input(document, (*path, "inputs", name), resolved) for name in given["inputs"]}
-    tables = {name: document.value((*path, "tables", name), Key(TEXT, required=True)) for name in given["tables"]}
+    tables = {name: _query(document, (*path, "tables", name), inputs) for name in given["tables"]}
     keys = {name: document.value((*path, "keys", name), Key(SOME_TEXTS, required=True)) for name in given["keys"]}
     own = {name: given[name] for name in ("every", "when", "longest_query")}
     return document.built(path, lambda: SnapshotSettings(str(path[-1]), inputs, tables, keys=keys, **own))
@@ -54,6 +54,12 @@ def snapshots_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
     if pipeline.get("service") == "snapshots" and isinstance(tables := pipeline.get("tables"), dict):
         shape["tables"] = dict.fromkeys(tables, Key(TEXT))
     return shape
+
+
+def _query(document: Document, path: KeyPath, inputs: Iterable[str]) -> str:
+    sql = str(document.value(path, Key(TEXT, required=True)))
+    document.built(path, lambda: checked_query(sql, inputs))
+    return sql
 
 
 def _input(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> Input:

@@ -16,7 +16,7 @@ from ..plain_table import PlainTable
 from ..schema import Schema
 from ..service import Service, ViewSpec
 from .plan import NOTHING_YET, Plan, Schedule
-from .settings import WHEN, Input, SnapshotSettings, ViewOf
+from .settings import WHEN, Input, SnapshotSettings, ViewOf, checked_query
 from .step import SnapshotsStep
 from .tables import MARKER, MARKERS, VERSION, markers, published
 
@@ -40,6 +40,7 @@ __all__ = [
     "SnapshotSettings",
     "Snapshots",
     "ViewOf",
+    "checked_query",
 ]
 
 

@@ -13,7 +13,7 @@ from ..sql import parse_statement
 from .tables import MARKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import timedelta
 
     from ..plain_table import PlainTable
@@ -68,8 +68,8 @@ class SnapshotSettings:
         if MARKERS in {name.lower() for name in self.tables}:
             raise ConfigError(f"a published table cannot be called {MARKERS}: the versions themselves are kept there")
         self._check_keys()
-        for name in self.tables:
-            self.statement(name)
+        for sql in self.tables.values():
+            checked_query(sql, self.inputs)
 
     def _check_keys(self) -> None:
         for name, columns in self.keys.items():
@@ -78,17 +78,6 @@ class SnapshotSettings:
             if not columns or len(set(columns)) < len(columns):
                 raise ConfigError(f"the key of {name!r} needs at least one column, each once")
 
-    def statement(self, table: str) -> Statement:
-        """The query of a published table.
-
-        Raises:
-            ConfigError: it is no query, reads what is no input, or calls what may answer otherwise next time.
-        """
-        statement = parse_statement(self.tables[table])
-        statement.check_tables(self.inputs)
-        statement.check_repeatable()
-        return statement
-
     @property
     def pipelines(self) -> dict[str, str]:
         """The pipelines that are read, by the names of the inputs."""
@@ -96,7 +85,7 @@ class SnapshotSettings:
 
     def read_by(self, table: str) -> frozenset[str]:
         """The inputs that a published table's query reads."""
-        used = {name.lower() for name in self.statement(table).tables}
+        used = {name.lower() for name in parse_statement(self.tables[table]).tables}
         return frozenset(name for name in self.inputs if name.lower() in used)
 
     @property
@@ -104,6 +93,18 @@ class SnapshotSettings:
         """Changes with every setting that the rows of a version depend on."""
         text = f"snapshots {sorted(self.tables.items())} {sorted(map(repr, self.inputs.items()))}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def checked_query(sql: str, inputs: Iterable[str]) -> Statement:
+    """The query of a published table, over inputs of these names.
+
+    Raises:
+        ConfigError: it is no query, reads what is no input, or calls what may answer otherwise next time.
+    """
+    statement = parse_statement(sql)
+    statement.check_tables(inputs)
+    statement.check_repeatable()
+    return statement
 
 
 def _check_names(what: str, names: Mapping[str, object]) -> None:
