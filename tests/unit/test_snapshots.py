@@ -246,6 +246,34 @@ class TestVersions:
         with pytest.raises(ConfigError, match="keeps no dead letters"):
             trial.open().replay("dim")
 
+    def test_a_published_table_is_waited_for(self, trial: Trial) -> None:
+        """It has no columns before its first version, where any other view is read as empty."""
+        text = """
+[pipelines.late]
+service = "snapshots"
+inputs = { nothing = "silent.ranks", cities = "dim.cities", info = "info" }
+every = "1h"
+[pipelines.late.tables]
+late = "SELECT i.shop, n.items FROM info i LEFT JOIN nothing n ON n.shop = i.shop CROSS JOIN cities"
+
+[pipelines.silent]
+service = "ranking"
+source = "silence"
+group = ["shop"]
+id = ["items"]
+order_by = "at"
+
+[sources.silence]
+kind = "files"
+path = "in"
+schema = "shop bigint, items bigint, at timestamp"
+"""
+        trial.deploy(SHOPS + text)
+        trial.run(["info", "late", "silent"])
+        assert trial.publications("late") == []
+        trial.run()
+        assert trial.reader.view("late").rows() == [(1, None)]
+
     def test_versions_of_versions(self, trial: Trial) -> None:
         text = """
 [pipelines.top]
