@@ -111,6 +111,20 @@ class TestSchedule:
         assert schedule.due(plan(NOON), plan(now, shop=2), Pace.CLOSE)
         assert not schedule.due(plan(NOON), plan(now), Pace.CLOSE)
 
+    @pytest.mark.parametrize(
+        ("last", "now", "due"),
+        [
+            pytest.param(1, 15, True, id="on time"),
+            pytest.param(0, 29, True, id="nothing had moved when it was time"),
+            pytest.param(29, 30, False, id="right after one that was late"),
+            pytest.param(29, 44, False, id="between two multiples"),
+            pytest.param(29, 45, True, id="at the next but one"),
+        ],
+    )
+    def test_versions_do_not_crowd(self, last: int, now: int, *, due: bool) -> None:
+        was, at = (NOON + timedelta(minutes=minutes) for minutes in (last, now))
+        assert Schedule(QUARTERS, by_watermark=False).due(plan(was), plan(at, shop=2), Pace.SCHEDULE) is due
+
     @pytest.mark.parametrize("pace", [Pace.SCHEDULE, Pace.DRAIN])
     @pytest.mark.parametrize(
         ("before", "after", "due"),
