@@ -14,13 +14,16 @@ from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.label import Label
-from ..domain.ledger import Snapshot
+from ..domain.ledger import BaseSnapshot, Snapshot
+from ..domain.loading import History
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
 from ..domain.schema import Schema
 from ..domain.service import ViewSpec
+from ..domain.topic_group import TopicGroup
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import instant
+from .bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .clock import SystemClock
 from .config import Deployment, load
 from .config.kinds import did_you_mean
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeAlias
 
-    from ..domain.epoch import Publication
+    from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
@@ -104,6 +107,8 @@ class Headwater:
         self._clock = SystemClock()
         self._container = Container(deployment, self._clock)
         self._runners: dict[str, Runner] = {}
+        self._load: Bootstrap | None = None
+        self._stopped = False
 
     @classmethod
     def from_config(
@@ -161,8 +166,11 @@ class Headwater:
 
     def stop(self) -> None:
         """Ask a run to end after the epoch under way; safe in a signal handler."""
+        self._stopped = True
         for runner in self._runners.values():
             runner.stop()
+        if self._load:
+            self._load.stop()
         self._clock.wake()
 
     def view(
@@ -174,6 +182,7 @@ class Headwater:
         as_of: datetime | None = None,
         since: Moment | None = None,
         longest: timedelta | None = None,
+        read_optimized: bool = False,
     ) -> Any:
         """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
 
@@ -186,14 +195,21 @@ class Headwater:
             as_of: only what had happened up to this event time.
             since: the earlier one for a view that is asked between two; the epoch before `at` if not given.
             longest: how long the read may take at most: refused now, where the rows could go before it ends.
+            read_optimized: answer from base files alone, as of each one's last compaction: the cheapest read of tables
+                that are merged on read.
 
         Raises:
-            ConfigError: there is no such pipeline or view, or it has no event time to go by.
+            ConfigError: there is no such pipeline or view, or it has no event time to go by; or base files, which are
+                no publication, are asked for one.
+            NotSupported: `read_optimized`, and the backend's tables keep no log beside their base files.
             VersionNotFound: nothing was published at `at`, or with the label.
             VersionExpired: it has been cleaned away.
             RetentionTooShort: the rows are not sure to be kept for `longest`: pin the publication first.
         """
-        return _native(self.answer(name, at=at, label=label, as_of=as_of, since=since, longest=longest))
+        answer = self.answer(
+            name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
+        )
+        return _native(answer)
 
     def answer(
         self,
@@ -204,10 +220,15 @@ class Headwater:
         as_of: datetime | None = None,
         since: Moment | None = None,
         longest: timedelta | None = None,
+        read_optimized: bool = False,
     ) -> Answer:
         """The rows of a view for any engine; see `view`."""
         pipeline, spec = self.find(name)
+        if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
+            raise ConfigError(f"{name}: base files are of no one moment: ask for them alone, or for the view itself")
         snapshot = self.snapshot(pipeline, _moment(at, label))
+        if read_optimized:
+            snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
         if longest is not None and snapshot.publication:
             every = self._service(pipeline).schedule
             self.upkeep(pipeline).check_lasts(snapshot.publication, longest, every)
@@ -309,6 +330,10 @@ class Headwater:
         """The number of the newest epoch published; -1 before the first."""
         return self._ledger(pipeline).next_epoch.number - 1
 
+    def loading(self, pipeline: str) -> bool:
+        """Whether a load of its history has begun, and nothing is published yet."""
+        return self._runner(pipeline).loading
+
     def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
         """All tables of a pipeline, pinned at one publication, the newest if none is given.
 
@@ -329,6 +354,22 @@ class Headwater:
         """What can be done for a pipeline's tables: compact, expire, pin, and tell why a version is kept."""
         runner = self._runner(pipeline)
         return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
+
+    def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: timedelta) -> None:
+        """Compact pipelines' tables again and again, all of them if none is named, until `stop`.
+
+        That may be done in a process or a thread of its own while the stream runs, which then needs not compact by
+        itself (`compact_every = 0`). A compaction that fails is left for the next time.
+        """
+        names = list(self.deployment.pipelines if pipelines is None else pipelines)
+        while not self._stopped:
+            for name in names:
+                try:
+                    made = self.upkeep(name).compact()
+                    _log.info("%s: compacted %s", name, ", ".join(table for table in made if made[table]) or "nothing")
+                except HeadwaterError as fault:
+                    _log.warning("%s: compact failed, and will be tried again: %s", name, fault)
+            self._clock.sleep(every)
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: timedelta, holder: str | None = None) -> Pin:
         """Keep a publication readable: take this before a read that lasts longer than the retention lets it.
@@ -390,6 +431,46 @@ class Headwater:
         """
         moved = [move(here, there) for here, there in zip(self.start(), target.start(), strict=True)]
         return {publication.epoch.pipeline: publication for publication in moved if publication}
+
+    def bootstrap(
+        self,
+        pipeline: str,
+        history: Mapping[str, str | HistoryTable],
+        *,
+        stream_from: str | Offsets = "beginning",
+        files_per_chunk: int = FILES_PER_CHUNK,
+    ) -> Publication | None:
+        """Load the history of a wide table in bulk, before its stream takes over; once begun, go on with the load.
+
+        Readers see nothing of it before all of it is there. A row passes through what the rows of the stream do: the
+        topic's expressions, the dead letters, the merge by its sequence.
+
+        Args:
+            pipeline: its name.
+            history: for each topic that has one, a plain table in the columns of its source's schema: ``PATH`` or
+                ``PATH:FORMAT``, Parquet if no format is named.
+            stream_from: where the stream takes over: the ``beginning`` of what the source holds, ``now``, or offsets
+                by topic. Found out before any history is read; a load that is gone on with keeps what it had.
+            files_per_chunk: how many files of each topic are read before the load can be gone on with from there.
+
+        Returns:
+            The pipeline's first publication; None if the load was asked to stop before.
+
+        Raises:
+            ConfigError: the pipeline is no wide table, has been run already, or its load began with other tables.
+            NotSupported: the backend does not read a table's format.
+            HeadwaterError: it failed; asked for again, it goes on after the last chunk that was finished.
+        """
+        runner = self._runner(pipeline)
+        tables = {
+            topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
+        }
+        service, source = self._container.history(pipeline, tables, files_per_chunk)
+        assert isinstance(runner.source, TopicGroup)  # as the histories of wide tables alone are loaded
+        stream = stream_offsets(stream_from, runner.source)
+        told = History(source, {topic: str(table) for topic, table in tables.items()}, stream)
+        self._load = Bootstrap.of(runner, service, told, self._report)
+        return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """Cut a retraction's days: those before the cut go into its past, or a past of the user's own is read anew.
@@ -485,6 +566,8 @@ class Headwater:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"cannot be told: {error}"
+        if runner.loading:
+            lag = f"{lag}; its history is being loaded"
         return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline), latency)
 
     def _dead_letters(self, pipeline: str) -> int:

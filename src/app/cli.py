@@ -10,9 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from ..domain.schema import Schema
 from .api import Headwater
 from .arguments import add_command, add_format, day
 from .backends import on_one_session
+from .bootstrap_cli import add_bootstrap
 from .config import load
 from .dead_letters_cli import add_dead_letters
 from .explain import explain
@@ -28,10 +27,11 @@ from .messages import say, tell_progress
 from .output import write
 from .progress import moment, tables_at
 from .reading_cli import add_reading, print_answer
+from .stopping import graceful_stop
 from .upkeep_cli import add_upkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .api import PipelineStatus
 
@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headwater {version('headwater')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
+    add_bootstrap(commands)
     add_reading(commands)
     status = add_command(commands, "status", "where each pipeline stands", _status)
     add_format(status)
@@ -110,27 +111,10 @@ def _run(options: argparse.Namespace) -> None:
         named = options.pipelines or None
         # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
         headwater.start(named)
-        with _graceful_stop(headwater):
+        with graceful_stop(headwater, "this epoch"):
             headwater.run(named, until_idle=options.until_idle)
         for name in options.show:
             print_answer(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
-
-
-@contextmanager
-def _graceful_stop(headwater: Headwater) -> Iterator[None]:
-    """On the first signal the run ends after the epoch under way; a second one ends it at once."""
-
-    def stop(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        say("headwater: stopping after this epoch; once more to stop at once")
-        headwater.stop()
-
-    former = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
 
 
 def _status(options: argparse.Namespace) -> None:

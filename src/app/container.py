@@ -12,16 +12,19 @@ from uuid import uuid4
 from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
-from ..domain.errors import ConfigError, NotInstalled
-from ..domain.ports import FrameEngine, KeptStore, QueryEngine
+from ..domain.changelog.settings import ChangeSpec
+from ..domain.errors import ConfigError, NotInstalled, NotSupported
+from ..domain.loading import NoHistory
+from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
 from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
+from ..domain.source import PLAIN_FORMATS
 from ..domain.table import RETYPING
 from ..domain.topic_group import TopicGroup
 from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
-from .config import Deployment, KafkaInput
+from .config import Deployment, FilesInput, KafkaInput, StreamInput
 from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from ..domain.ports import Clock, InputSource, StreamSource
     from ..domain.retention import Retention
     from ..domain.service import Service
+    from .bootstrap import HistoryTable
     from .config import KafkaOutput, PipelineSettings, SourceSettings
 
 
@@ -58,20 +62,36 @@ class Container:
         return self._injector.get(FrameEngine)
 
     @property
+    def base(self) -> BaseReading:
+        """What reads base files alone.
+
+        Raises:
+            NotSupported: the backend's tables have no log beside them.
+        """
+        store = self._injector.get(KeptStore)
+        if isinstance(store, BaseReading):
+            return store
+        raise self._gap(Part.BASE_FILES, "ask for the view itself")
+
+    def _gap(self, part: Part, remedy: str) -> NotSupported:
+        """A gap as the backend declares it, or, where it declares none, with this remedy."""
+        declared = next((gap for gap in self._backend.gaps if gap.part is part), Gap(part, remedy))
+        return declared.error(self.deployment.backend.name)
+
+    @property
     def queries(self) -> QueryEngine:
         """What runs SQL of the user's own.
 
         Raises:
             NotSupported: the backend runs none.
         """
-        declared = next((gap for gap in self._backend.gaps if gap.part is Part.SQL), None)
-        if declared is not None:
-            raise declared.error(self.deployment.backend.name)
+        refused = self._gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
+        if not self._backend.offers(Part.SQL):
+            raise refused
         try:
             return self._injector.get(QueryEngine)
         except UnsatisfiedRequirement as error:
-            undeclared = Gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
-            raise undeclared.error(self.deployment.backend.name) from error
+            raise refused from error
 
     def runner(self, name: str, report: Callable[[EpochReport], None], others: Callable[[str], Runner]) -> Runner:
         """The runner of a pipeline.
@@ -96,6 +116,55 @@ class Container:
             report=report,
             outlet=_outlet(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
         )
+
+    def history(self, name: str, tables: Mapping[str, HistoryTable], files: int) -> tuple[Service, StreamSource]:
+        """The history of a topic group's pipeline as its source would bring it, and the service that takes it.
+
+        Args:
+            name: of the pipeline.
+            tables: the history of each topic that has one.
+            files: at most so many of each make a chunk.
+
+        Raises:
+            ConfigError: the pipeline is no wide table, or has no such topic.
+            NotSupported: the backend does not read a table's format.
+        """
+        pipeline = self.deployment.pipelines[name]
+        settings = pipeline.service
+        if not isinstance(settings, WideTableSettings):
+            raise ConfigError(f"pipeline {name!r} is no wide table; the histories of those alone can be loaded")
+        sources = dict(zip((topic.name for topic in settings.topics), pipeline.sources, strict=True))
+        if unknown := [topic for topic in tables if topic not in sources]:
+            raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(sources)}")
+        formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
+        read = evolve(
+            settings,
+            topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
+            tombstones=None,  # nothing is deleted by a history
+        )
+        members: dict[str, StreamSource] = {}
+        for topic in settings.topics:
+            source = self.deployment.sources[sources[topic.name]]
+            table = tables.get(topic.name)
+            members[topic.name] = (
+                NoHistory(source.records.columns, source.records.format)
+                if table is None
+                else self._past(_plain(source, formats[topic.name], partial=topic.absent == "keep"), table, files)
+            )
+        return _service(evolve(pipeline, service=read), self.engine, lambda: self.queries), TopicGroup(members)
+
+    def _past(self, source: SourceSettings, table: HistoryTable, files: int) -> StreamSource:
+        """One topic's history."""
+        sources = self._injector.get(Sources)
+        if table.format in PLAIN_FORMATS:
+            return sources.open(evolve(source, input=FilesInput(table.path, files)))
+        handed = sources.open(evolve(source, input=StreamInput()))
+        assert isinstance(handed, HandedOver)
+        rows = self.queries.scan(table.path, table.format)
+        there = rows.collect_schema().names()
+        wanted = [each for each in source.records.schema.names if each in there]
+        handed.offer(str(table), 0, rows.select(*wanted).to_native())
+        return handed
 
     def _source(self, pipeline: PipelineSettings, others: Callable[[str], Runner]) -> StreamSource | InputSource:
         settings = pipeline.service
@@ -226,6 +295,19 @@ def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: F
     return evolve(source, records=evolve(source.records, tells_absent=absent))
 
 
+def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:
+    """A source whose records are plain rows of its columns, all of them there: a history has no deletes."""
+    records = evolve(
+        source.records,
+        schema=source.records.columns,
+        row_kind=None,
+        format=format_,
+        changes=ChangeSpec(),
+        tells_absent=partial and format_ == "json",
+    )
+    return evolve(source, records=records)
+
+
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
     # The topics of a group have each its own delay, which its service knows.
     alone = isinstance(pipeline.source, str)
@@ -259,6 +341,9 @@ def _installed(package: str, *, extra: str) -> Iterator[None]:
         raise NotInstalled(f"{package} is not installed: run pip install 'headwater[{extra}]'") from error
 
 
+_NO_LOG = Gap(Part.BASE_FILES, "ask for the view itself, whose tables are compacted now and then")
+
+
 class MemoryBackend(Backend):
     """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
 
@@ -266,6 +351,7 @@ class MemoryBackend(Backend):
     gaps = (
         *PolarsSources.gaps,
         Gap(Part.DURABILITY, "each run starts from the beginning of its sources; what is to last belongs elsewhere"),
+        _NO_LOG,
     )
 
     @singleton
@@ -379,8 +465,14 @@ def _folder(deployment: Deployment) -> str:
     return deployment.backend.path
 
 
+def _file_bytes(deployment: Deployment) -> int:
+    return deployment.backend.file_mb * 1024 * 1024
+
+
 class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
+
+    gaps = (_NO_LOG,)
 
     @classmethod
     def table_format(cls) -> TableFormat:
@@ -393,9 +485,11 @@ class DeltaBackend(_SparkBackend):
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         """Tables in Delta Lake."""
+        from ..adapters.delta.compaction import CompactionPolicy
         from ..adapters.delta.store import DeltaStore
 
-        return DeltaStore(spark.session, _folder(deployment))
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return DeltaStore(spark.session, _folder(deployment), policy)
 
 
 class _HudiBackend(_SparkBackend):
@@ -416,10 +510,12 @@ class _HudiBackend(_SparkBackend):
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         """Tables in Apache Hudi."""
+        from ..adapters.hudi.compaction import CompactionPolicy
         from ..adapters.hudi.definition import TableType
         from ..adapters.hudi.store import HudiStore
 
-        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type))
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
 
 
 class HudiMorBackend(_HudiBackend):

@@ -38,6 +38,9 @@ def _add_show(commands: Any) -> None:
     show.add_argument(
         "--longest", metavar="DURATION", type=positive_duration, help="refuse now what may be gone before it is read"
     )
+    show.add_argument(
+        "--read-optimized", action="store_true", help="from base files alone, as of their last compaction"
+    )
     show.add_argument("--limit", metavar="N", type=count, help="at most so many rows")
     add_format(show)
 
@@ -64,7 +67,12 @@ def _add_wait_for(commands: Any) -> None:
 def _show(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
         answer = headwater.answer(
-            options.view, at=options.at, as_of=options.as_of, since=options.since, longest=options.longest
+            options.view,
+            at=options.at,
+            as_of=options.as_of,
+            since=options.since,
+            longest=options.longest,
+            read_optimized=options.read_optimized,
         )
         _say_if_nothing_is_published(headwater, options.view)
         print_answer(answer, options.format, limit=options.limit)
@@ -85,10 +93,14 @@ def _wait_for(options: argparse.Namespace) -> None:
 
 
 def _say_if_nothing_is_published(headwater: Headwater, view: str) -> None:
-    if headwater.epoch(view.partition(".")[0]) < 0:
-        kept = headwater.deployment.backend.name != "memory"
-        why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"
-        say(f"headwater: nothing is published yet: {why}")
+    if headwater.epoch(pipeline := view.partition(".")[0]) < 0:
+        say(f"headwater: nothing is published yet: {_why_nothing(headwater, pipeline)}")
+
+
+def _why_nothing(headwater: Headwater, pipeline: str) -> str:
+    if headwater.deployment.backend.name == "memory":
+        return "the memory backend keeps nothing beyond its run; use run --show"
+    return "its history is being loaded" if headwater.loading(pipeline) else "run it first"
 
 
 def print_answer(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:

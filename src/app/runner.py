@@ -17,8 +17,10 @@ from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
 from ..domain.errors import ConfigError, HeadwaterError, Transient
 from ..domain.ledger import Ledger
+from ..domain.loading import loading_table
 from ..domain.ports import InputSource, Pace, Version
 from ..domain.retention import Retention
+from ..domain.service import Step
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import advance, furthest, slowest
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Snapshot
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
-    from ..domain.service import Service, Step, ViewSpec
+    from ..domain.service import Service, ViewSpec
     from .outlet import Outlet
 
 _log = logging.getLogger(__name__)
@@ -206,6 +208,7 @@ class Runner:
     def _epoch(self, pace: Pace) -> bool:
         self._deliver(_Phases())  # what a run before, or the last try, could not
         phase, ledger = _Phases(), self.ledger
+        self._check_loaded()
         with phase("read"):
             offsets = self._planned(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
             if offsets is None:
@@ -289,6 +292,33 @@ class Runner:
         self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
         return step
 
+    def load(self, gathered: Publication, changes: Mapping[str, Change]) -> Publication:
+        """Publish whole contents of tables as the pipeline's first epoch.
+
+        Args:
+            gathered: gives its number, its offsets and its watermarks.
+            changes: by table.
+
+        Raises:
+            ConfigError: there are publications here already.
+            HeadwaterError: it failed; readers see nothing of it, so it can be asked for again.
+        """
+        phase = _Phases()
+        try:
+            with self.engine.explaining():
+                epoch = self.ledger.adopt(gathered)
+                written = self._commit(Step(changes, 0, 0, None), phase, gathered)
+        except HeadwaterError:
+            self._ledger = None
+            raise
+        finally:
+            self.engine.release()
+        self._deliver(phase)
+        self.report(EpochReport(epoch, 0, 0, written, gathered.watermark, "", phase.seconds, "history loaded"))
+        latest = self.ledger.latest
+        assert latest is not None
+        return latest
+
     def replay(self) -> Replayed:
         """Read the dead letters once more, as an epoch; none is made where none can be read.
 
@@ -316,6 +346,20 @@ class Runner:
             raise ConfigError(f"pipeline {self.pipeline!r} keeps no dead letters")
         return name
 
+    @property
+    def loading(self) -> bool:
+        """Whether a load of its history has begun, and nothing is published yet."""
+        if self.ledger.latest is not None:
+            return False
+        return next(self.store.versions(loading_table(self.service.tables[-1].name)), None) is not None
+
+    def _check_loaded(self) -> None:
+        if self.loading:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r} is being loaded: end that with the `headwater bootstrap` command that"
+                " began it, or remove its folder to begin anew"
+            )
+
     def _deliver(self, phase: _Phases) -> None:
         """Bring the outlet level with the ledger."""
         if self.outlet:
@@ -342,8 +386,11 @@ class Runner:
         nothing = self.store.read(self.tables[-1].name, None)
         return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
 
-    def _commit(self, step: Step, phase: _Phases) -> int:
-        """Commit every table that changes, the last one always, and with it the publication; the rows written."""
+    def _commit(self, step: Step, phase: _Phases, gathered: Publication | None = None) -> int:
+        """Commit every table that changes, the last one always, and with it the publication; the rows written.
+
+        The publication has the watermarks that the step leads to, or those of what was gathered before.
+        """
         ledger, before = self.ledger, self.ledger.snapshot()
         written = 0
         *others, anchor = self.tables
@@ -354,6 +401,8 @@ class Runner:
                     written += self._written(spec, ledger.commit(spec.name, change))
         with phase(_short(anchor)):
             watermark, reached = self._watermarks(step, before.publication)
+            if gathered:
+                watermark, reached = gathered.watermark, gathered.watermarks
             published = ledger.publish(self._change(anchor, step), watermark, reached)
             written += self._written(anchor, published.tables[anchor.name])
         return written

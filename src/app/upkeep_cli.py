@@ -11,6 +11,7 @@ from .arguments import add_command, add_format, positive_duration, version
 from .messages import say
 from .output import write
 from .progress import moment, tables_at
+from .stopping import graceful_stop
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +36,9 @@ _VERDICTS = Schema.parse(
 
 def add_upkeep(commands: Any) -> None:
     """Declare the commands."""
-    _add(commands, "compact", "fold small files into large ones, where that pays", _compact, pipeline="?")
+    compact = _add(commands, "compact", "fold small files into large ones, where that pays", _compact, pipeline="?")
+    about = "do so again and again, beside a run, until stopped"
+    compact.add_argument("--every", metavar="DURATION", type=positive_duration, help=about)
     expire = _add(commands, "expire", "tell what would be given up by the retention", _expire, pipeline="?")
     expire.add_argument("--apply", action="store_true", help="give it up")
     _add_pin(commands)
@@ -61,6 +64,12 @@ def _add_pin(commands: Any) -> None:
 
 def _compact(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
+        if options.every:
+            named = [options.pipeline] if options.pipeline else None
+            headwater.start(named)  # Spark takes over the interrupt signal when it starts
+            with graceful_stop(headwater, "this compaction"):
+                headwater.compact_beside(named, every=options.every)
+            return
         made = (item for upkeep in _upkeeps(headwater, options) for item in upkeep.compact().items())
         _print(options, _COMPACTED, map(list, made))
 

@@ -24,6 +24,8 @@ class Change:
             of their `_position` column, where there is one.
         delete: key columns of rows to remove; keys the table does not hold are passed over.
         overwrite: the whole new content; excludes the others.
+        load: the whole new content too, as rows that meet each other by the table's merge rules, as those of `merge`
+            do; they may be many, and are stored in files of full size. Excludes the others.
 
     No key may stand in more than one of `append`, `merge` and `delete`. A part left None does nothing.
     """
@@ -32,15 +34,22 @@ class Change:
     merge: nw.LazyFrame[Any] | None = None
     delete: nw.LazyFrame[Any] | None = None
     overwrite: nw.LazyFrame[Any] | None = None
+    load: nw.LazyFrame[Any] | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.overwrite is not None and not (self.append is self.merge is self.delete is None):
-            raise ConfigError("a change that overwrites cannot also append, merge or delete")
+        both = self.overwrite is not None and self.load is not None
+        if both or (self.replaces and not (self.append is self.merge is self.delete is None)):
+            raise ConfigError("a change that overwrites or loads a table does nothing else")
+
+    @property
+    def replaces(self) -> bool:
+        """Whether nothing of the rows before is left."""
+        return self.overwrite is not None or self.load is not None
 
     @property
     def empty(self) -> bool:
         """Whether the change asks for nothing at all."""
-        return self.append is self.merge is self.delete is self.overwrite is None
+        return self.append is self.merge is self.delete is self.overwrite is self.load is None
 
 
 @frozen

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .change import Change, Matching
     from .label import Label
-    from .ports import Clock, Commit, TableStore
+    from .ports import BaseReading, Clock, Commit, TableStore
 
 
 @frozen(eq=False)
@@ -56,6 +56,22 @@ class Snapshot:
         """Net changes of a table from an earlier snapshot to this one; None if it was not committed in between."""
         before, now = earlier.version(table), self.version(table)
         return None if now is None or before == now else self.store.changes(table, before, now)
+
+
+@frozen(eq=False)
+class BaseSnapshot(Snapshot):
+    """What the base files of a pipeline's tables hold, whatever their versions; nothing before the first publication.
+
+    Args:
+        base: reads them.
+    """
+
+    base: BaseReading = field(kw_only=True)
+
+    def read(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """The rows in a table's base files."""
+        there = self.version(table) is not None
+        return self.base.read_optimized(table, matching) if there else super().read(table, matching)
 
 
 @frozen

@@ -181,6 +181,23 @@ class KeptStore(TableStore, TableKeeper, Protocol):
     """A table store that does its own upkeep."""
 
 
+@runtime_checkable
+class BaseReading(Protocol):
+    """Reads of a table's base files alone, where a store keeps a log beside them that it merges when it reads."""
+
+    @abstractmethod
+    def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """The rows that base files hold, in the spec's columns: the cheapest read.
+
+        That is not one version: each file shows its rows as of its own last compaction, and what came since is missing,
+        deletes too. Of a table without such a log it is the newest version.
+
+        Raises:
+            ConfigError: there is no such table.
+            StoreUnavailable: the place cannot be reached.
+        """
+
+
 class SmallFiles(Protocol):
     """A folder of small text files, each of which appears whole or not at all. It need not be there yet."""
 
@@ -216,6 +233,13 @@ class StreamSource(Protocol):
         Raises:
             SourceUnavailable: a passing fault (the broker is down).
             SourceChanged: what was read before is gone or rewritten.
+        """
+
+    @abstractmethod
+    def end(self) -> Offsets | None:
+        """Where the source ends now: what comes from now on is planned after it. None if it holds nothing.
+
+        Raises as `plan` does.
         """
 
     @abstractmethod

@@ -40,6 +40,8 @@ def changed(stored: nw.LazyFrame[Any], change: Change, spec: TableSpec) -> nw.La
     """
     if change.overwrite is not None:
         return typed(change.overwrite, spec.schema)
+    if change.load is not None:
+        return met(stored.head(0), change.load, spec) if spec.key else typed(change.load, spec.schema)
     parts = [stored]
     if (keys := touched(change, spec)) is not None:
         parts = [stored.join(keys, on=list(spec.key), how="anti")]

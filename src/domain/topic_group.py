@@ -67,6 +67,11 @@ class TopicGroup(StreamSource):
         until = {topic: each.until for topic, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
+    def end(self) -> Offsets:
+        """Where each topic ends now; those that hold nothing are left out."""
+        ends = {topic: member.end() for topic, member in self.members.items()}
+        return {topic: each for topic, each in ends.items() if each is not None}
+
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, of those topics that have some in it."""
         after, parts = offsets.after or {}, []

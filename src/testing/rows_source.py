@@ -53,6 +53,10 @@ class RowsSource(StreamSource):
             stop += 1
         return OffsetRange(after, {"rows": stop}) if stop > start else None
 
+    def end(self) -> Offsets | None:
+        """Behind the last row given."""
+        return {"rows": len(self.given)} if self.given else None
+
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range."""
         start = offsets.after["rows"] if offsets.after else 0

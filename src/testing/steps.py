@@ -190,6 +190,11 @@ def compacted(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.compact(pipeline)
 
 
+@when(parsers.parse("{pipeline:S} runs until idle while its tables are compacted beside it"))
+def runs_beside_compaction(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.run_beside_compaction(pipeline)
+
+
 @when(parsers.parse("{pipeline:S} is cut at {day:S}"))
 def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
     headwater_trial.roll(pipeline, date.fromisoformat(day))
@@ -219,6 +224,46 @@ def reader_leases(headwater_trial: Trial, pipeline: str) -> Pin:
 @when("the reader gives its lease back")
 def lease_ends(headwater_pin: Pin) -> None:
     headwater_pin.release()
+
+
+# ---- history, loaded before the stream
+
+
+@given(parsers.parse("a file of the history of {source:S}"))
+@when(parsers.parse("a file comes into the history of {source:S}"))
+def history_file(headwater_trial: Trial, source: str, datatable: Table) -> None:
+    headwater_trial.remember(source, datatable)
+
+
+@given(parsers.parse("the history of {pipeline:S} is loaded"))
+@when(parsers.parse("the history of {pipeline:S} is loaded"))
+def history_loaded(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.load(pipeline)
+
+
+@when(parsers.parse("the history of {pipeline:S} is loaded, its stream from now"))
+def history_loaded_from_now(headwater_trial: Trial, pipeline: str) -> None:
+    headwater_trial.load(pipeline, stream_from="now")
+
+
+@when(parsers.parse("loading the history of {pipeline:S} crashes after commit {number:d}"))
+def history_crashes(headwater_trial: Trial, pipeline: str, number: int) -> None:
+    with pytest.raises(Crash):
+        headwater_trial.load(pipeline, fault=Fault(before=False, commit=number))
+
+
+@then(parsers.re(r"loading the history of (?P<pipeline>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
+def history_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) -> None:
+    with pytest.raises(HeadwaterError, match=words) as caught:
+        headwater_trial.load(pipeline)
+    assert type(caught.value).__name__ == name
+
+
+@then(parsers.re(r"running (?P<pipeline>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
+def run_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) -> None:
+    with pytest.raises(HeadwaterError, match=words) as caught:
+        headwater_trial.run([pipeline])
+    assert type(caught.value).__name__ == name
 
 
 @then(parsers.parse("{pipeline:S} cannot run: {reason}"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .store_committing import CommittingContract
 from .store_history import ChangesContract, FencingContract, MarksContract, RollbackContract, UpkeepContract
 from .store_keeping import ExpiringContract, LeasesContract
+from .store_loading import LoadingContract
 from .store_merging import MergingContract
 from .store_reading import EnsureContract, ReadingContract, ValuesContract
 from .store_whole import WholeContract
@@ -18,6 +19,7 @@ class StoreContract(
     ReadingContract,
     ValuesContract,
     CommittingContract,
+    LoadingContract,
     MergingContract,
     MarksContract,
     FencingContract,

@@ -99,6 +99,10 @@ class TableDriver:
             )
         )
 
+    def load(self, rows: Sequence[Row]) -> Version:
+        """Load rows, given as those to be merged are."""
+        return self.commit_change(Change(load=self.harness.frame(rows, self._positioned(rows))))
+
     def commit_change(self, change: Change) -> Version:
         """Commit with the next mark."""
         self.newest = self.store.commit(self.spec.name, change, mark_of(self.sequence + 1))

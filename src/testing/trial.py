@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
@@ -11,7 +14,7 @@ from ..app.api import Headwater
 from ..app.backends import Part, load_backend
 from ..app.config import FilesInput, load
 from ..app.config.document import parse
-from ..domain.changelog.settings import CHANGE_FORMATS
+from ..domain.changelog.settings import CHANGE_FORMATS, ChangeSpec
 from ..domain.errors import ConfigError
 from .clock import ManualClock
 from .failing_store import FailingStore
@@ -125,6 +128,26 @@ class Trial:
             raise ConfigError(f"source {source!r} brings {records.format} messages: feed them as lines")
         self._arrive(source, as_records(table, records))
 
+    def remember(self, source: str, table: Table) -> None:
+        """Put rows into the history of a source: a file of it, and so a chunk of its own."""
+        settings = self._source(source)
+        plain = evolve(
+            settings.records, schema=settings.records.columns, row_kind=None, changes=ChangeSpec(), format="json"
+        )
+        folder = self._past(source)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{len(list(folder.iterdir())) + 1:06d}.json"
+        (folder / name).write_text("".join(f"{line}\n" for line in as_records(table, plain)), encoding="utf-8")
+
+    def load(self, pipeline: str, *, stream_from: str = "beginning", fault: Fault | None = None) -> None:
+        """Load what there is of the history of a pipeline's topics."""
+        headwater = self.open(fault=fault)
+        topics = self.deployment().pipelines[pipeline].source
+        if not isinstance(topics, Mapping):
+            raise ConfigError(f"pipeline {pipeline!r} has no topics, so it has no history either")
+        tables = {topic: f"{self._past(name)}:json" for topic, name in topics.items() if self._past(name).is_dir()}
+        headwater.bootstrap(pipeline, tables, stream_from=stream_from, files_per_chunk=1)
+
     def open(self, *, fault: Fault | None = None) -> Headwater:
         """The deployment opened anew, as by another process; with a fault, its stores will fail."""
         headwater = Headwater(self.deployment(), report=lambda _report: None)
@@ -153,6 +176,18 @@ class Trial:
     def compact(self, pipeline: str) -> None:
         """Compact all tables of a pipeline."""
         self.open().upkeep(pipeline).compact()
+
+    def run_beside_compaction(self, pipeline: str) -> None:
+        """Run a pipeline until idle while its tables are compacted all the time, as by another process."""
+        beside = self.open()
+        beside.upkeep(pipeline).compact()
+        with ThreadPoolExecutor(1) as thread:
+            compacting = thread.submit(beside.compact_beside, [pipeline], every=timedelta(milliseconds=50))
+            try:
+                self.run([pipeline])
+            finally:
+                beside.stop()
+            compacting.result()
 
     @property
     def reader(self) -> Headwater:
@@ -201,6 +236,9 @@ class Trial:
         told = source.records.format in CHANGE_FORMATS  # messages are fed as they are
         records = source.records if told else evolve(source.records, format="json")
         return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
+
+    def _past(self, source: str) -> Path:
+        return self.folder / "history" / source
 
     def _landing(self, source: str) -> Path:
         landing = self.folder / "arrived" / source

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 import pytest
 
+from headwater.adapters.delta.compaction import CompactionPolicy
 from headwater.adapters.spark.schema import frame_of
+from headwater.domain.change import Change
 from headwater.domain.errors import ConfigError
 from headwater.domain.schema import Schema
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import SparkFrames
 from headwater.testing.query_contract import QueryEngineContract
 from headwater.testing.store_contract import StoreContract
-from headwater.testing.store_harness import StoreHarness
+from headwater.testing.store_harness import StoreHarness, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.spark.engine import SparkEngine
     from headwater.adapters.spark.queries import SparkQueries
+    from headwater.domain.table import Layout
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
 
@@ -38,6 +43,26 @@ class Delta(SparkFrames, StoreHarness):
 
 class TestDeltaStore(Delta, StoreContract):
     pass
+
+
+class TestLoads(Delta):
+    """A load is written in files of one size, whose keys do not overlap."""
+
+    @both_layouts
+    def test_files_are_sized(self, layout: Layout) -> None:
+        store = self.reopen()
+        store.compaction = CompactionPolicy(target_bytes=1024 * 1024)
+        table = self.table(store, spec_of("id bigint, name string", ["id"], layout=layout))
+        rows = self.spark.range(150_000).selectExpr("id", "sha2(CAST(id AS string), 256) AS name")
+        version = table.commit_change(Change(load=nw.from_native(rows)))
+        files = sorted(
+            store._table(table.spec.name).log.files(int(version)).values(), key=lambda file: file.lowest["id"]
+        )
+        assert 3 < len(files) < 15
+        assert max(file.size for file in files) < 3 * 1024 * 1024
+        assert all(one.highest["id"] < next_.lowest["id"] for one, next_ in pairwise(files))
+        assert table.frame().to_native().count() == 150_000
+        assert table.rows(table.matching([(7,)], ["id"])).total() == 1
 
 
 class TestSparkQueries(SparkFrames, QueryEngineContract):

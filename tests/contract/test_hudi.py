@@ -5,15 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
+from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import narwhals as nw
 import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
-from headwater.adapters.hudi import lock, timeline, writing
+from headwater.adapters.hudi import changing, lock, timeline, writing
 from headwater.adapters.hudi.client import upkeep_client
 from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.hudi.place import Folder
@@ -28,23 +30,26 @@ from headwater.domain.errors import (
     StoreUnavailable,
     VersionExpired,
 )
+from headwater.domain.merge import Sum
 from headwater.domain.schema import Schema
 from headwater.domain.table import Layout
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
-from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, mark_of, spec_of
+from headwater.testing.store_merging import MergingContract
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from headwater.adapters.hudi.store import HudiStore
 
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
 NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
+ITEMS = spec_of("id bigint, name string", ["id"])
+WORDS = spec_of("word string, id bigint, total bigint", ["word", "id"], rules={"total": Sum()})
 EVENTS = spec_of("id bigint, name string")
 
 
@@ -77,6 +82,33 @@ class TestMergeOnRead(Hudi, StoreContract):
 
 class TestCopyOnWrite(Hudi, StoreContract):
     table_type = "COPY_ON_WRITE"
+
+
+class TestKeysLookedUp(Hudi, MergingContract):
+    """As if every table were large: the few rows that are met are looked for by their keys."""
+
+    @pytest.fixture(autouse=True)
+    def _large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(changing, "LOOKED_UP_BYTES", 0)
+
+    def test_keys_of_any_text_in_partitions_and_buckets(self, store: HudiStore) -> None:
+        words = ["", "null_", "'", "a'b\\", "~", "数 ü", "%", "x" * 300]
+        for spec in (WORDS, evolve(WORDS, name="pipeline.parted", partition_by=["word"])):
+            table = self.table(store, spec)
+            table.commit(append=[(word, id_, 1) for word in words for id_ in range(5)])
+            table.commit(merge=[(word, 1, 1) for word in words], delete=[(words[0], 0)])
+            table.compact()
+            table.commit(merge=[(word, 1, 1) for word in words[:4]] + [("new", 1, 1), (words[0], 0, 7)])
+            rest = [(word, id_, 1) for word in words for id_ in (0, 2, 3, 4) if (word, id_) != (words[0], 0)]
+            met = [(word, 1, 3) for word in words[:4]] + [(word, 1, 2) for word in words[4:]]
+            assert table.rows() == bag(*rest, *met, ("new", 1, 1), (words[0], 0, 7))
+
+    def test_so_many_keys_are_not_looked_up(self, store: HudiStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(changing, "LOOKED_UP_KEYS", 1)
+        table = self.table(store, WORDS)
+        table.commit(append=[("a", id_, 1) for id_ in range(5)])
+        table.commit(merge=[("a", 1, 1), ("a", 2, 1), ("b", 2, 1)])
+        assert table.rows() == bag(*(("a", id_, 1) for id_ in (0, 3, 4)), ("a", 1, 2), ("a", 2, 2), ("b", 2, 1))
 
 
 class TestPlainTables(SparkFrames):
@@ -206,6 +238,62 @@ class TestWriters(Hudi):
             for file in (self.root / "pipeline" / "items" / str(day)).iterdir():
                 file.write_bytes(bytes(file.stat().st_size))
         assert table.rows(table.matching(day=Between(1, 1))) == bag((1, 1, "a"))
+
+
+class TestLoads(Hudi):
+    """A load is a bulk insert into as many files as it fills, which compaction then keeps at their size."""
+
+    def small_files(self) -> HudiStore:
+        store = self.reopen()
+        store.compaction = CompactionPolicy(min_files=1, target_bytes=1024 * 1024)
+        return store
+
+    def loaded(self, store: HudiStore, layout: Layout = Layout.LOG) -> TableDriver:
+        table = self.table(store, evolve(ITEMS, layout=layout))
+        rows = self.spark.range(150_000).selectExpr("id", "sha2(CAST(id AS string), 256) AS name")
+        table.commit_change(Change(load=nw.from_native(rows)))
+        return table
+
+    def files(self, table: TableDriver) -> list[int]:
+        """The sizes of the base files that the newest version is read from."""
+        read = table.store.read_optimized(table.spec.name).to_native().inputFiles()
+        return [Path(urlsplit(file).path).stat().st_size for file in read]
+
+    @both_layouts
+    def test_files_are_sized_by_the_load(self, layout: Layout) -> None:
+        table = self.loaded(self.small_files(), layout)
+        table.compact()
+        sizes = self.files(table)
+        assert len(sizes) > 3
+        assert max(sizes) < 3 * 1024 * 1024
+        assert table.frame().to_native().count() == 150_000
+
+    def test_buckets_follow_the_size_of_the_table(self) -> None:
+        store = self.small_files()
+        table = self.loaded(store)
+        table.compact()
+        before, loaded = len(self.files(table)), table.newest
+        store.compaction = evolve(store.compaction, target_bytes=32 * 1024 * 1024)
+        table.commit(merge=[(7, "merged")], delete=[(8,)], append=[(-1, "appended")])
+        table.compact()
+        assert len(self.files(table)) < before
+        found = self.table(self.reopen(), ITEMS)
+        found.sequence, found.newest = table.sequence, table.newest
+        found.commit(merge=[(9, "merged too")])
+        near = found.matching([(7,), (8,), (9,), (-1,)], ["id"])
+        assert found.rows(near) == bag((7, "merged"), (9, "merged too"), (-1, "appended"))
+        assert found.frame().to_native().count() == 150_000
+        assert bag(*self.rows(store.read(ITEMS.name, loaded, near)))[(7, "merged")] == 0
+
+    def test_a_loaded_table_may_be_overwritten(self) -> None:
+        table = self.table(self.small_files(), ITEMS)
+        first = table.load([(1, "a"), (2, "b")])
+        table.commit(overwrite=[(2, "c")])
+        table.commit(merge=[(3, "d")])
+        assert table.rows() == bag((2, "c"), (3, "d"))
+        table.load([(4, "e")])
+        table.rollback(first)
+        assert table.rows() == bag((1, "a"), (2, "b"))
 
 
 class TestUpkeep(Hudi):

@@ -60,7 +60,7 @@ class ParquetStore(KeptStore):
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         def applied(newest: Manifest) -> Manifest:
-            spec, old = self._specs[table], {} if change.overwrite is not None else newest.files
+            spec, old = self._specs[table], {} if change.replaces else newest.files
             if spec.whole:
                 schema = newest.spec(table).schema if change.overwrite is None else Schema.of(change.overwrite)
                 spec = evolve(spec, schema=schema)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from attrs import evolve
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.schema import Schema
 from ..spark.jvm import sequence
+from ..spark.merging import one_a_key
 from ..spark.schema import named, spark_schema, typed
-from ..spark.size import fits_one_task
+from ..spark.size import fits_one_task, kept, measured
+from .compaction import in_parts
 from .definition import check_plain_names
 from .pruning import prune
 from .rows import APPENDED, as_rows, content, logged, operating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import narwhals as nw
 
     from ...domain.change import Change
     from .actions import DataFile
@@ -32,8 +32,12 @@ _REWRITTEN_WHOLE = 16 * 1024 * 1024
 """Bytes up to which all files that may hold a key are written again: quicker than to look for those that do."""
 
 
-def apply(change: Change, number: int, stored: Reading, transaction: Transaction) -> None:
-    """Make a change part of a transaction upon a stored version."""
+def apply(change: Change, number: int, file_bytes: int, stored: Reading, transaction: Transaction) -> None:
+    """Make a change part of a transaction upon a stored version; `file_bytes` is how large files of a load are."""
+    if change.load is not None:
+        transaction.take(stored.files)
+        _load(change.load, number, file_bytes, stored, transaction)
+        return
     if change.overwrite is not None:
         transaction.take(stored.files)
         if stored.spec.whole:
@@ -73,12 +77,21 @@ def _append(rows: DataFrame | None, stored: Reading, transaction: Transaction) -
         transaction.write(_arranged(rows, stored.spec.partition_by))
 
 
+def _load(rows: nw.LazyFrame[Any], number: int, file_bytes: int, stored: Reading, transaction: Transaction) -> None:
+    """Write many rows, one a key, in files of about one size."""
+    spec = stored.spec
+    folded: DataFrame = one_a_key(rows, spec).to_native()
+    with measured(folded) as size:
+        plain = operating(folded, spec, number, APPENDED) if logged(spec) else typed(folded, spec.schema)
+        transaction.write(in_parts(plain, spec, -(-size // file_bytes)))
+
+
 def _merge(change: Change, stored: Reading, transaction: Transaction) -> None:
     """Write the files that hold touched keys again, with the change folded in."""
     incoming = as_rows(change, stored.spec, sequence=1)
     if incoming is None:
         return
-    with _kept(incoming):
+    with kept(incoming):
         files = _touched(incoming, stored)
         there = operating(stored.stored(files), stored.spec, 0, APPENDED) if files else None
         rows = content(incoming if there is None else there.union(incoming), stored.spec)
@@ -127,12 +140,3 @@ def _arranged(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
         return rows
     columns = sequence(session, (named(name)._jc.expr() for name in partition_by))
     return DataFrame(rows._jdf.hint("rebalance", columns), session)
-
-
-@contextmanager
-def _kept(rows: DataFrame) -> Iterator[None]:
-    rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield
-    finally:
-        rows.unpersist()

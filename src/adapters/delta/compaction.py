@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from ...domain.table import TableSpec
     from .actions import DataFile
     from .reading import Reading
 
@@ -75,11 +76,15 @@ def compacted(reading: Reading, files: list[DataFile], policy: CompactionPolicy)
     if logged(reading.spec):
         rows = rows.withColumn(OPERATION, F.lit(APPENDED))
     rows = typed(rows, stored_schema(reading.spec))
-    order = [named(name) for name in (*reading.spec.partition_by, *reading.spec.key)]
-    parts = -(-_bytes(files) // policy.target_bytes)
+    return in_parts(rows, reading.spec, -(-_bytes(files) // policy.target_bytes))
+
+
+def in_parts(rows: DataFrame, spec: TableSpec, parts: int) -> DataFrame:
+    """Rows in so many parts, at least one, each of which makes a file a partition; sorted by a key."""
+    order = [named(name) for name in (*spec.partition_by, *spec.key)]
     if not order:
-        return rows.coalesce(parts)
-    return rows.repartitionByRange(parts, *order).sortWithinPartitions(*order)
+        return rows.coalesce(max(1, parts))
+    return rows.repartitionByRange(max(1, parts), *order).sortWithinPartitions(*order)
 
 
 def _bytes(files: Iterable[DataFile]) -> int:

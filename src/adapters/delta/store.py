@@ -118,7 +118,7 @@ class DeltaStore(FolderStore):
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)
-        return self._marked(table, mark, partial(apply, change, mark.sequence))
+        return self._marked(table, mark, partial(apply, change, mark.sequence, self.compaction.target_bytes))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)

@@ -95,6 +95,12 @@ class Listing:
             return None
         return OffsetRange(after, read.and_then({name: self._size(name) for name in following}))
 
+    def end(self) -> Offsets | None:
+        """All files there are, as read; None if there are none."""
+        names = self._names()
+        newest = {name: self._size(name) for name in names[-_REMEMBERED:]}
+        return _Read(names[0], len(names) - len(newest), {}).and_then(newest) if names else None
+
     def waiting(self, after: Offsets | None) -> int:
         """How many files lie behind the offsets."""
         return sum(1 for name in self._names() if not after or name > _Read.of(after).last)

@@ -53,6 +53,10 @@ class FileSource(StreamSource):
         """
         return self._listing.plan(after)
 
+    def end(self) -> Offsets | None:
+        """The files there are; None if there are none. Raises as `plan` does."""
+        return self._listing.end()
+
     def lag(self, after: Offsets | None) -> str:
         """The number of files waiting."""
         waiting = self._listing.waiting(after)

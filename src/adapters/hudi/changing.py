@@ -11,16 +11,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
-from ...domain.epoch import ROW_KIND
+from ...domain.epoch import POSITION, ROW_KIND
 from ...domain.errors import NotSupported
 from ...domain.merge import Replace, fold
 from ...domain.schema import Schema
 from ...domain.table import RETYPING
 from ..spark.merging import one_a_key
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
-from .names import PARTITION
+from .names import KEY, PARTITION
 from .rows import stored
-from .texts import folder_text
+from .texts import folder_text, key_text
 from .writing import Operation, Written
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from ...domain.table import TableSpec
     from .reading import Reading
 
+LOOKED_UP_BYTES = 32 * 1024 * 1024
+"""How large a table is at least for it to be quicker to look for a few keys than to read all rows …"""
+LOOKED_UP_KEYS = 2000
+"""… and how few they are."""
 _ARRIVAL = "_arrival"
+_BEFORE_ALL = "-1"
+"""Stored rows have arrived before all that come, whose positions count from 0."""
 
 
 def written(change: Change, now: Reading) -> Written:
@@ -38,7 +44,7 @@ def written(change: Change, now: Reading) -> Written:
         return overwritten(change.overwrite.to_native(), now)
     parts = [] if change.append is None else [stored(change.append.to_native(), spec)]
     if change.merge is not None:
-        parts.append(stored(_merged(one_a_key(change.merge, spec), now), spec))
+        parts.append(stored(_merged(change.merge, now), spec))
     if change.delete is not None:
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(stored(keys, spec, deleted=F.lit(True)))
@@ -75,21 +81,45 @@ def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> Written:
     return Written(stored(rows, spec, deleted=named(ROW_KIND) == "-D"), Operation.UPSERT)
 
 
+def replacing(rows: DataFrame, now: Reading) -> DataFrame:
+    """Stored rows, and what takes all others away.
+
+    Hudi's own overwrite leaves buckets that are resized with files nobody reads: what is written next is lost in them.
+    """
+    keys = now.content().select(*map(named, now.spec.key))
+    others = stored(keys, now.spec, deleted=F.lit(True)).join(rows.select(KEY), KEY, "left_anti")
+    return rows.union(others.select(rows.columns))
+
+
 def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:
-    """Rows, one a key, folded into the stored ones of their keys."""
+    """Rows folded with each other and into the stored ones of their keys: one a key."""
     spec: TableSpec = now.spec
-    rows: DataFrame = incoming.to_native()
     if now.version is None or (not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())):
-        return rows
-    there = now.content(Matching(incoming.select(*spec.key)), _folders(rows, spec))
-    both = _arriving(there, spec, 0).union(_arriving(rows, spec, 1))
+        alone: DataFrame = one_a_key(incoming, spec).to_native()
+        return alone
+    rows: DataFrame = incoming.to_native()
+    there = _met(rows, now)
+    position = POSITION if POSITION in rows.columns else "0"
+    both = _arriving(there, spec, _BEFORE_ALL).union(_arriving(rows, spec, position))
     folded = fold(lazy(both), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
     native: DataFrame = folded.to_native()
     return native
 
 
-def _arriving(rows: DataFrame, spec: TableSpec, arrival: int) -> DataFrame:
-    return typed(rows, spec.schema, f"{arrival} AS {_ARRIVAL}")
+def _met(rows: DataFrame, now: Reading) -> DataFrame:
+    """The stored rows whose keys come again."""
+    folders = _folders(rows, now.spec)
+    if now.by_key is not None and now.folder.bytes > LOOKED_UP_BYTES:
+        text = key_text(now.spec.schema, now.spec.key)
+        keys = typed(rows, now.spec.schema).selectExpr(f"{text} AS {KEY}").filter(named(KEY).isNotNull())
+        found = [row[0] for row in keys.distinct().limit(LOOKED_UP_KEYS + 1).collect()]
+        if len(found) <= LOOKED_UP_KEYS:
+            return now.of_keys(found, folders)
+    return now.content(Matching(lazy(rows.select(*map(named, now.spec.key)))), folders)
+
+
+def _arriving(rows: DataFrame, spec: TableSpec, arrival: str) -> DataFrame:
+    return typed(rows, spec.schema, f"CAST({arrival} AS bigint) AS {_ARRIVAL}")
 
 
 def _folders(rows: DataFrame, spec: TableSpec) -> list[str] | None:

@@ -58,11 +58,12 @@ class CompactionPolicy:
 def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> bool:
     """Do what upkeep pays now: whether there was anything to do."""
     with locked(folder, UPKEEP), upkeep_client(folder, timeline, definition, policy.settings) as client:
-        if definition.table_type is TableType.MERGE_ON_READ:
-            return _folded(folder, timeline, client)
+        folded = definition.table_type is TableType.MERGE_ON_READ and _folded(folder, timeline, client)
+        if definition.table_type is TableType.MERGE_ON_READ and not definition.resized:
+            return folded
         # A commit to files that are being put together would fail: here it waits.
         with locked(folder):
-            return _put_together(folder, timeline, client)
+            return _put_together(folder, timeline, client) or folded
 
 
 def _folded(folder: Folder, timeline: Timeline, client: Any) -> bool:

@@ -38,12 +38,15 @@ class Definition:
     Args:
         spec: its spec, rules apart.
         table_type: of its keyed rows.
-        buckets: into which the rows of a partition are shared out by key; it cannot change later.
+        buckets: into which the rows of a partition are shared out by key, at first.
+        resized: whether compaction puts buckets together and parts them as their sizes ask for (Hudi's consistent
+            hashing); else they stay as many as they are.
     """
 
     spec: TableSpec
     table_type: TableType
     buckets: int
+    resized: bool = False
 
     @property
     def hudi_name(self) -> str:
@@ -61,6 +64,7 @@ class Definition:
                 "layout": spec.layout.value,
                 "table_type": self.table_type.value,
                 "buckets": self.buckets,
+                "resized": self.resized,
                 "whole": spec.whole,
             },
             indent=1,
@@ -73,7 +77,17 @@ class Definition:
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
         whole = kept.get("whole", False)  # tables from before there were any do not say
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
-        return cls(spec, TableType(kept["table_type"]), kept["buckets"])
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"], kept.get("resized", False))
+
+    def for_load(self, files: int) -> Definition:
+        """As it is to be before a first load that will make about so many files."""
+        if self.table_type is TableType.COPY_ON_WRITE or self.spec.partition_by:
+            return self
+        return evolve(self, buckets=files, resized=True)
+
+    def keep(self, folder: Folder) -> None:
+        """Keep it in the table's folder; call it under the table's lock."""
+        folder.texts.write(_FILE, self.to_json())
 
 
 def ensured(folder: Folder, wanted: Definition) -> Definition:
@@ -87,7 +101,7 @@ def ensured(folder: Folder, wanted: Definition) -> Definition:
         with locked(folder):
             now, is_kept = _now(folder, wanted)
             if not is_kept:
-                folder.texts.write(_FILE, now.to_json())
+                now.keep(folder)
     return now
 
 

@@ -9,6 +9,7 @@ from attrs import define
 from ...domain.change import Between, Matching
 from ..spark.matching import literal, only_matching
 from ..spark.schema import empty_frame, quoted
+from .names import KEY
 from .rows import in_folders, told
 from .texts import folder_values
 
@@ -30,11 +31,19 @@ _LISTED_AT_ONCE = {"hoodie.datasource.read.file.index.listing.mode": "eager"}
 
 @define(eq=False)
 class Reading:
-    """One version of a table; None is the one before the first."""
+    """One version of a table; None is the one before the first.
+
+    Args:
+        spec: of the table.
+        folder: where it is.
+        version: which.
+        by_key: the settings by which the file of a key is found; none where it is not to be looked for.
+    """
 
     spec: TableSpec
     folder: Folder
     version: str | None
+    by_key: Mapping[str, str] | None = None
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
         """The rows that match, in the spec's columns; of some partitions only, where `folders` names them."""
@@ -48,6 +57,16 @@ class Reading:
             rows = in_folders(rows, chosen)
         found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
+
+    def of_keys(self, keys: Collection[str], folders: Collection[str] | None) -> DataFrame:
+        """The rows of a few record keys, in the spec's columns, from no more files than may hold them."""
+        if self.version is None or not keys:
+            return empty_frame(self.folder.session, self.spec.schema)
+        rows = self._loaded({"as.of.instant": self.version, **(self.by_key or {})})
+        if folders is not None:
+            rows = in_folders(rows, list(folders))
+        listed = ", ".join(f"'{key}'" for key in keys)  # letters, digits, `_`, `-` and `~` (`texts.py`)
+        return told(rows.filter(f"{KEY} IN ({listed})"), self.spec)
 
     def nothing(self) -> DataFrame:
         """No rows, in the spec's columns."""

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
+from ...domain.change import Matching
 from ...domain.errors import ConfigError
 from ...domain.holds import Holds
-from ...domain.ports import Commit, Expiry, Version
+from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table import Ensured, Layout
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
+from ..spark.matching import only_matching
+from ..spark.merging import one_a_key
 from ..spark.place import absolute, folder_of
-from ..spark.schema import lazy
+from ..spark.schema import lazy, named
+from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import overwritten, restored, written
+from .changing import overwritten, replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -26,20 +30,20 @@ from .faults import translated
 from .lock import locked
 from .place import Folder
 from .reading import Reading
+from .rows import stored
 from .timeline import Timeline
-from .writing import write
+from .writing import Operation, Written, by_key, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
     import narwhals as nw
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.change import Change, Matching
+    from ...domain.change import Change
     from ...domain.epoch import Mark
     from ...domain.table import TableSpec
-    from .writing import Written
 
 
 @define(eq=False)
@@ -63,7 +67,7 @@ class _Table:
         if version is not None:
             self.timeline.check_whole(version)
         if version is None or not self.spec.whole:
-            return Reading(self.spec, self.folder, version)
+            return Reading(self.spec, self.folder, version, by_key(self.definition))
         return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
 
     def newest_version(self) -> Version:
@@ -74,7 +78,7 @@ class _Table:
 
 
 @define(eq=False)
-class HudiStore(FolderStore):
+class HudiStore(FolderStore, BaseReading):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
@@ -113,7 +117,11 @@ class HudiStore(FolderStore):
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)
-        return self._marked(used, mark, partial(written, change))
+        if change.load is None:
+            return self._marked(used, mark, partial(written, change))
+        rows: DataFrame = one_a_key(change.load, used.spec).to_native()
+        with translated(table, used.folder.path), measured(rows) as size:
+            return self._marked(used, mark, partial(self._loaded, used, rows, size))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
@@ -125,22 +133,14 @@ class HudiStore(FolderStore):
         with translated(table, used.folder.path):
             return differences(used.at(after), used.at(until), used.timeline)
 
-    def read_optimized(self, table: str) -> nw.LazyFrame[Any]:
-        """The rows that base files hold, in the spec's columns: the cheapest read, since no log is merged into them.
-
-        That is not one version: of a table that is merged on read, each file group shows its rows as of its own last
-        compaction, and what came since is missing, deletes too. Of other tables it is the newest version. The table
-        need not have been ensured here.
-
-        Raises:
-            ConfigError: there is no such table.
-            StoreUnavailable: the place cannot be reached.
-        """
+    def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """See `BaseReading.read_optimized`. The table need not have been ensured here."""
         timeline = self._timeline(table)
         with translated(table, timeline.folder.path):
             if (there := kept(timeline.folder, table)) is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
-            return lazy(Reading(there.spec, timeline.folder, timeline.newest()).base())
+            rows = Reading(there.spec, timeline.folder, timeline.newest()).base()
+            return lazy(only_matching(rows, matching or Matching(), there.spec.schema))
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
@@ -189,9 +189,24 @@ class HudiStore(FolderStore):
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
-            written = prepare(used.whole(head.newest))
-            write(written, used.folder.path, used.definition, mark.to_json())
+            now = used.whole(head.newest)
+            made = prepare(now)
+            if made.operation is Operation.OVERWRITE and used.definition.resized:
+                made = Written(replacing(made.rows, now), Operation.UPSERT)
+            write(made, used.folder.path, used.definition, mark.to_json())
             return used.newest_version()
+
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> Written:
+        """Rows that are a table's whole new content, in bulk where it is the first."""
+        if now.version is not None:
+            return Written(stored(rows, used.spec), Operation.OVERWRITE)
+        files = max(1, -(-size // self.compaction.target_bytes))
+        used.definition = used.definition.for_load(files)
+        used.definition.keep(used.folder)
+        # Sorted, so that files have keys of their own; a bucket has them anyhow.
+        order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
+        sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
+        return Written(stored(sized, used.spec), Operation.LOAD)
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG

@@ -41,6 +41,16 @@ _SMALL_COMMITS = {
     # Instants are made under the table's lock, one after the other, so no clock has to be waited for.
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
 }
+_CLUSTERING = "org.apache.hudi.client.clustering"
+_RESIZED_BUCKETS = {
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.min.num.buckets": "1",
+    "hoodie.bucket.index.max.num.buckets": "65536",
+    "hoodie.clustering.plan.strategy.class": f"{_CLUSTERING}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class": (
+        f"{_CLUSTERING}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
+}
 
 
 # Columns that came with an earlier version may be missing from this one.
@@ -48,11 +58,16 @@ _OTHER_COLUMNS = {"hoodie.datasource.write.schema.allow.auto.evolution.column.dr
 
 
 class Operation(Enum):
-    """What is done with the rows given."""
+    """What is done with the rows given: Hudi's word for it, and whether few of them are brought together first."""
 
-    UPSERT = "upsert"
-    ADD = "bulk_insert"
-    OVERWRITE = "insert_overwrite_table"
+    UPSERT = "upsert", True
+    ADD = "bulk_insert", True
+    LOAD = "bulk_insert", False
+    OVERWRITE = "insert_overwrite_table", True
+
+    def __init__(self, word: str, gathered: bool) -> None:  # noqa: FBT001 - an Enum's values come by position
+        self.word = word
+        self.gathered = gathered
 
 
 @frozen(eq=False)
@@ -73,8 +88,8 @@ class Written:
 def write(written: Written, path: str, definition: Definition, mark: str) -> None:
     """Commit stored rows, with the mark in the commit."""
     rows = written.rows
-    few = rows.coalesce(1) if fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.value, MARK: mark}
+    few = rows.coalesce(1) if written.operation.gathered and fits_one_task(rows) else rows
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.word, MARK: mark}
     if written.columns is not None:
         settings |= _OTHER_COLUMNS | {COLUMNS: written.columns.ddl}
     few.write.format("hudi").options(**settings).mode("append").save(path)
@@ -104,6 +119,15 @@ def _key_generator(definition: Definition) -> str:
     return "SimpleKeyGenerator" if definition.spec.partition_by else "NonpartitionedKeyGenerator"
 
 
+def by_key(definition: Definition) -> dict[str, str] | None:
+    """The settings by which a read finds the files of a few keys; None where it cannot be told from the key."""
+    if definition.table_type is TableType.COPY_ON_WRITE:
+        return None
+    if definition.resized or definition.spec.partition_by:  # of these Hudi's reader only looks for keys inside files
+        return {}
+    return _index(definition) | {"hoodie.enable.data.skipping": "true"}
+
+
 def _index(definition: Definition) -> dict[str, str]:
     """How the file of a key is found: by its hash on merge-on-read, where a write then costs its rows alone.
 
@@ -116,4 +140,5 @@ def _index(definition: Definition) -> dict[str, str]:
         "hoodie.index.type": "BUCKET",
         "hoodie.bucket.index.num.buckets": str(definition.buckets),
         "hoodie.bucket.index.hash.field": KEY,
+        **(_RESIZED_BUCKETS if definition.resized else {}),
     }

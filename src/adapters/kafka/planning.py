@@ -66,6 +66,11 @@ def plan(after: Offsets | None, held: Mapping[Partition, Held], limit: int) -> O
     return OffsetRange(_offsets(read | starts), _offsets(read | ends))
 
 
+def end(held: Mapping[Partition, Held]) -> Offsets:
+    """The offsets behind all that is held."""
+    return _offsets({each: partition.high for each, partition in held.items()})
+
+
 def waiting(after: Offsets | None, held: Mapping[Partition, Held]) -> int:
     """How many offsets lie behind the given ones."""
     read = _partitions(after or {})

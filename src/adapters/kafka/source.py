@@ -49,6 +49,10 @@ class KafkaSource(StreamSource):
         """
         return planning.plan(after, broker.held(self.settings), self.settings.max_rows_per_epoch)
 
+    def end(self) -> Offsets:
+        """The offsets behind the newest records; raises as `plan` does."""
+        return planning.end(broker.held(self.settings))
+
     def lag(self, after: Offsets | None) -> str:
         """The number of records waiting; offsets without a record are counted too."""
         waiting = planning.waiting(after, broker.held(self.settings))

@@ -41,14 +41,13 @@ def computed(change: Change, spec: TableSpec) -> Parts:
         BadInput: rows do not fit the table: a column is missing, a key is null or stands where it must not.
     """
     schema, key = spec.schema, spec.schema.select(spec.key)
-    whole = None if change.overwrite is None else conformed(collected(change.overwrite), schema, spec.name)
     parts = Parts(
         empty(schema) if change.append is None else conformed(collected(change.append), schema, spec.name),
         empty(schema) if change.merge is None else conformed(_in_order(collected(change.merge)), schema, spec.name),
         empty(key) if change.delete is None else conformed(collected(change.delete), key, spec.name).unique(),
-        whole,
+        _whole(change, spec),
     )
-    _check_keys(change, parts, spec)
+    _check_keys(parts, spec)
     return parts
 
 
@@ -70,6 +69,16 @@ def changed(content: Content, parts: Parts, spec: TableSpec) -> Content:
     return content.plus(stack(spec.schema, [parts.append, folded]), spec.schema)
 
 
+def _whole(change: Change, spec: TableSpec) -> pl.DataFrame | None:
+    """The whole new content that a change brings, if it does."""
+    if change.overwrite is not None:
+        return conformed(collected(change.overwrite), spec.schema, spec.name)
+    if change.load is None:
+        return None
+    rows = conformed(_in_order(collected(change.load)), spec.schema, spec.name)
+    return _folded(empty(spec.schema), rows, spec) if spec.key else rows
+
+
 def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(POSITION, maintain_order=True) if POSITION in rows.columns else rows
 
@@ -81,10 +90,8 @@ def _folded(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> pl
     return conformed(collected(rows), spec.schema, spec.name)
 
 
-def _check_keys(change: Change, parts: Parts, spec: TableSpec) -> None:
+def _check_keys(parts: Parts, spec: TableSpec) -> None:
     if not spec.key:
-        if change.merge is not None or change.delete is not None:
-            raise BadInput(f"table {spec.name} has no key to merge or delete by; append to it, or declare a key")
         return
     merged = parts.merge.select(spec.key).unique()
     whole = [] if parts.overwrite is None else [parts.overwrite.select(spec.key)]

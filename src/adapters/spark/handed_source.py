@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ...domain.changelog.row_kind import INSERT, KINDS, KNOWN
 from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
-from ...domain.errors import BadInput, SourceChanged
+from ...domain.errors import BadInput, NotSupported, SourceChanged
 from ...domain.ports import HandedOver
 from ..letters import JsonLetters
 from .letters import spark_letters
@@ -73,6 +73,14 @@ class HandedSource(HandedOver):
         if after and batch <= after["batch"]:
             return None
         return OffsetRange(after, {"query": query, "batch": batch})
+
+    def end(self) -> Offsets | None:
+        """Not known: the query alone knows what it will hand over.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported("telling where it ends", "a source of kind stream", "let its query say where it starts")
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the batch offered.

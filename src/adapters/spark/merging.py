@@ -24,7 +24,7 @@ _PLAIN: Mapping[type[ColumnRule], str] = {Sum: "sum", Min: "min", Max: "max"}
 
 def one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
     """Fold the rows of a change that share a key, in the order of their `_position`, where there is one."""
-    if POSITION not in rows.collect_schema().names():
+    if not spec.key or POSITION not in rows.collect_schema().names():
         return rows
     native = rows.to_native()
     return lazy(folded(native, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION))

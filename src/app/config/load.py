@@ -70,6 +70,7 @@ BACKEND = {
     "compact_every": Key(_FROM_ZERO, 16),
     "retain": Key(TABLE, {}),
     "expire_every": Key(_FROM_ZERO, 0),
+    "file_mb": Key(_FROM_ONE, 128),
     "spark": Key(SETTINGS, {}),
 }
 RETAIN = {"versions": Key(_FROM_ONE), "duration": Key(DURATION)}

@@ -30,6 +30,7 @@ class BackendSettings:
         spark: settings of the Spark session, where the backend uses one.
         retain: how long the past is kept; everything, if not given.
         expire_every: epochs after which a run gives up what is not to be kept; 0 for never by itself.
+        file_mb: how large data files are made by loads and by compaction, in mebibytes.
     """
 
     name: str = "memory"
@@ -38,6 +39,7 @@ class BackendSettings:
     spark: Mapping[str, str] = field(factory=dict)
     retain: Retention = field(factory=Retention)
     expire_every: int = 0
+    file_mb: int = 128
 
 
 @frozen

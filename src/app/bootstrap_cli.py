@@ -1,0 +1,71 @@
+"""The command that loads a history: ``headwater bootstrap``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ..domain.errors import ConfigError
+from .api import Headwater
+from .arguments import add_command, count
+from .bootstrap import FILES_PER_CHUNK, HISTORY_FORMATS, HistoryTable
+from .messages import say, tell_progress
+from .stopping import graceful_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def add_bootstrap(commands: Any) -> None:
+    """Declare the command."""
+    about = "load the history of a wide table in bulk, before its stream takes over; go on with a load that was cut off"
+    command = add_command(commands, "bootstrap", about, _bootstrap)
+    command.add_argument("pipeline", metavar="PIPELINE")
+    command.add_argument(
+        "--from",
+        dest="history",
+        metavar="TOPIC=PATH[:FORMAT]",
+        type=_topic_table,
+        nargs="+",
+        action="extend",
+        required=True,
+        help=f"a plain table with the history of a topic: {', '.join(HISTORY_FORMATS)}; parquet if no format is named",
+    )
+    command.add_argument(
+        "--stream-from",
+        metavar="beginning|now|OFFSETS",
+        default="beginning",
+        help="where the stream takes over: OFFSETS by topic, as JSON or the name of a file of it",
+    )
+    command.add_argument(
+        "--files-per-chunk", metavar="N", type=count, default=FILES_PER_CHUNK, help="of each topic; 16 if not given"
+    )
+
+
+def _topic_table(text: str) -> tuple[str, HistoryTable]:
+    topic, named, table = text.partition("=")
+    if not (topic and named and table):
+        raise argparse.ArgumentTypeError(f"{text!r} names no topic and table; write TOPIC=PATH or TOPIC=PATH:FORMAT")
+    try:
+        return topic, HistoryTable.parse(table)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _bootstrap(options: argparse.Namespace) -> None:
+    history: Mapping[str, HistoryTable] = dict(options.history)
+    if len(history) < len(options.history):
+        raise ConfigError("--from names a topic twice; put its files into one folder")
+    with Headwater.from_config(options.config, report=tell_progress) as headwater:
+        headwater.start([options.pipeline])
+        with graceful_stop(headwater, "this chunk"):
+            published = headwater.bootstrap(
+                options.pipeline, history, stream_from=options.stream_from, files_per_chunk=options.files_per_chunk
+            )
+    if published is None:
+        say(f"headwater: {options.pipeline}: stopped; the same command goes on after this chunk")
+    else:
+        say(
+            f"headwater: {options.pipeline}: the history is there, as epoch {published.epoch.number}; `headwater run`"
+            " goes on with the stream"
+        )

@@ -1,0 +1,81 @@
+"""Views answered from base files: what a backend with a log beside them shows, and who refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.hudi.compaction import CompactionPolicy
+from headwater.domain.errors import ConfigError, NotSupported
+from headwater.testing.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater.app.runner import Runner
+    from headwater.testing.tables import Table
+
+pytestmark = pytest.mark.contract
+
+DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
+HISTORY: Table = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
+LATER: Table = [["shop_id", "items", "seq"], ["1", "1", "4"], ["2", "2", "1"]]
+
+
+def _compact_all(runner: Runner) -> None:
+    runner.keeper.compaction = CompactionPolicy(min_files=1)
+
+
+@pytest.fixture
+def exits() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+def loaded(folder: Path, backend: str, exits: ExitStack) -> Trial:
+    """A shop whose history is loaded, and an epoch upon it."""
+    trial = Trial(folder, backend, exits, *([] if backend == "memory" else [_compact_all]))
+    trial.deploy(DEPLOYMENT.read_text(encoding="utf-8"))
+    trial.remember("stock", HISTORY)
+    trial.load("shop")
+    trial.feed_table("stock", LATER)
+    trial.run()
+    return trial
+
+
+def shown(trial: Trial, **how: Any) -> Counter[tuple[int, int]]:
+    frame = trial.open().answer("shop.rows", **how).frame
+    return Counter(frame.select("shop_id", "item_count").collect(backend="polars").rows())
+
+
+@pytest.mark.hudi
+@pytest.mark.usefixtures("spark")
+class TestHudi:
+    def test_a_table_merged_on_read_shows_its_last_compaction(self, tmp_path: Path, exits: ExitStack) -> None:
+        trial = loaded(tmp_path, "hudi-mor", exits)
+        newest = Counter([(1, 1), (2, 2), (3, 5)])
+        assert shown(trial) == newest
+        assert shown(trial, read_optimized=True) == Counter([(1, 9), (3, 5)])
+        trial.compact("shop")
+        assert shown(trial, read_optimized=True) == shown(trial) == newest
+
+    def test_a_table_that_is_copied_has_no_log(self, tmp_path: Path, exits: ExitStack) -> None:
+        trial = loaded(tmp_path, "hudi-cow", exits)
+        assert shown(trial, read_optimized=True) == shown(trial) == Counter([(1, 1), (2, 2), (3, 5)])
+
+
+class TestOthers:
+    def test_memory_has_no_base_files(self, tmp_path: Path, exits: ExitStack) -> None:
+        trial = loaded(tmp_path, "memory", exits)
+        with pytest.raises(NotSupported, match="memory does not support read-optimized views: ask for the view itself"):
+            shown(trial, read_optimized=True)
+
+    @pytest.mark.parametrize("asked", [{"at": 0}, {"since": 0}])
+    def test_base_files_are_of_no_one_moment(self, tmp_path: Path, exits: ExitStack, asked: dict[str, int]) -> None:
+        trial = loaded(tmp_path, "memory", exits)
+        with pytest.raises(ConfigError, match="no one moment"):
+            shown(trial, read_optimized=True, **asked)

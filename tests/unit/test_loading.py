@@ -1,0 +1,207 @@
+"""Loading a history: its offsets, its refusals, and what the command line makes of its words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headwater.adapters.files.listing import FilesSettings, Listing
+from headwater.adapters.kafka.planning import Held, end, plan
+from headwater.app.bootstrap import HistoryTable, stream_offsets
+from headwater.app.bootstrap_cli import _topic_table
+from headwater.app.cli import main
+from headwater.domain.errors import ConfigError, NotSupported
+from headwater.domain.loading import History, takes_over
+from headwater.domain.schema import Schema
+from headwater.domain.topic_group import TopicGroup
+from headwater.testing.frames import polars_frame
+from headwater.testing.rows_source import RowsSource
+from headwater.testing.trial import Trial
+
+DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
+STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
+
+
+@pytest.fixture
+def trial(tmp_path):
+    with ExitStack() as exits:
+        trial = Trial(tmp_path, "memory", exits)
+        trial.deploy(DEPLOYMENT.read_text(encoding="utf-8"))
+        yield trial
+
+
+@pytest.fixture
+def rows():
+    source = RowsSource(Schema.parse("id bigint"), polars_frame, limit=2)
+    source.give([{"id": each} for each in range(5)])
+    return source
+
+
+class TestOffsets:
+    def test_chunks_carry_where_the_stream_takes_over(self, rows):
+        history = History(rows, {"info": "/dump:csv"}, {"info": {"at": 7}})
+        first = history.plan(None)
+        assert takes_over(first.until) == {"info": {"at": 7}}
+        later = History(rows, {"info": "/dump:csv"}, {"info": {"at": 99}}).plan(first.until)
+        assert takes_over(later.until) == {"info": {"at": 7}}  # as it was written down first
+        assert later.until["history"] == {"rows": 4}
+        assert history.read(later).collect(backend="polars")["id"].to_list() == [2, 3]
+        assert history.plan(History(rows, {"info": "/dump:csv"}, {}).plan(later.until).until) is None
+
+    def test_other_tables_are_another_load(self, rows):
+        begun = History(rows, {"info": "/dump:csv"}, {}).plan(None)
+        with pytest.raises(ConfigError, match="go on with --from info=/dump:csv"):
+            History(rows, {"info": "/dump2:csv"}, {}).plan(begun.until)
+
+    @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
+    def test_the_stream_starts_where_it_is_told(self, rows, wanted):
+        assert stream_offsets(wanted, TopicGroup({"info": rows})) == {"info": {"at": 1}}
+
+    def test_a_file_tells_where_the_stream_starts(self, rows, tmp_path):
+        (tmp_path / "at.json").write_text(json.dumps({"info": {"at": 2}}))
+        group = TopicGroup({"info": rows})
+        assert stream_offsets(str(tmp_path / "at.json"), group) == {"info": {"at": 2}}
+        assert stream_offsets("beginning", group) == {}
+        assert stream_offsets("now", group) == {"info": {"rows": 5}}
+
+    @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
+    def test_what_tells_nothing_is_refused(self, rows, wanted):
+        with pytest.raises(ConfigError, match=r"takes over"):
+            stream_offsets(wanted, TopicGroup({"info": rows}))
+
+
+class TestEnds:
+    """Behind the end of a source there is nothing until something comes."""
+
+    def test_of_files(self, tmp_path):
+        listing = Listing(FilesSettings(str(tmp_path), 5), "json")
+        assert listing.end() is None
+        for number in range(40):
+            (tmp_path / f"{number:03d}.json").write_text("{}\n" * number)
+        end_ = listing.end()
+        assert listing.plan(end_) is None
+        assert listing.waiting(end_) == 0
+        (tmp_path / "100.json").write_text("{}")
+        assert [path.name for path in listing.files(listing.plan(end_))] == ["100.json"]
+
+    def test_of_kafka(self):
+        held = {("t", 0): Held(3, 9), ("t", 1): Held(0, 0)}
+        assert end(held) == {"t": {"0": 9, "1": 0}}
+        assert plan(end(held), held, 10) is None
+
+
+class TestTables:
+    @pytest.mark.parametrize(
+        ("text", "path", "format_"),
+        [
+            ("/dump/info", "/dump/info", "parquet"),
+            ("/dump/info:csv", "/dump/info", "csv"),
+            ("s3a://bucket/info", "s3a://bucket/info", "parquet"),
+            ("s3a://bucket/info:delta", "s3a://bucket/info", "delta"),
+        ],
+    )
+    def test_a_path_and_its_format(self, text, path, format_):
+        assert HistoryTable.parse(text) == HistoryTable(path, format_)
+
+    def test_relative_paths_start_from_the_working_directory(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert HistoryTable.parse("dump:json") == HistoryTable(str(tmp_path / "dump"), "json")
+
+    @pytest.mark.parametrize("text", ["info", "=x", "info=", "info=/dump:xml"])
+    def test_what_names_no_table_is_refused(self, text):
+        with pytest.raises(argparse.ArgumentTypeError):
+            _topic_table(text)
+
+
+class TestRefusals:
+    def test_of_topics_and_pipelines_that_are_not_there(self, trial):
+        with pytest.raises(ConfigError, match="no topic 'score'; it has: info, stock"):
+            trial.open().bootstrap("shop", {"score": "/dump"})
+        with pytest.raises(ConfigError, match="no pipeline 'shops'"):
+            trial.open().bootstrap("shops", {"info": "/dump"})
+
+    def test_of_folders_that_are_not_there_or_empty(self, trial):
+        with pytest.raises(ConfigError, match="is no directory"):
+            trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
+        (trial.folder / "empty").mkdir()
+        with pytest.raises(ConfigError, match="has no files"):
+            trial.open().bootstrap("shop", {"info": str(trial.folder / "empty")})
+
+    def test_of_formats_that_an_engine_does_not_read(self, trial):
+        with pytest.raises(NotSupported):
+            trial.open().bootstrap("shop", {"info": f"{trial.folder}:delta"})
+
+
+class TestLoads:
+    def test_parquet_and_csv_are_read_by_the_schema_of_the_source(self, trial):
+        for name in ("info", "stock"):
+            (trial.folder / name).mkdir()
+        (trial.folder / "info" / "a.csv").write_text("shop_id,name,updated_at\n1,North,2024-03-01 09:00\n2,South,\n")
+        stock = pl.DataFrame({"shop_id": [1], "items": [4], "seq": [1]}, schema_overrides={"items": pl.Int32})
+        stock.write_parquet(trial.folder / "stock" / "a.parquet")
+        headwater = trial.open()
+        published = headwater.bootstrap(
+            "shop", {"info": f"{trial.folder / 'info'}:csv", "stock": str(trial.folder / "stock")}
+        )
+        assert (published.epoch.number, published.offsets) == (0, {})
+        assert headwater.view("shop.rows").rows() == [(1, "North", 4)]
+        letters = headwater.view("shop.dead_letters")
+        assert letters.select("format", "origin").rows() == [("csv", "info: a.csv")]
+
+    def test_it_is_told_chunk_by_chunk(self, trial):
+        trial.remember("stock", STOCK)
+        trial.remember("stock", STOCK)
+        told = []
+        headwater = trial.open()
+        headwater.start(["shop"])[0].report = told.append
+        headwater._report = told.append
+        headwater.bootstrap("shop", {"stock": f"{trial.folder}/history/stock:json"}, files_per_chunk=1)
+        assert [(each.rows, each.task) for each in told] == [
+            (2, "history: info: nothing, stock: 1 file"),
+            (2, "history: info: nothing, stock: 0 files"),
+            (0, "history loaded"),
+        ]
+        assert told[-1].written == 2
+
+    def test_what_was_gathered_is_put_away(self, trial):
+        trial.remember("stock", STOCK)
+        trial.load("shop")
+        store = trial.open().start(["shop"])[0].store
+        (newest, *_) = store.versions("shop.wide_loading")
+        assert store.read("shop.wide_loading", newest.version).collect().is_empty()
+
+    def test_the_watermark_is_that_of_the_history(self, trial):
+        trial.remember("info", [["shop_id", "name", "updated_at"], ["1", "North", "2024-03-01 09:00"]])
+        trial.load("shop")
+        (published,) = trial.publications("shop")
+        assert f"{published.watermark:%Y-%m-%d %H:%M}" == "2024-03-01 09:00"
+
+
+class TestCommand:
+    def test_a_history_is_loaded(self, tmp_path, capsys):
+        deploy = tmp_path / "deploy.toml"
+        text = DEPLOYMENT.read_text(encoding="utf-8")
+        for source in ("info", "stock"):
+            (tmp_path / source).mkdir()
+            text = text.replace(
+                f'kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.{source}"]',
+                f'kind = "files"\npath = "{tmp_path / source}"',
+            )
+        deploy.write_text(text)
+        (tmp_path / "old").mkdir()
+        (tmp_path / "old" / "1.json").write_text('{"shop_id": 1, "items": 2, "seq": 1}\n')
+        assert main(["bootstrap", str(deploy), "shop", "--from", f"stock={tmp_path / 'old'}:json"]) == 0
+        told = capsys.readouterr().err
+        assert "shop epoch 0: 1 rows in, 1 written, watermark -, history: info: nothing, stock: 0 files" in told
+        assert "shop: the history is there, as epoch 0" in told
+
+    def test_a_topic_has_one_table(self, tmp_path, capsys):
+        deploy = tmp_path / "deploy.toml"
+        deploy.write_text(DEPLOYMENT.read_text(encoding="utf-8"))
+        assert main(["bootstrap", str(deploy), "shop", "--from", "stock=/a", "stock=/b"]) == 2
+        assert "names a topic twice" in capsys.readouterr().err
