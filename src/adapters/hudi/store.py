@@ -66,9 +66,7 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        if version is None or not self.spec.whole:
-            return Reading(self.spec, self.folder, version, by_key(self.definition))
-        return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
+        return Reading(_as_of(version, self.spec, self.timeline), self.folder, version, by_key(self.definition))
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -139,8 +137,10 @@ class HudiStore(FolderStore, BaseReading):
         with translated(table, timeline.folder.path):
             if (there := kept(timeline.folder, table)) is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
-            rows = Reading(there.spec, timeline.folder, timeline.newest()).base()
-            return lazy(only_matching(rows, matching or Matching(), there.spec.schema))
+            newest = timeline.newest()
+            spec = _as_of(newest, there.spec, timeline)
+            rows = Reading(spec, timeline.folder, newest).base()
+            return lazy(only_matching(rows, matching or Matching(), spec.schema))
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
@@ -231,3 +231,8 @@ def _restored(used: _Table, to: Version | None, now: Reading) -> Written:
     if to is None or not used.spec.key:
         return overwritten(now.nothing() if to is None else wanted.content(), now)
     return restored(differences(now, wanted, used.timeline), used.spec)
+
+
+def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpec:
+    """A table's spec at a version, whose columns are its own where the table is replaced as a whole."""
+    return evolve(spec, schema=timeline.columns(version)) if spec.whole and version is not None else spec
