@@ -79,7 +79,7 @@ class Reading:
         return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)
 
     def _loaded(self, options: Mapping[str, str]) -> DataFrame:
-        return self.folder.session.read.format("hudi").options(**_LISTED, **options).load(self.folder.path)
+        return self.folder.session.read.format("hudi").options(**{**_LISTED, **options}).load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""
