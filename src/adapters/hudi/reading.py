@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from ...domain.change import Between, Matching
-from ..spark.matching import literal, only_matching
+from ...domain.schema import column
+from ..spark.matching import literal, only_matching, parted
+from ..spark.merging import folded
 from ..spark.schema import empty_frame, quoted
+from .names import SEQUENCE
 from .rows import in_folders, told
 from .texts import folder_values
 
@@ -30,11 +33,19 @@ _LISTED_AT_ONCE = {"hoodie.datasource.read.file.index.listing.mode": "eager"}
 
 @define(eq=False)
 class Reading:
-    """One version of a table; None is the one before the first."""
+    """One version of a table; None is the one before the first.
+
+    Args:
+        spec: of the table.
+        folder: where it is.
+        version: which.
+        folded: whether rows of a key are folded when they are read.
+    """
 
     spec: TableSpec
     folder: Folder
     version: str | None
+    folded: bool = False
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
         """The rows that match, in the spec's columns; of some partitions only, where `folders` names them."""
@@ -42,6 +53,8 @@ class Reading:
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
             return empty_frame(self.folder.session, self.spec.schema)
+        if self.folded:
+            return self._folded(wanted)
         at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
         rows = self._loaded({"as.of.instant": self.version, **at_once})
         if self.spec.partition_by:
@@ -49,8 +62,29 @@ class Reading:
         found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
+    def arrived(self, wanted: Matching | None = None) -> DataFrame:
+        """The rows that match as they came, of a table that folds them: with `SEQUENCE`, and several a key."""
+        if self.version is None:
+            return empty_frame(self.folder.session, self.spec.schema.plus(column(SEQUENCE, "bigint")))
+        rows = self._loaded({"as.of.instant": self.version, **_LISTED_AT_ONCE})
+        return only_matching(told(rows, self.spec, SEQUENCE), wanted or Matching(), self.spec.schema)
+
+    def _folded(self, wanted: Matching) -> DataFrame:
+        early, late = parted(wanted, self.spec.key)
+        found = only_matching(self.fold(self.arrived(early)), late, self.spec.schema)
+        return found.selectExpr(*map(quoted, self.spec.schema.names))
+
+    def fold(self, rows: DataFrame, arrivals: str | None = None) -> DataFrame:
+        """One row a key, with the `SEQUENCE` of its newest, and those of all of them as `arrivals`."""
+        spec = self.spec
+        rules, groups = spec.column_rules, spec.groups
+        return folded(rows, key=spec.key, rules=rules, groups=groups, arrival=SEQUENCE, arrivals=arrivals)
+
     def base(self) -> DataFrame:
-        """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first."""
+        """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first.
+
+        They are one a key, since logs go into them right after they were folded.
+        """
         if self.version is None:
             return empty_frame(self.folder.session, self.spec.schema)
         return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)

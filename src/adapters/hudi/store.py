@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from pyspark.sql import functions as F
 
 from ...domain.change import Matching
 from ...domain.errors import ConfigError
@@ -21,7 +22,7 @@ from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import replacing, restored, written
+from .changing import rearrived, refolded, replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -31,7 +32,7 @@ from .lock import locked
 from .place import Folder
 from .reading import Reading
 from .rows import stored
-from .timeline import Timeline
+from .timeline import FOLDED, MARK, Timeline
 from .writing import Operation, write
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        return Reading(self.spec, self.folder, version)
+        return Reading(self.spec, self.folder, version, self.definition.folded)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -116,14 +117,14 @@ class HudiStore(FolderStore, BaseReading):
         used = self._table(table)
         used.spec.check_takes(change)
         if change.load is None:
-            return self._marked(used, mark, partial(written, change))
+            return self._marked(used, mark, partial(written, change, mark.sequence))
         rows: DataFrame = one_a_key(change.load, used.spec).to_native()
         with translated(table, used.folder.path), measured(rows) as size:
-            return self._marked(used, mark, partial(self._loaded, used, rows, size))
+            return self._marked(used, mark, partial(self._loaded, used, rows, size, mark.sequence))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
-        return self._marked(used, mark, partial(_restored, used, to))
+        return self._marked(used, mark, partial(_restored, used, to, mark.sequence))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
@@ -156,7 +157,7 @@ class HudiStore(FolderStore, BaseReading):
         with translated(table, used.folder.path):
             if used.timeline.newest() is None:
                 return None
-            if not compact(used.folder, used.timeline, used.definition, self.compaction):
+            if not compact(used.folder, used.timeline, used.definition, self.compaction, partial(_refold, used)):
                 return None
             # Not its own instant, which is that of its plan: commits made meanwhile are newer, and build on it.
             return used.newest_version()
@@ -191,28 +192,30 @@ class HudiStore(FolderStore, BaseReading):
             rows, operation = prepare(now)
             if operation is Operation.OVERWRITE and used.definition.resized:
                 rows, operation = replacing(rows, now), Operation.UPSERT
-            write(rows, used.folder.path, used.definition, operation, mark.to_json())
+            write(rows, used.folder.path, used.definition, operation, {MARK: mark.to_json()})
             return used.newest_version()
 
-    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> tuple[DataFrame, Operation]:
+    def _loaded(
+        self, used: _Table, rows: DataFrame, size: int, sequence: int, now: Reading
+    ) -> tuple[DataFrame, Operation]:
         """Rows that are a table's whole new content, in bulk where it is the first."""
+        number = F.lit(sequence) if now.folded else None
         if now.version is not None:
-            return stored(rows, used.spec), Operation.OVERWRITE
+            return stored(rows, used.spec, sequence=number), Operation.OVERWRITE
         files = max(1, -(-size // self.compaction.target_bytes))
         used.definition = used.definition.for_load(files)
         used.definition.keep(used.folder)
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return stored(sized, used.spec), Operation.LOAD
+        return stored(sized, used.spec, sequence=number), Operation.LOAD
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG
-        return Definition(
-            spec,
-            self.table_type if logged else TableType.COPY_ON_WRITE,
-            1 if spec.partition_by else self.buckets,
-        )
+        table_type = self.table_type if logged else TableType.COPY_ON_WRITE
+        # A commit to a partitioned table reads the touched partitions; here it would read all there is.
+        folded = table_type is TableType.MERGE_ON_READ and bool(spec.groups) and not spec.partition_by
+        return Definition(spec, table_type, 1 if spec.partition_by else self.buckets, folded=folded)
 
     def _timeline(self, table: str) -> Timeline:
         if table in self._tables:
@@ -223,9 +226,20 @@ class HudiStore(FolderStore, BaseReading):
         return self._tables[name]
 
 
-def _restored(used: _Table, to: Version | None, now: Reading) -> tuple[DataFrame, Operation]:
+def _restored(used: _Table, to: Version | None, sequence: int, now: Reading) -> tuple[DataFrame, Operation]:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
     if to is None or not used.spec.key:
-        return stored(wanted.content(), used.spec), Operation.OVERWRITE
+        number = F.lit(sequence) if now.folded else None
+        return stored(wanted.content(), used.spec, sequence=number), Operation.OVERWRITE
+    if now.folded:
+        return rearrived(now, wanted), Operation.UPSERT
     return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
+
+
+def _refold(used: _Table) -> None:
+    """Leave one row a key, by a commit that changes no rows as they are read; call it under the table's lock."""
+    newest = used.timeline.newest()
+    used.timeline.wait_for_the_clock(newest)
+    rows = refolded(used.whole(newest))
+    write(rows, used.folder.path, used.definition, Operation.UPSERT, {FOLDED: "true"})

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from ..spark.size import fits_one_task
 from .definition import TableType
-from .names import KEY, PARTITION
-from .timeline import MARK, METADATA_PREFIX
+from .names import KEY, PARTITION, SEQUENCE
+from .timeline import METADATA_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from .definition import Definition
@@ -63,10 +65,12 @@ class Operation(Enum):
         self.gathered = gathered
 
 
-def write(rows: DataFrame, path: str, definition: Definition, operation: Operation, mark: str) -> None:
-    """Commit stored rows, with the mark in the commit."""
+def write(
+    rows: DataFrame, path: str, definition: Definition, operation: Operation, metadata: Mapping[str, str]
+) -> None:
+    """Commit stored rows, with metadata of `METADATA_PREFIX` in the commit."""
     few = rows.coalesce(1) if operation.gathered and fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.word, MARK: mark}
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.word, **metadata}
     few.write.format("hudi").options(**settings).mode("append").save(path)
 
 
@@ -86,7 +90,8 @@ def table_settings(definition: Definition) -> dict[str, str]:
     if spec.partition_by:
         settings["hoodie.datasource.write.partitionpath.field"] = PARTITION
     if spec.key:
-        settings |= {"hoodie.datasource.write.recordkey.field": KEY} | _index(definition)
+        record_key = f"{KEY},{SEQUENCE}" if definition.folded else KEY
+        settings |= {"hoodie.datasource.write.recordkey.field": record_key} | _index(definition)
     return settings
 
 
