@@ -3,9 +3,12 @@
 PYTHON ?= python3
 BACKEND ?= delta
 ARGS ?=
+# Tests run in so many processes side by side: much of what Spark does to a few rows keeps no core busy.
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)
@@ -17,7 +20,7 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states test test-all faults check bench docs clean
+.PHONY: help demo demo-states demo-wide test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -29,11 +32,14 @@ demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real 
 demo-states: $(JARS)  ## count them by state from a changelog in Kafka, killed on the way; checked every month
 	$(BIN)/python -m examples.flights.states --backend $(BACKEND) $(ARGS)
 
+demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, rankings as versions; every row checked
+	$(BIN)/python -m examples.flights.wide --backend $(BACKEND) $(ARGS)
+
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
-	$(BIN)/python -m pytest -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
+	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
 
 test-all: $(JARS)  ## every test on every backend, Kafka among them
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: $(FULL)  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .

@@ -1,8 +1,12 @@
-"""Starts Spark once, so that the jars of the table formats and of Kafka are there before anything needs them."""
+"""Starts Spark once, and fetches a Kafka broker, so that all jars are there before tests run side by side.
+
+Ivy's cache does not bear two that fetch at the same time.
+"""
 
 from headwater.adapters.delta import package as delta
 from headwater.adapters.hudi import package as hudi
 from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
+from headwater.testing.kafka_broker import kafka_jars
 
 open_session(
     {"spark.master": "local[1]"},
@@ -10,3 +14,4 @@ open_session(
     extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
     defaults={**delta.SETTINGS, **hudi.SETTINGS},
 ).stop()
+kafka_jars()

@@ -12,11 +12,11 @@ from pytest_bdd import given, parsers, then, when
 from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Crash, Fault
 from tests.kafka_reading import committed, replica
+from tests.spark_fixtures import compact_few_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headwater.app.runner import Runner
     from headwater.testing.kafka_broker import KafkaBroker
     from headwater.testing.tables import Table
     from headwater.testing.trial import Trial
@@ -62,22 +62,23 @@ def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, head
     """The deployment that a scenario is about, on the session of all tests where it needs one."""
     if headwater_backend in {"delta", "hudi-mor", "hudi-cow"}:
         request.getfixturevalue("spark")
-        headwater_trial.prepare = _compact_few_files
+        headwater_trial.prepare = compact_few_files
     return headwater_trial
 
 
-def _compact_few_files(runner: Runner) -> None:
-    """Let a compaction take up the few files of a scenario."""
-    from headwater.adapters.delta.compaction import CompactionPolicy as DeltaPolicy
-    from headwater.adapters.delta.store import DeltaStore
-    from headwater.adapters.hudi.compaction import CompactionPolicy as HudiPolicy
-    from headwater.adapters.hudi.store import HudiStore
+# ---- what becomes of a batch stage between a crash and the next run
 
-    match runner.keeper:
-        case DeltaStore() as store:
-            store.compaction = DeltaPolicy(min_files=2, min_share=0)
-        case HudiStore() as store:
-            store.compaction = HudiPolicy(min_files=1)
+
+@when("the tags are all blue")
+def _(headwater_trial: Trial) -> None:
+    (headwater_trial.folder / "tags.csv").write_text("project,tag\n1,blue\n", encoding="utf-8")
+
+
+@when("the queries call all tags blue")
+def _(headwater_trial: Trial) -> None:
+    headwater_trial.set("pipelines.tagged.tables.projects", "\"SELECT project, 'blue' AS tag FROM tags\"")
+    counts = "\"SELECT 'blue' AS tag, count(*) AS projects FROM tags\""
+    headwater_trial.set("pipelines.tagged.tables.counts", counts)
 
 
 # ---- a topic that a view is published to

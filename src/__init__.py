@@ -14,8 +14,11 @@ from .app.config import (
     SourceSettings,
     StreamInput,
 )
+from .app.latency import Latency
 from .app.runner import EpochReport
 from .domain.errors import HeadwaterError
+from .domain.label import Label
+from .domain.latency import Span
 from .domain.ranking import RankingSettings
 from .domain.retention import Retention
 from .domain.schema import Schema
@@ -32,6 +35,8 @@ __all__ = [
     "HeadwaterError",
     "KafkaInput",
     "KafkaOutput",
+    "Label",
+    "Latency",
     "PipelineSettings",
     "PipelineStatus",
     "RankingSettings",
@@ -40,6 +45,7 @@ __all__ = [
     "RunSettings",
     "Schema",
     "SourceSettings",
+    "Span",
     "StreamInput",
     "__version__",
 ]

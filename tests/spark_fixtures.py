@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from headwater.app.runner import Runner
+
 TUNED = {
     # CI gives two cores; more threads only wait for each other.
     "spark.master": "local[2]",
@@ -44,3 +46,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+def compact_few_files(runner: Runner) -> None:
+    """Let a compaction take up the few files of a scenario."""
+    from headwater.adapters.delta.compaction import CompactionPolicy as DeltaPolicy
+    from headwater.adapters.delta.store import DeltaStore
+    from headwater.adapters.hudi.compaction import CompactionPolicy as HudiPolicy
+    from headwater.adapters.hudi.store import HudiStore
+
+    match runner.keeper:
+        case DeltaStore() as store:
+            store.compaction = DeltaPolicy(min_files=2, min_share=0)
+        case HudiStore() as store:
+            store.compaction = HudiPolicy(min_files=1)

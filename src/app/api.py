@@ -8,25 +8,32 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..domain import dead_letter
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
-from ..domain.ledger import BaseSnapshot, Ledger, Snapshot
+from ..domain.label import Label
+from ..domain.ledger import BaseSnapshot, Snapshot
 from ..domain.loading import History
 from ..domain.ports import HandedOver
 from ..domain.retraction import Retraction
+from ..domain.schema import Schema
 from ..domain.service import ViewSpec
+from ..domain.topic_group import TopicGroup
 from ..domain.upkeep import Upkeep
+from ..domain.watermark import instant
 from .bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .clock import SystemClock
 from .config import Deployment, load
 from .config.kinds import did_you_mean
 from .container import Container, blueprints
+from .difference import diff_spec, difference
+from .latency import Latencies, Latency
 from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
+from .waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,13 +44,14 @@ if TYPE_CHECKING:
     from typing import Self, TypeAlias
 
     from ..domain.epoch import Offsets, Publication
+    from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
     from ..domain.service import Service
     from ..domain.upkeep import Pin
     from .replay import Replayed
 
-    Moment: TypeAlias = int | datetime
-    """A publication: by the number of its epoch, or the newest one made by a time."""
+    Moment: TypeAlias = int | datetime | Label
+    """A publication: by the number of its epoch, or the newest one made by a time, or that of a label."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,12 +70,14 @@ class PipelineStatus:
         publication: the newest one; None before the first.
         lag: what waits in the source, in words, or why that cannot be told.
         dead_letters: how many there are.
+        latency: how long it takes until a record can be read: expected, and measured.
     """
 
     pipeline: str
     publication: Publication | None
     lag: str
     dead_letters: int
+    latency: Latency
 
 
 @frozen(eq=False)
@@ -168,8 +178,10 @@ class Headwater:
         name: str,
         *,
         at: Moment | None = None,
+        label: str | datetime | None = None,
         as_of: datetime | None = None,
         since: Moment | None = None,
+        longest: timedelta | None = None,
         read_optimized: bool = False,
     ) -> Any:
         """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
@@ -177,9 +189,12 @@ class Headwater:
         Args:
             name: ``pipeline.view``; the pipeline alone for its first view. A table that the pipeline keeps
                 (``pipeline.dead_letters``) can be asked for as well.
-            at: as known at an epoch or a time; the newest publication if not given.
+            at: as known at an epoch, a time or a `Label`; the newest publication if not given.
+            label: the newest version of this label, the watermark of its inputs (``2024-03-01T09:00:00Z``), in the
+                place of `at`.
             as_of: only what had happened up to this event time.
-            since: the earlier epoch or time of a view that is asked between two; the epoch before `at` if not given.
+            since: the earlier one for a view that is asked between two; the epoch before `at` if not given.
+            longest: how long the read may take at most: refused now, where the rows could go before it ends.
             read_optimized: answer from base files alone, as of each one's last compaction: the cheapest read of tables
                 that are merged on read.
 
@@ -187,31 +202,102 @@ class Headwater:
             ConfigError: there is no such pipeline or view, or it has no event time to go by; or base files, which are
                 no publication, are asked for one.
             NotSupported: `read_optimized`, and the backend's tables keep no log beside their base files.
-            VersionNotFound: nothing was published at `at`.
+            VersionNotFound: nothing was published at `at`, or with the label.
             VersionExpired: it has been cleaned away.
+            RetentionTooShort: the rows are not sure to be kept for `longest`: pin the publication first.
         """
-        frame = self.answer(name, at=at, as_of=as_of, since=since, read_optimized=read_optimized).frame
-        return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
+        answer = self.answer(
+            name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
+        )
+        return _native(answer)
 
     def answer(
         self,
         name: str,
         *,
         at: Moment | None = None,
+        label: str | datetime | None = None,
         as_of: datetime | None = None,
         since: Moment | None = None,
+        longest: timedelta | None = None,
         read_optimized: bool = False,
     ) -> Answer:
         """The rows of a view for any engine; see `view`."""
         pipeline, spec = self.find(name)
-        if read_optimized and (spec.between or not (at is as_of is since is None)):
-            raise ConfigError(
-                f"{name}: base files are of no one moment: leave --at, --as-of and --since out, or ask for the view"
-            )
-        snapshot = self.snapshot(pipeline, at)
+        if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
+            raise ConfigError(f"{name}: base files are of no one moment: ask for them alone, or for the view itself")
+        snapshot = self.snapshot(pipeline, _moment(at, label))
         if read_optimized:
             snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
-        return Answer(spec, self._frame(pipeline, spec, snapshot, as_of, since), self._container.engine)
+        if longest is not None and snapshot.publication:
+            every = self._service(pipeline).schedule
+            self.upkeep(pipeline).check_lasts(snapshot.publication, longest, every)
+        frame = self._frame(pipeline, spec, snapshot, as_of, since)
+        if not spec.schema.columns:  # each version has its own
+            spec = evolve(spec, schema=Schema.of(frame))
+        return Answer(spec, frame, self._container.engine)
+
+    def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
+        """How a view differs between two publications, as the engine's own DataFrame, not computed yet on Spark.
+
+        Args:
+            name: ``pipeline.view``, or a table that the pipeline keeps; the pipeline alone for its first view.
+            after: the earlier epoch, time or label; the epoch before `until` if not given; -1 is before all.
+            until: the later one; the newest if not given.
+
+        Returns:
+            The view's columns and string ``_row_kind``. Where rows have a key: ``+I`` for one that came, ``-D`` for one
+            that went, ``-U`` with the old and ``+U`` with the new row where they differ; else whole rows, ``+I`` and
+            ``-D``, and bigint ``_multiplicity``: how many equal ones.
+
+        Raises:
+            ConfigError: there is no such pipeline or view; it is one of changes; or `after` is the later one.
+            VersionNotFound: nothing was published at one of them.
+            VersionExpired: it has been cleaned away.
+        """
+        return _native(self.difference(name, after=after, until=until))
+
+    def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
+        """How a view differs between two publications, for any engine; see `diff`."""
+        pipeline, spec = self.find(name)
+        wanted = diff_spec(f"{pipeline}.{spec.name}", spec)
+        later = self.snapshot(pipeline, until)
+        earlier = self.snapshot(pipeline, self._before(later) if after is None else after)
+        if _number(earlier) > _number(later):
+            raise ConfigError(
+                f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first"
+            )
+        runner = self._runner(pipeline)
+        kept = spec not in runner.service.views or spec.name in runner.options.materialize
+        table = f"{pipeline}.{spec.name}" if kept else None
+        frame = difference(runner.service, spec, table, earlier, later)
+        if not spec.schema.columns:  # each version has its own
+            wanted = evolve(wanted, schema=Schema.of(frame))
+        return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
+
+    def wait_for(self, pipeline: str, watermark: datetime, *, timeout: timedelta | None = None) -> Publication:
+        """Wait until a pipeline's newest publication has reached a watermark, whichever process runs the pipeline.
+
+        Args:
+            pipeline: its name.
+            watermark: the event time up to which input is wanted; in UTC if it has no zone.
+            timeout: after which to give up; None to wait until `stop`.
+
+        Returns:
+            That publication; ask for views with ``at=publication.epoch.number``.
+
+        Raises:
+            WaitTimeout: it has not come in time; the message says how far the pipeline is.
+        """
+        runner = self._runner(pipeline)
+        return wait_for(
+            lambda: self._ledger(pipeline).latest,
+            instant(watermark),
+            clock=runner.clock,
+            poll=runner.options.poll,
+            timeout=timeout,
+            stopping=lambda: runner.stopping,
+        )
 
     def explaining(self) -> AbstractContextManager[None]:
         """Compute a view's frame inside, and stored rows that it cannot read are told with a remedy.
@@ -228,7 +314,7 @@ class Headwater:
 
         Args:
             pipeline: its name.
-            after: the earlier epoch or time; epoch -1 is the one before all.
+            after: the earlier epoch, time or `Label`; epoch -1 is the one before all.
             until: the later one; the newest if not given.
 
         Raises:
@@ -244,6 +330,10 @@ class Headwater:
         """The number of the newest epoch published; -1 before the first."""
         return self._ledger(pipeline).next_epoch.number - 1
 
+    def loading(self, pipeline: str) -> bool:
+        """Whether a load of its history has begun, and nothing is published yet."""
+        return self._runner(pipeline).loading
+
     def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
         """All tables of a pipeline, pinned at one publication, the newest if none is given.
 
@@ -254,6 +344,8 @@ class Headwater:
         ledger = self._ledger(pipeline)
         if at is None:
             return ledger.snapshot()
+        if isinstance(at, Label):
+            return ledger.snapshot(ledger.as_of_label(at, self._service(pipeline).label))
         if isinstance(at, int):
             return Snapshot(ledger.store, None) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
         return ledger.snapshot(ledger.as_of_time(at))
@@ -284,7 +376,7 @@ class Headwater:
 
         Args:
             pipeline: its name.
-            at: an epoch or a time; the newest publication if not given.
+            at: an epoch, a time or a `Label`; the newest publication if not given.
             hold: for how long at most; to renew it, pin again before.
             holder: who asks, for people to read; this machine and process if not given.
 
@@ -374,7 +466,8 @@ class Headwater:
             topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
         }
         service, source = self._container.history(pipeline, tables, files_per_chunk)
-        stream = stream_offsets(stream_from, runner.source, self.deployment.pipelines[pipeline].source)
+        assert isinstance(runner.source, TopicGroup)  # as the histories of wide tables alone are loaded
+        stream = stream_offsets(stream_from, runner.source)
         told = History(source, {topic: str(table) for topic, table in tables.items()}, stream)
         self._load = Bootstrap.of(runner, service, told, self._report)
         return self._load.run()
@@ -402,7 +495,8 @@ class Headwater:
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""
-        return tuple(self._status(name) for name in self.deployment.pipelines)
+        latencies = Latencies(self.deployment, self._ledger)
+        return tuple(self._status(name, latencies.of(name)) for name in self.deployment.pipelines)
 
     def find(self, name: str) -> tuple[str, ViewSpec]:
         """The pipeline and the view that a name means; tables that the pipeline keeps come behind its views.
@@ -447,18 +541,12 @@ class Headwater:
     def _runner(self, pipeline: str) -> Runner:
         self._service(pipeline)
         if pipeline not in self._runners:
-            self._runners[pipeline] = self._container.runner(pipeline, self._report)
+            self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]
 
     def _ledger(self, pipeline: str) -> Ledger:
         """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
-        runner = self._runner(pipeline)
-        there = runner.ledger
-        ledger = Ledger(
-            there.store, pipeline, there.tables, self._clock, there.writer, there.fingerprint, there.changed
-        )
-        ledger.open()
-        return ledger
+        return self._runner(pipeline).standing()
 
     def _frame(
         self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
@@ -470,15 +558,17 @@ class Headwater:
         return service.view(spec.name, snapshot, as_of=as_of, since=earlier)
 
     def _before(self, snapshot: Snapshot) -> int:
-        return snapshot.publication.epoch.number - 1 if snapshot.publication else -1
+        return max(_number(snapshot) - 1, -1)
 
-    def _status(self, pipeline: str) -> PipelineStatus:
+    def _status(self, pipeline: str, latency: Latency) -> PipelineStatus:
         runner, latest = self._runner(pipeline), self._ledger(pipeline).latest
         try:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"cannot be told: {error}"
-        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline))
+        if runner.loading:
+            lag = f"{lag}; its history is being loaded"
+        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline), latency)
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)
@@ -487,3 +577,20 @@ class Headwater:
         with self.explaining():
             (counted,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("letters")))
         return int(counted["letters"])
+
+
+def _number(snapshot: Snapshot) -> int:
+    return snapshot.publication.epoch.number if snapshot.publication else -1
+
+
+def _moment(at: Moment | None, label: str | datetime | None) -> Moment | None:
+    if label is None:
+        return at
+    if at is not None:
+        raise ConfigError("at and label both name a version: give one of them")
+    return Label.parse(label) if isinstance(label, str) else Label(label)
+
+
+def _native(answer: Answer) -> Any:
+    frame = answer.frame
+    return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()

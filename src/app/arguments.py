@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..domain.duration import parse_duration
 from ..domain.errors import ConfigError
+from ..domain.label import Label
 from .output import FORMATS
 
 if TYPE_CHECKING:
@@ -51,9 +52,20 @@ def day(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2024-03-01") from error
 
 
-def epoch_or_time(text: str) -> Moment:
-    """The number of an epoch, or a time."""
-    return int(text) if text.isdecimal() else utc_time(text)
+def version(text: str) -> Moment:
+    """The number of an epoch, ``label:`` and a label, or a time."""
+    kind, colon, rest = text.partition(":")
+    if colon and kind == "label":
+        return label(rest)
+    return int(text) if text.removeprefix("-").isdecimal() else utc_time(text)
+
+
+def label(text: str) -> Label:
+    """The label of a version."""
+    try:
+        return Label.parse(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def positive_duration(text: str) -> timedelta:

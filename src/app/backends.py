@@ -29,6 +29,7 @@ class Part(Enum):
     STREAMS = "sources of kind stream"
     SQL = "SQL of the user's own"
     BASE_FILES = "read-optimized views"
+    RETYPING = "published columns that change their type"
 
 
 @frozen

@@ -16,11 +16,11 @@ from ..domain.source import PLAIN_FORMATS
 from .runner import Runner, RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from ..domain.epoch import Offsets, Publication
-    from ..domain.ports import StreamSource
     from ..domain.service import Service
+    from ..domain.topic_group import TopicGroup
     from .runner import EpochReport
 
 TABLE_FORMATS = ("delta", "hudi")
@@ -62,13 +62,12 @@ class HistoryTable:
         return named if "://" in named.path else evolve(named, path=str(Path(named.path).absolute()))
 
 
-def stream_offsets(wanted: str | Offsets, source: StreamSource, topics: Collection[str]) -> Offsets:
+def stream_offsets(wanted: str | Offsets, source: TopicGroup) -> Offsets:
     """Where the stream takes over.
 
     Args:
         wanted: ``beginning``; ``now``; or offsets by topic, as they are, as JSON, or as the name of a file of it.
         source: the stream.
-        topics: its topics.
 
     Raises:
         ConfigError: it is none of these.
@@ -76,10 +75,10 @@ def stream_offsets(wanted: str | Offsets, source: StreamSource, topics: Collecti
     if wanted == "beginning":
         return {}
     if wanted == "now":
-        return source.end() or {}
+        return source.end()
     offsets = _parsed(wanted) if isinstance(wanted, str) else wanted
-    if not isinstance(offsets, dict) or not set(offsets).issubset(topics):
-        raise ConfigError(f"where the stream takes over is told by topic; topics are: {', '.join(topics)}")
+    if not isinstance(offsets, dict) or not set(offsets).issubset(source.members):
+        raise ConfigError(f"where the stream takes over is told by topic; topics are: {', '.join(source.members)}")
     return offsets
 
 

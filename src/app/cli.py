@@ -1,7 +1,8 @@
-"""The command line: ``headwater run | show | status | roll | move | check``; more in `upkeep_cli`, `dead_letters_cli`.
+"""The command line: ``headwater run | status | roll | move | check``; more in `reading_cli`, `upkeep_cli`,
+`dead_letters_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
-failed; 2, usage or configuration.
+failed; 2, usage or configuration; 3, what was waited for has not come in time.
 """
 
 from __future__ import annotations
@@ -13,30 +14,32 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..domain.errors import ConfigError, HeadwaterError
+from ..domain.errors import ConfigError, HeadwaterError, WaitTimeout
 from ..domain.schema import Schema
 from .api import Headwater
-from .arguments import add_command, add_format, count, day, epoch_or_time, utc_time
+from .arguments import add_command, add_format, day
 from .backends import on_one_session
 from .bootstrap_cli import add_bootstrap
 from .config import load
 from .dead_letters_cli import add_dead_letters
 from .explain import explain
 from .messages import say, tell_progress
-from .output import rows, write
+from .output import write
 from .progress import moment, tables_at
+from .reading_cli import add_reading, print_answer
 from .stopping import graceful_stop
 from .upkeep_cli import add_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .api import Answer, PipelineStatus
+    from .api import PipelineStatus
 
-_OK, _FAILED, _USAGE = 0, 1, 2
+_OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
+_CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 _STATUS = Schema.parse(
     "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
-    " tables string"
+    " expected_latency string, measured_latency string, tables string"
 )
 
 
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("HEADWATER_DEBUG"):
             raise
         say(f"headwater: {error}")
-        return _USAGE if isinstance(error, ConfigError) else _FAILED
+        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail again when the interpreter flushes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     add_bootstrap(commands)
-    _add_show(commands)
+    add_reading(commands)
     status = add_command(commands, "status", "where each pipeline stands", _status)
     add_format(status)
     _add_move(commands)
@@ -85,19 +88,6 @@ def _add_run(commands: Any) -> None:
         "--show", metavar="PIPELINE[.VIEW]", nargs="+", action="extend", default=[], help="views to print at the end"
     )
     add_format(run)
-
-
-def _add_show(commands: Any) -> None:
-    show = add_command(commands, "show", "print a view", _show)
-    show.add_argument("view", metavar="PIPELINE[.VIEW]")
-    show.add_argument("--at", metavar="EPOCH|TIME", type=epoch_or_time, help="as known at an epoch or a time")
-    show.add_argument("--as-of", metavar="TIME", type=utc_time, help="only what had happened up to this event time")
-    show.add_argument("--since", metavar="EPOCH|TIME", type=epoch_or_time, help="where a view of changes starts from")
-    show.add_argument(
-        "--read-optimized", action="store_true", help="from base files alone, as of their last compaction"
-    )
-    show.add_argument("--limit", metavar="N", type=count, help="at most so many rows")
-    add_format(show)
 
 
 def _add_move(commands: Any) -> None:
@@ -124,30 +114,7 @@ def _run(options: argparse.Namespace) -> None:
         with graceful_stop(headwater, "this epoch"):
             headwater.run(named, until_idle=options.until_idle)
         for name in options.show:
-            _print(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
-
-
-def _show(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
-        answer = headwater.answer(
-            options.view,
-            at=options.at,
-            as_of=options.as_of,
-            since=options.since,
-            read_optimized=options.read_optimized,
-        )
-        if headwater.epoch(options.view.partition(".")[0]) < 0:
-            kept = headwater.deployment.backend.name != "memory"
-            why = "run it first" if kept else "the memory backend keeps nothing beyond its run; use run --show"
-            say(f"headwater: nothing is published yet: {why}")
-        _print(answer, options.format, limit=options.limit)
-
-
-def _print(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:
-    if title and form == "table":
-        print(f"{title}:")
-    with answer.engine.explaining():
-        write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))
+            print_answer(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -156,11 +123,12 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _status_row(status: PipelineStatus) -> list[str | int | None]:
+    spans = [str(span) if span else None for span in (status.latency.expected, status.latency.measured)]
     if (latest := status.publication) is None:
-        return [status.pipeline, None, None, None, status.lag, None, None]
+        return [status.pipeline, None, None, None, status.lag, None, *spans, None]
     place = (status.pipeline, latest.epoch.number)
     times = (moment(latest.published_at), moment(latest.watermark))
-    return [*place, *times, status.lag, status.dead_letters, tables_at(latest)]
+    return [*place, *times, status.lag, status.dead_letters, *spans, tables_at(latest)]
 
 
 def _move(options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
@@ -17,11 +18,14 @@ from ..domain.loading import NoHistory
 from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
+from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
 from ..domain.source import PLAIN_FORMATS
+from ..domain.table import RETYPING
 from ..domain.topic_group import TopicGroup
 from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
-from .config import Deployment, FilesInput, KafkaInput, SourceSettings, StreamInput
+from .config import Deployment, FilesInput, KafkaInput, StreamInput
+from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
@@ -30,10 +34,11 @@ from .sources import PolarsSources, SparkSources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..domain.ports import Clock, StreamSource
+    from ..domain.ports import Clock, InputSource, StreamSource
+    from ..domain.retention import Retention
     from ..domain.service import Service
     from .bootstrap import HistoryTable
-    from .config import KafkaOutput, PipelineSettings
+    from .config import KafkaOutput, PipelineSettings, SourceSettings
 
 
 class Container:
@@ -88,14 +93,20 @@ class Container:
         except UnsatisfiedRequirement as error:
             raise refused from error
 
-    def runner(self, name: str, report: Callable[[EpochReport], None]) -> Runner:
-        """The runner of a pipeline, which tells `report` of every epoch published."""
+    def runner(self, name: str, report: Callable[[EpochReport], None], others: Callable[[str], Runner]) -> Runner:
+        """The runner of a pipeline.
+
+        Args:
+            name: of the pipeline.
+            report: told of every epoch published.
+            others: the runners of the deployment's pipelines, by their names.
+        """
         pipeline = self.deployment.pipelines[name]
         store, service = self._injector.get(KeptStore), _service(pipeline, self.engine, lambda: self.queries)
         return Runner(
             name,
             service=service,
-            source=self._source(pipeline),
+            source=self._source(pipeline, others),
             store=store,
             keeper=store,
             engine=self.engine,
@@ -119,9 +130,10 @@ class Container:
             NotSupported: the backend does not read a table's format.
         """
         pipeline = self.deployment.pipelines[name]
-        settings, sources = pipeline.service, pipeline.source
-        if not isinstance(settings, WideTableSettings) or isinstance(sources, str):
+        settings = pipeline.service
+        if not isinstance(settings, WideTableSettings):
             raise ConfigError(f"pipeline {name!r} is no wide table; the histories of those alone can be loaded")
+        sources = dict(zip((topic.name for topic in settings.topics), pipeline.sources, strict=True))
         if unknown := [topic for topic in tables if topic not in sources]:
             raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(sources)}")
         formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
@@ -154,15 +166,17 @@ class Container:
         handed.offer(str(table), 0, rows.select(*wanted).to_native())
         return handed
 
-    def _source(self, pipeline: PipelineSettings) -> StreamSource:
+    def _source(self, pipeline: PipelineSettings, others: Callable[[str], Runner]) -> StreamSource | InputSource:
+        settings = pipeline.service
+        if isinstance(settings, SnapshotSettings):
+            schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
+            return PipelineInputs(settings, schedule, others, self.queries)
         sources, given = self._injector.get(Sources), self.deployment.sources
-        if isinstance(pipeline.source, str):
-            return sources.open(given[pipeline.source])
-        assert isinstance(pipeline.service, WideTableSettings)
-        partial = {topic.name: topic.absent == "keep" for topic in pipeline.service.topics}
-        return TopicGroup(
-            {topic: sources.open(_telling(given[name], partial[topic])) for topic, name in pipeline.source.items()}
-        )
+        if not isinstance(settings, WideTableSettings):
+            return sources.open(given[pipeline.sources[0]])
+        partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
+        named = zip(partial, pipeline.sources, strict=True)
+        return TopicGroup({topic: sources.open(_telling(given[name], partial[topic])) for topic, name in named})
 
     def close(self) -> None:
         """Stop what was started."""
@@ -178,9 +192,47 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     """The service of each pipeline, for its tables and views alone: nothing is started, and they must not step.
 
     Raises:
-        ConfigError: a service refuses its settings, or a view cannot be kept or published as asked.
+        ConfigError: a service refuses its settings, a view cannot be kept or published as asked, or a pipeline reads
+            what there is not, or promises what the retention cannot hold.
     """
-    return {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
+    services = {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
+    for pipeline in deployment.pipelines.values():
+        if isinstance(pipeline.service, SnapshotSettings):
+            with _placed(pipeline.place or pipeline.name):
+                _check_inputs(pipeline.service, services)
+                _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+    _check_order(deployment)
+    return services
+
+
+def _check_order(deployment: Deployment) -> None:
+    """Refuse pipelines that wait for each other."""
+    stages = (pipeline.service for pipeline in deployment.pipelines.values())
+    reads = {stage.pipeline: stage.pipelines.values() for stage in stages if isinstance(stage, SnapshotSettings)}
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        ring = " <- ".join(error.args[1])
+        raise ConfigError(f"pipelines read each other in a ring, so that none could publish first: {ring}") from error
+
+
+def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -> None:
+    for name, each in settings.inputs.items():
+        if isinstance(each, PlainTable):
+            continue
+        if each.pipeline == settings.pipeline or each.pipeline not in services:
+            others = ", ".join(other for other in services if other != settings.pipeline)
+            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is no other pipeline; there are: {others or 'none'}")
+        if each.view and services[each.pipeline].known(each.view).between:
+            raise ConfigError(f"inputs.{name}: view {each.view!r} is asked between two publications, not at one")
+
+
+def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
+    if settings.longest_query is not None:
+        try:
+            retention.check_query(settings.longest_query, settings.every)
+        except ConfigError as error:
+            raise ConfigError(f"longest_query: {error}") from error
 
 
 def _blueprint(pipeline: PipelineSettings) -> Service:
@@ -233,6 +285,8 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
         return Retraction(pipeline.service, engine, queries())
     if isinstance(pipeline.service, WideTableSettings):
         return WideTable(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, SnapshotSettings):
+        return Snapshots(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
@@ -261,12 +315,20 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
         materialize=pipeline.materialize,
         watermark_delay=deployment.sources[pipeline.sources[0]].watermark_delay if alone else timedelta(),
         compact_every=deployment.backend.compact_every,
-        retention=deployment.backend.retain,
-        expire_every=deployment.backend.expire_every,
+        retention=pipeline.retain or deployment.backend.retain,
+        expire_every=_expire_every(deployment, pipeline),
         poll=deployment.run.poll,
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,
     )
+
+
+def _expire_every(deployment: Deployment, pipeline: PipelineSettings) -> int:
+    """By its own word, else the backend's; a pipeline of versions, told how many to keep, keeps no more."""
+    if pipeline.expire_every is not None:
+        return pipeline.expire_every
+    every = deployment.backend.expire_every
+    return 1 if every == 0 and pipeline.retain and isinstance(pipeline.service, SnapshotSettings) else every
 
 
 @contextmanager
@@ -432,6 +494,8 @@ class DeltaBackend(_SparkBackend):
 
 class _HudiBackend(_SparkBackend):
     """Tables in Apache Hudi, frames of Spark."""
+
+    gaps = (Gap(Part.RETYPING, RETYPING),)
 
     table_type: ClassVar[str]
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..domain.duration import show_duration
+from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
 from .keyed_views import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from ..domain.changelog.feed import Feed
+    from ..domain.retention import Retention
     from ..domain.service import Service, ViewSpec
+    from ..domain.snapshots import Input
     from ..domain.table import TableSpec
     from .api import Headwater
     from .config import KafkaOutput, PipelineSettings
@@ -31,27 +37,40 @@ def explain(headwater: Headwater) -> Iterator[str]:
     for name, service in headwater.services.items():
         yield ""
         pipeline = deployment.pipelines[name]
-        yield f"{name}, from {_sources(pipeline)}"
+        yield f"{name}, from {_read(pipeline)}"
         yield from _tables(service)
         yield from _views(service, pipeline)
+        if service.schedule:
+            yield from _carried(pipeline.retain or deployment.backend.retain, service.schedule)
         if pipeline.publish:
             yield from _published(pipeline.publish, feed_of(name, pipeline.publish, service))
 
 
-def _sources(pipeline: PipelineSettings) -> str:
-    if isinstance(pipeline.source, str):
-        return f"source {pipeline.source}"
-    return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
+def _read(pipeline: PipelineSettings) -> str:
+    if isinstance(pipeline.service, SnapshotSettings):
+        return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
+    if isinstance(pipeline.source, Mapping):
+        return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
+    return f"source {pipeline.source}"
+
+
+def _input(name: str, each: Input) -> str:
+    if isinstance(each, PlainTable):
+        return f"{name} ({each.format} at {each.path})"
+    return f"{name} ({each.pipeline}{f'.{each.view}' if each.view else ''})"
 
 
 def _tables(service: Service) -> Iterator[str]:
     yield "  keeps"
     for table in service.tables:
-        yield f"    {table.name}: {table.schema.ddl.replace('`', '')}"
+        columns = table.schema.ddl.replace("`", "") or "the columns of its query"
+        yield f"    {table.name}: {columns}"
         yield f"      {_kept(table)}"
 
 
 def _kept(table: TableSpec) -> str:
+    if table.whole:
+        return "written anew at each version, for any engine to read"
     if not table.key:
         return "no key; rows are only added"
     split = f"; partitioned by {', '.join(table.partition_by)}" if table.partition_by else ""
@@ -62,7 +81,17 @@ def _views(service: Service, pipeline: PipelineSettings) -> Iterator[str]:
     yield "  answers"
     for view in service.views:
         yield f"    {pipeline.name}.{view.name}: {view.about}"
-        yield f"      {', '.join(view.schema.names)}{_also_kept(view, pipeline)}"
+        columns = ", ".join(view.schema.names) or "the columns of its query"
+        yield f"      {columns}{_also_kept(view, pipeline)}"
+
+
+def _carried(retention: Retention, every: timedelta) -> Iterator[str]:
+    yield "  carries"
+    if (lasts := retention.lasts(every)) is None:
+        yield "    queries of any length: everything is kept"
+    else:
+        yield f"    queries of {show_duration(lasts)} that begin with their version: one every {show_duration(every)},"
+        yield f"      {retention}"
 
 
 def _published(output: KafkaOutput, feed: Feed) -> Iterator[str]:

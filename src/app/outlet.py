@@ -12,6 +12,7 @@ from ..domain.changelog.row_kind import INSERT
 from ..domain.epoch import ROW_KIND
 from ..domain.errors import SinkChanged, VersionExpired
 from ..domain.ports import Receipt
+from .keyed_views import changes_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,20 +87,14 @@ class Outlet:
             if before is None:
                 changes = self._everything(ledger.snapshot(after))
             else:
-                changes = self._changes(ledger.snapshot(before), ledger.snapshot(after))
+                at = ledger.snapshot(before), ledger.snapshot(after)
+                changes = changes_between(self.service, self.view, self.table, *at)
             self.sink.publish(self.engine.persist(changes), after)
         finally:
             self.engine.release()
 
     def _everything(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         return self.service.view(self.view, snapshot).with_columns(nw.lit(INSERT).alias(ROW_KIND))
-
-    def _changes(self, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        if self.table and before.version(self.table):
-            kept = after.changes_since(before, self.table)
-            if kept is not None:
-                return kept
-        return self.service.view_changes(self.view, before, after)
 
 
 def _lacking(ledger: Ledger, held: Receipt | None) -> Lacking:

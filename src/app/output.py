@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ..adapters.json_rows import json_rows
+from ..domain.epoch import ROW_KIND
 from ..domain.schema import NUMBERS
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def rows(
         engine: of the frame.
         limit: at most so many rows.
     """
-    by = dict.fromkeys((*view.sort, *view.key))
-    ordered = frame.sort(*by) if by else frame
+    by = list(dict.fromkeys((*view.sort, *view.key)))
+    # A key's old row comes before its new one: "-U" is greater than "+U".
+    ordered = frame.sort(*by, descending=[name == ROW_KIND for name in by]) if by else frame
     return json_rows(ordered if limit is None else ordered.head(limit), view.schema, engine)
 
 

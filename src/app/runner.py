@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ..domain.epoch import Batch, Epoch, OffsetRange
 from ..domain.errors import ConfigError, HeadwaterError, Transient
 from ..domain.ledger import Ledger
 from ..domain.loading import loading_table
-from ..domain.ports import Version
+from ..domain.ports import InputSource, Pace, Version
 from ..domain.retention import Retention
 from ..domain.service import Step
 from ..domain.table import Layout, TableSpec
@@ -29,7 +29,7 @@ from .replay import Replay, Replayed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..domain.epoch import Publication
+    from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Snapshot
     from ..domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
     from ..domain.service import Service, ViewSpec
@@ -117,7 +117,7 @@ class Runner:
 
     pipeline: str
     service: Service
-    source: StreamSource
+    source: StreamSource | InputSource
     store: TableStore
     keeper: TableKeeper
     engine: FrameEngine
@@ -152,11 +152,18 @@ class Runner:
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
         """A ledger over tables of the pipeline, made where they are not there yet."""
+        ledger = self._ledger_over([spec.name for spec in tables])  # first: settings that are refused widen no table
         for spec in tables:
             self.store.ensure(spec)
-        names = [spec.name for spec in tables]
+        return ledger
+
+    def standing(self) -> Ledger:
+        """A ledger as the tables are now, for a reader: a run, here or elsewhere, goes on undisturbed."""
+        return self._ledger_over(self.ledger.tables)
+
+    def _ledger_over(self, tables: Sequence[str]) -> Ledger:
         built, changed = self.service.fingerprint, self.service.changed
-        ledger = Ledger(self.store, self.pipeline, names, self.clock, self.writer, built, changed)
+        ledger = Ledger(self.store, self.pipeline, tables, self.clock, self.writer, built, changed)
         ledger.open()
         return ledger
 
@@ -178,13 +185,17 @@ class Runner:
         """
         run_all([self], until_idle=until_idle)
 
-    def advance(self) -> bool:
-        """Run one epoch, trying again after passing faults; False if there was nothing to read."""
+    def advance(self, pace: Pace = Pace.SCHEDULE) -> bool:
+        """Run one epoch, trying again after passing faults; False if there was nothing to read.
+
+        Args:
+            pace: what paces a pipeline that reads others.
+        """
         wait = self.options.retry_wait
         for left in range(self.options.retries, -1, -1):
             try:
                 with self.engine.explaining():
-                    return self._epoch()
+                    return self._epoch(pace)
             except Transient as fault:
                 if left == 0 or self.stopping:
                     raise
@@ -194,12 +205,12 @@ class Runner:
                 self._ledger = None
         return False
 
-    def _epoch(self) -> bool:
+    def _epoch(self, pace: Pace) -> bool:
         self._deliver(_Phases())  # what a run before, or the last try, could not
         phase, ledger = _Phases(), self.ledger
         self._check_loaded()
         with phase("read"):
-            offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
+            offsets = self._planned(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
             if offsets is None:
                 return False
             lag = self.source.lag(offsets.until)
@@ -207,7 +218,9 @@ class Runner:
             step, written = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
-        self._rows, epoch = step.rows, ledger.next_epoch.number - 1
+        epoch = ledger.next_epoch.number - 1
+        if not isinstance(self.source, InputSource):  # which reads more than comes
+            self._rows = step.rows
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         try:
@@ -216,6 +229,14 @@ class Runner:
         finally:  # the epoch is published, whatever becomes of the upkeep
             self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
         return True
+
+    def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
+        """What the next epoch reads: the same as one that was begun, if that is still there."""
+        if not isinstance(self.source, InputSource):
+            return begun or self.source.plan(after)
+        if begun and self.source.readable(begun):
+            return begun
+        return self.source.plan(after, pace, self.clock.now())
 
     @property
     def upkeep(self) -> Upkeep:
@@ -307,7 +328,9 @@ class Runner:
             ConfigError: the pipeline keeps no dead letters.
             HeadwaterError: it failed; nothing is changed, so it can be asked for again.
         """
-        work = Replay(self.service, self.source, self._letters())
+        letters = self._letters()
+        assert not isinstance(self.source, InputSource)  # of which none is kept
+        work = Replay(self.service, self.source, letters)
         self._ledger = None  # another process may have run the pipeline meanwhile
         with self.engine.explaining():
             found = work.count(self.ledger.snapshot())
@@ -348,11 +371,20 @@ class Runner:
         epoch = self.ledger.begin(offsets)
         if self._rows is not None:  # the next epoch is likely to be as large as the one before
             self.engine.expect(self._rows)
-        with phase("read"):
-            rows = self.source.read(offsets)
-        with phase("step"):
-            step = self.service.step(Batch(epoch, rows, offsets, self.source.format), self.ledger.snapshot())
-        return step, self._commit(step, phase)
+        with ExitStack() as holding:
+            with phase("read"):
+                batch = self._batch(epoch, offsets, holding)
+            with phase("step"):
+                step = self.service.step(batch, self.ledger.snapshot())
+            return step, self._commit(step, phase)
+
+    def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
+        """What an epoch reads; inputs stay readable until `holding` ends."""
+        if not isinstance(self.source, InputSource):
+            return Batch(epoch, self.source.read(offsets), offsets, self.source.format)
+        inputs = holding.enter_context(self.source.hold(offsets))
+        nothing = self.store.read(self.tables[-1].name, None)
+        return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
 
     def _commit(self, step: Step, phase: _Phases, gathered: Publication | None = None) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written.
@@ -409,13 +441,21 @@ def _short(spec: TableSpec) -> str:
 def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
     """Run pipelines side by side, one epoch each in turn, until they stop or (if asked) all sources are drained.
 
+    Those that read other pipelines are then no longer paced by the clock, and publish what has moved in the end.
+
     Raises:
         HeadwaterError: as `Runner.run`.
     """
+    pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
     while not any(runner.stopping for runner in runners):
-        progressed = [runner.advance() for runner in runners if not runner.stopping]
-        if any(progressed):
+        if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
             continue
         if until_idle or not runners:
             return
         runners[0].clock.sleep(min(runner.options.poll for runner in runners))
+
+
+def _round(runners: Sequence[Runner], pace: Pace) -> bool:
+    """One epoch of each; whether there was any."""
+    progressed = [runner.advance(pace) for runner in runners if not runner.stopping]
+    return any(progressed)

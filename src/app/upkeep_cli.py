@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..domain.schema import Schema
 from .api import Headwater
-from .arguments import add_command, add_format, epoch_or_time, positive_duration
+from .arguments import add_command, add_format, positive_duration, version
 from .messages import say
 from .output import write
 from .progress import moment, tables_at
@@ -16,8 +16,10 @@ from .stopping import graceful_stop
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from ..adapters.json_rows import Cell
+    from ..domain.label import Label
     from ..domain.retention import Verdict
     from ..domain.upkeep import PublishedVersion, Upkeep
 
@@ -25,9 +27,11 @@ _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")
 _PINNED = Schema.parse("lease string, pipeline string, epoch bigint, until string, holder string")
 _VERSIONS = Schema.parse(
-    "epoch bigint, published string, superseded string, readable boolean, leases string, tables string"
+    "epoch bigint, label string, published string, superseded string, readable boolean, leases string, tables string"
 )
-_VERDICTS = Schema.parse("table string, version string, committed string, state string, why string")
+_VERDICTS = Schema.parse(
+    "table string, version string, committed string, superseded string, state string, why string, may_go string"
+)
 
 
 def add_upkeep(commands: Any) -> None:
@@ -53,7 +57,7 @@ def _add(commands: Any, name: str, about: str, function: Any, *, pipeline: str |
 
 def _add_pin(commands: Any) -> None:
     pin = _add(commands, "pin", "keep a publication readable for a while", _pin, pipeline=None)
-    pin.add_argument("--at", metavar="EPOCH|TIME", type=epoch_or_time, help="the newest one if not given")
+    pin.add_argument("--at", metavar="VERSION", type=version, help="the newest one if not given")
     pin.add_argument("--for", metavar="DURATION", dest="hold", type=positive_duration, required=True)
     pin.add_argument("--holder", metavar="NAME", help="who reads; this machine and process if not given")
 
@@ -95,14 +99,19 @@ def _unpin(options: argparse.Namespace) -> None:
 
 def _versions(options: argparse.Namespace) -> None:
     with Headwater.from_config(options.config) as headwater:
-        _print(options, _VERSIONS, map(_version_row, headwater.upkeep(options.pipeline).versions()))
+        found, service = headwater.upkeep(options.pipeline).versions(), headwater.services[options.pipeline]
+        _print(options, _VERSIONS, (_version_row(each, service.label(each.publication)) for each in found))
 
 
-def _version_row(version: PublishedVersion) -> list[Cell]:
-    publication = version.publication
-    superseded = None if version.superseded_at is None else moment(version.superseded_at)
-    times = [moment(publication.published_at), superseded]
-    return [publication.epoch.number, *times, version.readable, ", ".join(version.leases), tables_at(publication)]
+def _version_row(found: PublishedVersion, label: Label | None) -> list[Cell]:
+    publication = found.publication
+    named = [publication.epoch.number, None if label is None else str(label)]
+    times = [moment(publication.published_at), _moment_or_null(found.superseded_at)]
+    return [*named, *times, found.readable, ", ".join(found.leases), tables_at(publication)]
+
+
+def _moment_or_null(time: datetime | None) -> str | None:
+    return None if time is None else moment(time)
 
 
 def _explain(options: argparse.Namespace) -> None:
@@ -113,8 +122,9 @@ def _explain(options: argparse.Namespace) -> None:
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
     state = "expired" if verdict.expired else "may go" if verdict.may_go else "kept"
-    committed = moment(verdict.commit.committed_at)
-    return [verdict.table, verdict.commit.version, committed, state, "; ".join(verdict.reasons)]
+    times = [moment(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
+    until = f"after {' and '.join(verdict.until)}" if verdict.until else None
+    return [verdict.table, verdict.commit.version, *times, state, "; ".join(verdict.reasons), until]
 
 
 def _upkeeps(headwater: Headwater, options: argparse.Namespace) -> Iterator[Upkeep]:

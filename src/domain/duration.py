@@ -8,6 +8,8 @@ from datetime import timedelta
 from .errors import ConfigError
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SHOWN = (("d", 864_000), ("h", 36_000), ("m", 600))
+"""Tenths of a second in each unit."""
 _PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 
 
@@ -28,6 +30,25 @@ def parse_duration(text: str) -> timedelta:
             f"{text!r} is no duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'"
         )
     return sign * sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+
+
+def show_duration(duration: timedelta) -> str:
+    """A duration for people, as the configuration would write it; seconds down to a tenth, less in milliseconds.
+
+    >>> show_duration(timedelta(minutes=75)), show_duration(timedelta(seconds=6.29)), show_duration(timedelta())
+    ('1h15m', '6.2s', '0s')
+    >>> show_duration(timedelta(microseconds=60_900))
+    '60ms'
+    """
+    if timedelta() < duration < timedelta(seconds=1):
+        return f"{duration // timedelta(milliseconds=1)}ms"
+    sign, tenths = "-" if duration < timedelta() else "", abs(duration) // timedelta(milliseconds=100)
+    parts = []
+    for unit, size in _SHOWN:
+        count, tenths = divmod(tenths, size)
+        parts += [f"{count}{unit}"] if count else []
+    seconds = f"{tenths / 10:g}s" if tenths or not parts else ""
+    return sign + "".join(parts) + seconds
 
 
 def microseconds(duration: timedelta) -> int:

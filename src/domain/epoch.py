@@ -54,6 +54,7 @@ class Batch:
         offsets: what they were read from.
         format: of the records, as the source names it.
         again: the rows are dead letters read once more: they come late to everything, and are no repeats.
+        inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
     """
 
     epoch: Epoch
@@ -61,6 +62,7 @@ class Batch:
     offsets: OffsetRange
     format: str
     again: bool = False
+    inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"
@@ -102,6 +104,8 @@ class Publication:
     """Of the service's settings: tables built under other settings are not continued."""
     watermarks: Mapping[str, datetime] = field(factory=dict)
     """Of a topic group, the watermark (UTC) of each topic that has brought an event time."""
+    began_at: datetime | None = None
+    """When its epoch began; None where that was not written down yet."""
 
 
 @frozen
@@ -187,7 +191,9 @@ class Mark:
         if published := raw["publication"]:
             published["epoch"] = Epoch(**published["epoch"])
             published["published_at"] = datetime.fromisoformat(published["published_at"])
-            published["watermark"] = published["watermark"] and datetime.fromisoformat(published["watermark"])
+            for optional in ("watermark", "began_at"):
+                told = published.get(optional)
+                published[optional] = told and datetime.fromisoformat(told)
             by_topic = published.get("watermarks", {})  # none in what was published before there were topic groups
             published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
             raw["publication"] = Publication(**published)

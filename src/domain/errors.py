@@ -48,6 +48,14 @@ class VersionExpired(HeadwaterError, LookupError):
     """The version asked for existed and has been cleaned away."""
 
 
+class RetentionTooShort(HeadwaterError, LookupError):
+    """A query was to take longer than the version that it reads is sure to be kept."""
+
+
+class WaitTimeout(HeadwaterError, TimeoutError):
+    """What was waited for has not come in time."""
+
+
 class LeaseNotFound(HeadwaterError, LookupError):
     """There is no lease of that name: it was never taken, was taken back, or ended and was cleaned away."""
 

@@ -9,6 +9,8 @@ table, `publish` with the last. Readers see the epoch before until `publish` has
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
+    from .label import Label
     from .ports import BaseReading, Clock, Commit, TableStore
 
 
@@ -85,7 +88,7 @@ class Ledger:
     """The publications of one pipeline, read from and written with its tables' commits.
 
     Args:
-        store: where the tables are; every table has been ensured.
+        store: where the tables are; to be opened the ledger needs none of them ensured, for all else every one.
         pipeline: its name.
         tables: the pipeline's tables in the order of their commits; the last one anchors the publications.
         clock: stamps publications.
@@ -106,6 +109,7 @@ class Ledger:
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
+    _began_at: datetime | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
 
     @changed.default
@@ -160,6 +164,14 @@ class Ledger:
             yield found.publication
             found = self._at(found.previous) if found.previous else None
 
+    def known(self, count: int | None = None) -> list[Publication]:
+        """The publications that can still be told of, newest first; at most so many, if a count is given."""
+        found: list[Publication] = []
+        with suppress(VersionExpired):  # where the tables' history ends
+            for publication in islice(self.publications(), count):
+                found.append(publication)  # noqa: PERF402 - one by one, so that those before the end are there
+        return found
+
     def as_of_epoch(self, number: int) -> Publication:
         """The publication of an epoch.
 
@@ -189,6 +201,31 @@ class Ledger:
                 return publication
         raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
 
+    def as_of_label(self, label: Label, of: Callable[[Publication], Label | None]) -> Publication:
+        """The newest publication of a label.
+
+        Args:
+            label: which.
+            of: the label of a publication; never later than its watermark.
+
+        Raises:
+            VersionNotFound: there is none (yet); the message names the labels next to it.
+            VersionExpired: it has been cleaned away.
+        """
+        passed = None
+        for publication in self.publications():
+            if of(publication) == label:
+                return publication
+            if publication.watermark is None or publication.watermark < label.watermark:  # and it never goes back
+                break
+            passed = publication
+        else:
+            publication = None
+        near = (f"epoch {each.epoch.number} has {of(each) or 'none'}" for each in (publication, passed) if each)
+        raise VersionNotFound(
+            f"pipeline {self.pipeline!r} has no version of label {label}; {'; '.join(near) or 'none is published yet'}"
+        )
+
     def adopt(self, publication: Publication) -> Epoch:
         """Start this ledger, which is empty, with an epoch that another store has published: its whole content.
 
@@ -217,7 +254,7 @@ class Ledger:
             EpochConflict: another writer is at work on this pipeline.
         """
         epoch = self.next_epoch
-        self._under_way, self._ahead = (epoch, offsets, task), {}
+        self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         for table, commit in self._orphans.items():
             # The anchor's part is made with its publication or not at all; one without was made for another anchor.
             same = not task and _mark(commit).holds(epoch, offsets, self.fingerprint)
@@ -269,6 +306,7 @@ class Ledger:
             self.clock.now(),
             self.fingerprint,
             watermarks,
+            self._began_at,
         )
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
         self._sequences[anchor] = mark.sequence

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NewType, Protocol, runtime_checkable
 
 from attrs import frozen
@@ -68,7 +69,7 @@ class TableStore(Protocol):
 
     @abstractmethod
     def ensure(self, spec: TableSpec) -> None:
-        """Create the table if it is not there; widen it by new columns. Call once before any other use of it.
+        """Create the table if it is not there; widen it by new columns. Call once before any use but of its history.
 
         Raises:
             SchemaConflict: the stored table differs by more than new columns.
@@ -113,11 +114,14 @@ class TableStore(Protocol):
 
     @abstractmethod
     def versions(self, table: str) -> Iterator[Commit]:
-        """The table's commits, newest first, read as the iterator advances; none if there is no such table."""
+        """The table's commits, newest first, read as the iterator advances; none if there is no such table.
+
+        It need not have been ensured.
+        """
 
     @abstractmethod
     def version(self, table: str, version: Version) -> Commit:
-        """One commit of a table; one whose rows alone are gone is still told.
+        """One commit of a table, which need not have been ensured; one whose rows alone are gone is still told.
 
         Raises:
             VersionNotFound: there never was such a version.
@@ -276,6 +280,54 @@ class HandedOver(StreamSource, Protocol):
         """
 
 
+class Pace(Enum):
+    """What paces a pipeline that reads others."""
+
+    SCHEDULE = "schedule"
+    """Its own schedule: the clock's, or the watermark's."""
+    DRAIN = "drain"
+    """A run that ends when its sources are drained: the clock says nothing then, the watermark does."""
+    CLOSE = "close"
+    """The sources of such a run are drained: what has moved is due."""
+
+
+@runtime_checkable
+class InputSource(Protocol):
+    """Views of other pipelines, and plain tables, of which each epoch reads all: its offsets say at which version."""
+
+    format: str
+    """What a batch's `format` says."""
+
+    @abstractmethod
+    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:
+        """The versions of the inputs that the next epoch reads, the newest there are; None if it is not due yet.
+
+        Args:
+            after: where the newest epoch stands; None before the first.
+            pace: what the pipeline is paced by.
+            now: the present moment (UTC).
+
+        Raises:
+            ConfigError: an input is not there.
+        """
+
+    @abstractmethod
+    def readable(self, offsets: OffsetRange) -> bool:
+        """Whether an epoch that was begun can be done again: its inputs are still those, and can all be read."""
+
+    @abstractmethod
+    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, nw.LazyFrame[Any]]]:
+        """The rows of each input by its name, the same ones each time; they stay readable inside the block.
+
+        Raises:
+            SourceUnavailable: a version has been given up since it was planned; plan anew.
+        """
+
+    @abstractmethod
+    def lag(self, after: Offsets | None) -> str:
+        """How much is waiting behind these offsets, in words with its unit."""
+
+
 @frozen
 class Receipt:
     """What a sink keeps of the newest epoch that was published to it.
@@ -396,6 +448,18 @@ class QueryEngine(Protocol):
         Raises:
             ConfigError: there is no such format, or nothing at the path.
             NotSupported: the engine does not read that format.
+        """
+
+    @abstractmethod
+    def state(self, path: str, format: str) -> str:  # noqa: A002 - as configurations call it
+        """What tells the present state of a plain table from others, by names, sizes and times of its files.
+
+        Args:
+            path: where it is.
+            format: as in `scan`.
+
+        Raises:
+            ConfigError: nothing is at the path.
         """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import field, frozen
@@ -81,6 +81,25 @@ class DataType:
             return cls(word)
         raise ConfigError(f"unknown column type {ddl!r}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
 
+    @classmethod
+    def of(cls, dtype: DType) -> DataType:
+        """The type of a frame's column.
+
+        Raises:
+            ConfigError: tables have no such type.
+
+        >>> DataType.of(nw.Decimal(18, 2)).ddl
+        'decimal(18,2)'
+        """
+        if isinstance(dtype, nw.Decimal) and dtype.precision is not None:
+            return cls("decimal", dtype.precision, dtype.scale)
+        if isinstance(dtype, nw.Datetime):
+            return cls("timestamp" if dtype.time_zone else "timestamp_ntz")
+        for name, known in _NARWHALS.items():
+            if dtype == known:
+                return cls(name)
+        raise ConfigError(f"no table has columns of type {dtype}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+
     @property
     def ddl(self) -> str:
         """The type as Spark DDL."""
@@ -145,7 +164,7 @@ class Schema:
 
     @classmethod
     def parse(cls, ddl: str) -> Schema:
-        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``.
+        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``; an empty text has no columns.
 
         Raises:
             ConfigError: a column without a type, an unknown type, or a name that stands twice.
@@ -154,7 +173,7 @@ class Schema:
         ('id', 'a b')
         """
         columns = []
-        for part in _split_top_level(ddl):
+        for part in _split_top_level(ddl) if ddl else ():
             match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
             if match is None:
                 raise ConfigError(
@@ -162,6 +181,15 @@ class Schema:
                 )
             columns.append(column(match[1] or match[2], match[3]))
         return cls(columns)
+
+    @classmethod
+    def of(cls, frame: nw.LazyFrame[Any]) -> Schema:
+        """The columns of a frame.
+
+        Raises:
+            ConfigError: a column has a name or a type that tables do not have; the message names it.
+        """
+        return cls(Column(name, _type_of(name, dtype)) for name, dtype in frame.collect_schema().items())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,3 +222,10 @@ class Schema:
     def plus(self, *columns: Column) -> Schema:
         """These columns with more behind them."""
         return Schema((*self.columns, *columns))
+
+
+def _type_of(name: str, dtype: DType) -> DataType:
+    try:
+        return DataType.of(dtype)
+    except ConfigError as error:
+        raise ConfigError(f"column {name!r}: {error}; cast it, or leave it out") from error

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import field, frozen
 
 from .errors import ConfigError
+from .label import Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     import narwhals as nw
 
     from .change import Change
-    from .epoch import Batch
+    from .epoch import Batch, Publication
     from .ledger import Snapshot
     from .schema import Schema
     from .table import TableSpec
@@ -75,6 +76,9 @@ class Service(Protocol):
     fingerprint: str
     """Of all settings that the stored rows depend on."""
 
+    schedule: timedelta | None = None
+    """The time from one epoch to the next, where a schedule says."""
+
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.
 
@@ -86,6 +90,10 @@ class Service(Protocol):
                 return spec
         known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
         raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
+
+    def label(self, publication: Publication) -> Label | None:
+        """What a version can be asked for by: its watermark, where it has one."""
+        return Label(publication.watermark) if publication.watermark else None
 
     def changed(self, fingerprint: str) -> str | None:
         """What has changed since tables were built under another fingerprint that they cannot follow, in words.

@@ -9,15 +9,17 @@ from attrs import field, frozen
 
 from .errors import ConfigError, SchemaConflict
 from .merge import ColumnRule, Latest, Replace
+from .schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .change import Change
-    from .schema import Schema
 
 
 _T = TypeVar("_T")
+RETYPING = "give the column another name, or leave it out of one version"
+"""What to do where a store cannot give a column of a whole table another type from one version to the next."""
 
 
 class Layout(Enum):
@@ -41,6 +43,8 @@ class TableSpec:
         groups: sequence groups; their columns have no other rule.
         partition_by: columns, part of the key, whose every value is kept in files of its own.
         layout: how it is kept.
+        whole: each commit brings a whole new content, in columns of its own; a version is read in those it was written
+            in, and `schema` says nothing.
     """
 
     name: str
@@ -50,6 +54,7 @@ class TableSpec:
     groups: tuple[Latest, ...] = field(default=(), converter=tuple[Latest, ...])
     partition_by: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     layout: Layout = Layout.LOG
+    whole: bool = False
 
     def __attrs_post_init__(self) -> None:
         grouped = [name for group in self.groups for name in (*group.by, *group.columns)]
@@ -75,8 +80,11 @@ class TableSpec:
         """Make sure that a change is of a kind that this table can take.
 
         Raises:
-            ConfigError: it has no key, and rows are to be merged or deleted by it.
+            ConfigError: it has no key, and rows are to be merged or deleted by it; or it is only ever replaced as a
+                whole.
         """
+        if self.whole and change.overwrite is None and not change.empty:
+            raise ConfigError(f"table {self.name} is replaced as a whole: overwrite it")
         if not self.key and not (change.merge is change.delete is None):
             raise ConfigError(f"table {self.name} has no key, so it can only be appended to or overwritten")
 
@@ -91,6 +99,14 @@ class TableSpec:
 
     def widened_by(self, other: TableSpec) -> Schema:
         """The columns `other` has and this one lacks, if that is all they differ by, else a `SchemaConflict`."""
+        if self.whole != other.whole:
+            was = "" if self.whole else "not "
+            raise SchemaConflict(
+                f"table {self.name} was {was}replaced as a whole at each commit until now: give the pipeline another"
+                " name, or remove the old table"
+            )
+        if self.whole:
+            return Schema(())
         changed = [n for n in self.schema.names if n not in other.schema or other.schema[n] != self.schema[n]]
         if changed or self.key != other.key or self.partition_by != other.partition_by:
             raise SchemaConflict(

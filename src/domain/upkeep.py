@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from .errors import ConfigError, LeaseNotFound, VersionExpired
+from .duration import show_duration
+from .errors import ConfigError, LeaseNotFound, RetentionTooShort
 from .lease import Lease
-from .retention import History, Retention, Verdict, judge, superseded_at
+from .retention import History, Retention, Verdict, judge, pace_of, superseded_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ class Upkeep:
     def verdicts(self) -> list[Verdict]:
         """Of every version of every table why it is kept, or that it may go."""
         tables = {table: self._history(table) for table in self.ledger.tables}
-        return judge(self.retention, self.publications(), tables, self.ledger.clock.now())
+        return judge(self.retention, self.ledger.known(), tables, self.ledger.clock.now())
 
     def expire(self, *, dry_run: bool) -> list[Expiry]:
         """Give up every version that nothing keeps, or only tell which would go."""
@@ -108,7 +109,7 @@ class Upkeep:
 
     def versions(self) -> list[PublishedVersion]:
         """How each publication stands, newest first, as far back as they can be told of."""
-        publications, held = self.publications(), self._held()
+        publications, held = self.ledger.known(), self._held()
         expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
         return [
             PublishedVersion(
@@ -120,13 +121,36 @@ class Upkeep:
             for publication, superseded in zip(publications, superseded_at(publications), strict=True)
         ]
 
-    def publications(self) -> list[Publication]:
-        """The publications that can still be told of, newest first."""
-        found: list[Publication] = []
-        with suppress(VersionExpired):  # where the tables' history ends
-            for publication in self.ledger.publications():
-                found.append(publication)  # noqa: PERF402 - one by one, so that those before the end are there
-        return found
+    def check_lasts(self, publication: Publication, longest: timedelta, every: timedelta | None) -> None:
+        """Refuse a read that may take longer than the publication is sure to be kept.
+
+        Args:
+            publication: what is read.
+            longest: how long the read may take.
+            every: the time from one publication to the next; None to go by that of the last ones.
+
+        Raises:
+            RetentionTooShort: with the arithmetic; a lease is the remedy.
+        """
+        publications, now = self.ledger.known(), self.ledger.clock.now()
+        pace = every or pace_of(publications)
+        lasts = self.retention.left(publications, publication.epoch, pace, now)
+        if lasts is None or longest <= max(lasts, self._leased_for(publication, now)):
+            return
+        how = "configured" if every else "as lately"
+        told = f"a publication every {show_duration(pace)}, {how}" if pace else "publications at an unknown pace"
+        raise RetentionTooShort(
+            f"a read of {show_duration(longest)} may not end: epoch {publication.epoch.number} of pipeline"
+            f" {self.ledger.pipeline!r} is kept for {show_duration(lasts)} from now ({told}; {self.retention}); pin it"
+            f" first: headwater pin … {self.ledger.pipeline} --at {publication.epoch.number} --for"
+            f" {show_duration(longest)}"
+        )
+
+    def _leased_for(self, publication: Publication, now: datetime) -> timedelta:
+        """How long leases hold all tables of a publication."""
+        pinned, held = self._pinned(publication), self._held()
+        ends = [lease.until - now for lease in self.leases() if held.get(lease.id) == pinned]
+        return max(ends, default=timedelta())
 
     def pin(self, publication: Publication, holder: str, hold: timedelta) -> Pin:
         """Keep all tables of a publication readable for a while.

@@ -44,12 +44,24 @@ def slowest(watermark: datetime | None, topics: Iterable[str], reached: Mapping[
     return advance(watermark, min(there), timedelta())
 
 
+def told(watermark: datetime) -> str:
+    """A watermark in ISO-8601, in UTC with ``Z``, with a fraction only where it is not zero.
+
+    >>> told(datetime(2024, 3, 1, 9, tzinfo=UTC)), told(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
+    ('2024-03-01T09:00:00Z', '2024-03-01T09:00:00.5Z')
+    """
+    moment = watermark.astimezone(UTC)
+    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:
     """The latest of some collected event times, as an instant; a date is its midnight in UTC."""
-    return max((_instant(each) for each in moments if each is not None), default=None)
+    return max((instant(each) for each in moments if each is not None), default=None)
 
 
-def _instant(moment: date | datetime) -> datetime:
+def instant(moment: date | datetime) -> datetime:
+    """An event time as an instant in UTC; one without a zone is in UTC, a date is its midnight."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, time())
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -174,6 +175,27 @@ class QueryEngineContract(ABC):
         found = queries.scan(str(tmp_path / "rows.parquet"), "parquet").collect(backend="polars")
         assert found.rows() == [(1, datetime(2024, 1, 1, tzinfo=UTC), datetime(1969, 1, 1)), (None, None, None)]  # noqa: DTZ001
         assert dict(found.schema) == {"small": nw.Int16(), "at": nw.Datetime("us", "UTC"), "wall": nw.Datetime("us")}
+
+    def test_a_plain_table_that_has_changed_is_told(self, queries: QueryEngine, tmp_path: Path) -> None:
+        folder, file = tmp_path / "csv", tmp_path / "csv" / "1.csv"
+        folder.mkdir()
+
+        def states() -> tuple[str, str]:
+            return queries.state(str(folder), "csv"), queries.state(str(file), "csv")
+
+        file.write_text("id\n1\n")
+        met = [states()]
+        assert states() == met[0]
+        file.write_text("id\n1\n2\n")
+        met.append(states())
+        os.utime(file, (0, 1_700_000_000))
+        met.append(states())
+        assert len({of_folder for of_folder, _ in met}) == len({of_file for _, of_file in met}) == len(met)
+        (folder / "2.csv").write_text("id\n3\n")
+        assert states()[0] not in {of_folder for of_folder, _ in met}
+        assert states()[1] == met[-1][1]
+        with pytest.raises(ConfigError, match="nowhere"):
+            queries.state(str(tmp_path / "nowhere"), "csv")
 
     def test_tables_that_are_not_there(self, queries: QueryEngine, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="nowhere"):

@@ -7,7 +7,7 @@ its own, on the one that it returns, and with `params` and `autouse=True` on eac
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
-from ..domain.errors import HeadwaterError, VersionExpired
+from ..domain.duration import parse_duration
+from ..domain.errors import ConfigError, HeadwaterError, VersionExpired
 from .failing_store import Crash, Fault
 from .tables import assert_shows
 from .trial import Trial
@@ -104,10 +105,12 @@ def file_beside(headwater_trial: Trial, name: str, docstring: str) -> None:
 
 
 @given(parsers.parse("the setting {key:S} = {value}"))
+@when(parsers.parse("the setting {key:S} = {value}"))
 def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
+@given(parsers.parse("the setting {key:S} is taken out"))
 @when(parsers.parse("the setting {key:S} is taken out"))
 def setting_taken_out(headwater_trial: Trial, key: str) -> None:
     headwater_trial.unset(key)
@@ -147,6 +150,7 @@ def one_runs(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.run([pipeline])
 
 
+@given(parsers.parse("{pipeline:S} runs one epoch"))
 @when(parsers.parse("{pipeline:S} runs one epoch"))
 def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.advance(pipeline)
@@ -156,6 +160,24 @@ def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
 def crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
     with pytest.raises(Crash):
         headwater_trial.run([pipeline], fault=_MOMENTS[moment])
+
+
+@then(parsers.parse("running {pipeline:S} fails with {name:S}"))
+def running_fails(headwater_trial: Trial, pipeline: str, name: str) -> None:
+    with pytest.raises(HeadwaterError) as caught:
+        headwater_trial.run([pipeline])
+    assert type(caught.value).__name__ == name
+
+
+@given(parsers.parse("the clock shows {moment}"))
+@when(parsers.parse("the clock shows {moment}"))
+def clock_shows(headwater_trial: Trial, moment: str) -> None:
+    headwater_trial.clock.moment = _utc(moment)
+
+
+@when("a day passes")
+def day_passes(headwater_trial: Trial) -> None:
+    headwater_trial.clock.sleep(timedelta(days=1))
 
 
 @when(parsers.parse("{pipeline:S} runs until idle on a store that cannot be reached once"))
@@ -244,6 +266,14 @@ def run_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) ->
     assert type(caught.value).__name__ == name
 
 
+@then(parsers.parse("{pipeline:S} cannot run: {reason}"))
+def cannot_run(headwater_trial: Trial, pipeline: str, reason: str) -> None:
+    """The deployment is refused with a message that has these words in it."""
+    with pytest.raises(ConfigError) as caught:
+        headwater_trial.run([pipeline])
+    assert reason in str(caught.value)
+
+
 # ---- a second writer
 
 
@@ -256,9 +286,8 @@ def second_opens(headwater_trial: Trial, pipeline: str) -> Headwater:
 
 @then(parsers.parse("the second run fails with {name:S}"))
 def second_fails(headwater_second: Headwater, name: str) -> None:
-    with pytest.raises(HeadwaterError) as caught:
+    with _failing_with(name):
         headwater_second.run(until_idle=True)
-    assert type(caught.value).__name__ == name
 
 
 # ---- what is seen
@@ -306,6 +335,45 @@ def shows_since(headwater_trial: Trial, view: str, epoch: int, datatable: Table)
     _assert_answer(headwater_trial.reader.answer(view, since=epoch), datatable)
 
 
+@then(parsers.parse("{view:S} of label {label:S} shows exactly"))
+def shows_of_label(headwater_trial: Trial, view: str, label: str, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.answer(view, label=label), datatable)
+
+
+@then(parsers.parse("asking {view:S} of label {label:S} fails with {name:S}"))
+def asking_fails(headwater_trial: Trial, view: str, label: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.reader.answer(view, label=label)
+
+
+@then(parsers.parse("{view:S} differs since epoch {epoch:d} by exactly"))
+def differs(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
+    _assert_answer(headwater_trial.reader.difference(view, after=epoch), datatable)
+
+
+@then(parsers.parse("{pipeline:S} has reached the watermark {moment} at epoch {epoch:d}"))
+def has_reached(headwater_trial: Trial, pipeline: str, moment: str, epoch: int) -> None:
+    assert headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=timedelta()).epoch.number == epoch
+
+
+@then(parsers.parse("waiting {timeout:S} for {pipeline:S} to reach the watermark {moment:S} fails with {name:S}"))
+def waiting_fails(headwater_trial: Trial, timeout: str, pipeline: str, moment: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=parse_duration(timeout))
+
+
+@then(parsers.parse("reading {view:S} for {longest:S} is allowed"))
+def read_is_allowed(headwater_trial: Trial, view: str, longest: str) -> None:
+    answer = headwater_trial.open().answer(view, longest=parse_duration(longest))
+    answer.frame.collect(backend="polars")
+
+
+@then(parsers.parse("reading {view:S} for {longest:S} fails with {name:S}"))
+def read_is_refused(headwater_trial: Trial, view: str, longest: str, name: str) -> None:
+    with _failing_with(name):
+        headwater_trial.open().answer(view, longest=parse_duration(longest))
+
+
 @then(parsers.parse("the table {table:S} holds exactly"))
 def table_holds(headwater_trial: Trial, table: str, datatable: Table) -> None:
     spec, frame = headwater_trial.stored(table)
@@ -320,6 +388,13 @@ def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> Non
 @then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
 def has_published(headwater_trial: Trial, pipeline: str, count: int) -> None:
     assert len(headwater_trial.publications(pipeline)) == count
+
+
+@contextmanager
+def _failing_with(name: str) -> Iterator[None]:
+    with pytest.raises(HeadwaterError) as caught:
+        yield
+    assert type(caught.value).__name__ == name
 
 
 def _assert_answer(answer: Answer, table: Table) -> None:

@@ -11,6 +11,7 @@ from .store_keeping import ExpiringContract, LeasesContract
 from .store_loading import LoadingContract
 from .store_merging import MergingContract
 from .store_reading import EnsureContract, ReadingContract, ValuesContract
+from .store_whole import WholeContract
 
 
 class StoreContract(
@@ -27,5 +28,6 @@ class StoreContract(
     ExpiringContract,
     LeasesContract,
     ChangesContract,
+    WholeContract,
 ):
     """All of `TableStore` and `TableKeeper`."""

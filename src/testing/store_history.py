@@ -60,6 +60,12 @@ class MarksContract(StoreHarness):
             with pytest.raises(VersionNotFound):
                 store.version(NAMES.name, Version(unknown))
 
+    def test_history_is_told_of_a_table_that_was_not_ensured(self, store: KeptStore) -> None:
+        made = self.table(store, NAMES).commit(append=[(1, "a")])
+        again = self.reopen()
+        assert again.version(NAMES.name, made).mark == mark_of(1)
+        assert made in [commit.version for commit in again.versions(NAMES.name)]
+
     def test_a_table_that_is_not_there_has_no_versions(self, store: KeptStore) -> None:
         assert list(store.versions("pipeline.unknown")) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -48,15 +49,17 @@ class Trial:
         backend: the name of the backend.
         exits: closes what was opened, in the end.
         prepare: what else is to be done to a runner before it runs.
+        clock: the time that all runs share.
     """
 
     folder: Path
     backend: str
     exits: ExitStack = field(repr=False)
     prepare: Callable[[Runner], None] = field(default=lambda _runner: None, repr=False)
-    _clock: ManualClock = field(init=False, factory=ManualClock)
+    clock: ManualClock = field(init=False, factory=ManualClock)
     _only_store: KeptStore | None = field(init=False, default=None)
     _reader: Headwater | None = field(init=False, default=None)
+    _loaded: tuple[str, dict[str, str], Deployment] | None = field(init=False, default=None, repr=False)
     _fed: int = field(init=False, default=0)
 
     @property
@@ -74,12 +77,14 @@ class Trial:
         *table, name = key.split(".")
         _, places = parse(self.file)
         lines = self.file.read_text(encoding="utf-8").splitlines()
+        head = f"[{'.'.join(table)}]"
+        heads = [number for number, line in enumerate(lines, 1) if line.startswith(head)]
         if at := places.get((*table, name)):
             lines[at - 1] = f"{name} = {value}"
-        elif at := places.get(tuple(table)):
-            lines.insert(at, f"{name} = {value}")
+        elif heads:
+            lines.insert(heads[0], f"{name} = {value}")
         else:
-            lines += [f"[{'.'.join(table)}]", f"{name} = {value}"]
+            lines += [head, f"{name} = {value}"]
         self.deploy("\n".join(lines) + "\n")
 
     def unset(self, key: str) -> None:
@@ -97,8 +102,12 @@ class Trial:
     def deployment(self) -> Deployment:
         """The deployment on this backend, its sources redirected to what arrives here."""
         chosen = {"HEADWATER_BACKEND__NAME": self.backend, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
-        read = load(self.file, {**os.environ, **chosen})
-        return evolve(read, sources={name: self._fed_by_hand(source) for name, source in read.sources.items()})
+        given = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
+        if self._loaded is None or self._loaded[:2] != given:
+            read = load(self.file, given[1])
+            fed = {name: self._fed_by_hand(source) for name, source in read.sources.items()}
+            self._loaded = (*given, evolve(read, sources=fed))
+        return self._loaded[2]
 
     def feed(self, source: str, lines: Iterable[str]) -> None:
         """Let records arrive at a source, as JSON lines: one epoch of it.
@@ -134,7 +143,8 @@ class Trial:
         """Load what there is of the history of a pipeline's topics."""
         headwater = self.open(fault=fault)
         topics = self.deployment().pipelines[pipeline].source
-        assert not isinstance(topics, str)
+        if not isinstance(topics, Mapping):
+            raise ConfigError(f"pipeline {pipeline!r} has no topics, so it has no history either")
         tables = {topic: f"{self._past(name)}:json" for topic, name in topics.items() if self._past(name).is_dir()}
         headwater.bootstrap(pipeline, tables, stream_from=stream_from, files_per_chunk=1)
 
@@ -144,7 +154,7 @@ class Trial:
         self.exits.callback(headwater.close)
         for runner in headwater.start():
             self._keep(runner)
-            runner.clock = self._clock
+            runner.clock = self.clock
             self.prepare(runner)
             if fault:
                 runner.store = FailingStore(runner.store, fault)

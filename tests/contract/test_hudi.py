@@ -15,7 +15,7 @@ import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
-from headwater.adapters.hudi import lock, timeline, writing
+from headwater.adapters.hudi import changing, lock, timeline, writing
 from headwater.adapters.hudi.client import upkeep_client
 from headwater.adapters.hudi.compaction import CompactionPolicy
 from headwater.adapters.hudi.place import Folder
@@ -30,11 +30,13 @@ from headwater.domain.errors import (
     StoreUnavailable,
     VersionExpired,
 )
+from headwater.domain.merge import Sum
 from headwater.domain.schema import Schema
 from headwater.domain.table import Layout
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, mark_of, spec_of
+from headwater.testing.store_merging import MergingContract
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -47,6 +49,7 @@ pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
 NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
 ITEMS = spec_of("id bigint, name string", ["id"])
+WORDS = spec_of("word string, id bigint, total bigint", ["word", "id"], rules={"total": Sum()})
 EVENTS = spec_of("id bigint, name string")
 
 
@@ -57,6 +60,8 @@ class _AnHourBehind(datetime):
 
 
 class Hudi(SparkFrames, StoreHarness):
+    retypes = False
+
     table_type = "MERGE_ON_READ"
 
     @pytest.fixture(autouse=True)
@@ -77,6 +82,33 @@ class TestMergeOnRead(Hudi, StoreContract):
 
 class TestCopyOnWrite(Hudi, StoreContract):
     table_type = "COPY_ON_WRITE"
+
+
+class TestKeysLookedUp(Hudi, MergingContract):
+    """As if every table were large: the few rows that are met are looked for by their keys."""
+
+    @pytest.fixture(autouse=True)
+    def _large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(changing, "LOOKED_UP_BYTES", 0)
+
+    def test_keys_of_any_text_in_partitions_and_buckets(self, store: HudiStore) -> None:
+        words = ["", "null_", "'", "a'b\\", "~", "数 ü", "%", "x" * 300]
+        for spec in (WORDS, evolve(WORDS, name="pipeline.parted", partition_by=["word"])):
+            table = self.table(store, spec)
+            table.commit(append=[(word, id_, 1) for word in words for id_ in range(5)])
+            table.commit(merge=[(word, 1, 1) for word in words], delete=[(words[0], 0)])
+            table.compact()
+            table.commit(merge=[(word, 1, 1) for word in words[:4]] + [("new", 1, 1), (words[0], 0, 7)])
+            rest = [(word, id_, 1) for word in words for id_ in (0, 2, 3, 4) if (word, id_) != (words[0], 0)]
+            met = [(word, 1, 3) for word in words[:4]] + [(word, 1, 2) for word in words[4:]]
+            assert table.rows() == bag(*rest, *met, ("new", 1, 1), (words[0], 0, 7))
+
+    def test_so_many_keys_are_not_looked_up(self, store: HudiStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(changing, "LOOKED_UP_KEYS", 1)
+        table = self.table(store, WORDS)
+        table.commit(append=[("a", id_, 1) for id_ in range(5)])
+        table.commit(merge=[("a", 1, 1), ("a", 2, 1), ("b", 2, 1)])
+        assert table.rows() == bag(*(("a", id_, 1) for id_ in (0, 3, 4)), ("a", 1, 2), ("a", 2, 2), ("b", 2, 1))
 
 
 class TestPlainTables(SparkFrames):

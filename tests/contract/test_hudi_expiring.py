@@ -25,9 +25,7 @@ from headwater.domain.holds import Holds
 from headwater.domain.lease import Lease
 from headwater.domain.ledger import Ledger
 from headwater.domain.ports import Version
-from headwater.domain.retention import Retention
 from headwater.domain.table import Layout
-from headwater.domain.upkeep import Upkeep
 from headwater.testing.store_harness import bag, spec_of
 from headwater.testing.store_keeping import expire, pin
 
@@ -264,7 +262,7 @@ class TestArchive(Lake):
         ledger = evolve(ledger, store=again.store)
         ledger.open()
         assert ledger.latest == published
-        found = Upkeep(ledger, again.store, Retention()).publications()
+        found = ledger.known()
         assert found[0] == published
         assert 0 < len(found) < 7
 

@@ -166,7 +166,7 @@ class TestMemoryRefuses(Memory):
 
     def test_merging_without_a_key(self, store: MemoryStore) -> None:
         table = self.table(store, spec_of("id bigint, name string"))
-        with pytest.raises(BadInput, match="no key"):
+        with pytest.raises(ConfigError, match="no key"):
             table.commit(merge=[(1, "a")])
         version = table.commit()
         with pytest.raises(ConfigError, match="no key"):

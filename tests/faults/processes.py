@@ -62,16 +62,18 @@ class Running:
 
 
 @contextmanager
-def running(config: Path, **settings: str) -> Iterator[Running]:
+def running(config: Path, *arguments: str, command: str = "run", **settings: str) -> Iterator[Running]:
     """A run until killed, in a process group of its own, so that its JVM dies with it.
 
     Args:
         config: the deployment.
+        arguments: of the command line, behind the deployment.
+        command: what runs.
         settings: overrides by environment.
     """
-    command = [sys.executable, "-m", "headwater", "run", str(config)]
+    line = [sys.executable, "-m", "headwater", command, str(config), *arguments]
     with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | settings
+        line, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | settings
     ) as process:
         run = Running(process)
         listener = threading.Thread(target=run.listen)

@@ -33,6 +33,13 @@ def test_wide_tables(tmp_path: Path) -> None:
     assert run_pytest(project, tmp_path / "site", "specs") == 2
 
 
+def test_snapshots(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "snapshots.md", project)
+    assert set(files) == {"shops.toml", "specs/shops.feature", "conftest.py", "specs/test_specs.py"}
+    assert run_pytest(project, tmp_path / "site", "specs") == 1
+
+
 def specs(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     files = write_out(DOCS / "writing-specs.md", project)

@@ -28,4 +28,4 @@ def test_it_passes_the_contract_and_its_own_specification(project: Path, tmp_pat
 
 def test_it_stays_small(project: Path) -> None:
     files = [project / "pyproject.toml", *(project / "headwater_parquet").glob("*.py")]
-    assert sum(len(file.read_text().splitlines()) for file in files) < 310
+    assert sum(len(file.read_text().splitlines()) for file in files) < 330

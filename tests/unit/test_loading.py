@@ -18,6 +18,7 @@ from headwater.app.cli import main
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.domain.loading import History, takes_over
 from headwater.domain.schema import Schema
+from headwater.domain.topic_group import TopicGroup
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from headwater.testing.trial import Trial
@@ -59,18 +60,19 @@ class TestOffsets:
 
     @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
     def test_the_stream_starts_where_it_is_told(self, rows, wanted):
-        assert stream_offsets(wanted, rows, ["info"]) == {"info": {"at": 1}}
+        assert stream_offsets(wanted, TopicGroup({"info": rows})) == {"info": {"at": 1}}
 
     def test_a_file_tells_where_the_stream_starts(self, rows, tmp_path):
         (tmp_path / "at.json").write_text(json.dumps({"info": {"at": 2}}))
-        assert stream_offsets(str(tmp_path / "at.json"), rows, ["info"]) == {"info": {"at": 2}}
-        assert stream_offsets("beginning", rows, ["info"]) == {}
-        assert stream_offsets("now", rows, ["info"]) == {"rows": 5}
+        group = TopicGroup({"info": rows})
+        assert stream_offsets(str(tmp_path / "at.json"), group) == {"info": {"at": 2}}
+        assert stream_offsets("beginning", group) == {}
+        assert stream_offsets("now", group) == {"info": {"rows": 5}}
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
         with pytest.raises(ConfigError, match=r"takes over"):
-            stream_offsets(wanted, rows, ["info"])
+            stream_offsets(wanted, TopicGroup({"info": rows}))
 
 
 class TestEnds:

@@ -11,13 +11,13 @@ from headwater.domain.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError
 from headwater.domain.lease import Lease
 from headwater.domain.ports import Commit, Version
-from headwater.domain.retention import History, Retention, judge, superseded_at
+from headwater.domain.retention import History, Retention, judge, pace_of, superseded_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 START = datetime(2024, 3, 10, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def publication(number: int, minute: int | None = None, **tables: str) -> Publication:
@@ -97,6 +97,116 @@ class TestPublications:
             ("a", "0", True),
             ("b", "x", False),
         ]
+
+
+class TestWhatHasToCome:
+    @pytest.mark.parametrize(
+        ("retention", "told"),
+        [
+            (Retention(), [("a retention",), ("a retention",), ("a retention",)]),
+            (Retention(1), [("the next publication",), (), ()]),
+            (
+                Retention(3),
+                [("3 more publications",), ("2 more publications",), ("the next publication",)],
+            ),
+            (
+                Retention(duration=2 * HOUR),
+                [("2h after the next publication",), ("2024-03-10T14:02:00Z",), ("2024-03-10T14:01:00Z",)],
+            ),
+            (
+                Retention(2, HOUR),
+                [
+                    ("1h after the next publication", "2 more publications"),
+                    ("the next publication", "2024-03-10T13:02:00Z"),
+                    ("2024-03-10T13:01:00Z",),
+                ],
+            ),
+        ],
+    )
+    def test_before_a_version_may_go(self, retention: Retention, told: list[tuple[str, ...]]) -> None:
+        verdicts = judge(retention, published(3), {"a": history(0, 1, 2)}, START + 3 * MINUTE)
+        assert [each.until for each in verdicts] == told
+        since = [START + minute * MINUTE for minute in (2, 1)]
+        assert [each.superseded_at for each in verdicts] == [None, *since]
+
+    def test_a_lease_is_waited_for_as_well(self) -> None:
+        leased = history(0, 1, leases=[Lease("p-1", "a", "0", "nightly", START + HOUR)])
+        _, verdict = judge(Retention(2), published(2), {"a": leased}, START)
+        assert verdict.until == ("the next publication", "2024-03-10T13:00:00Z")
+
+
+class TestHowLongItLasts:
+    EVERY = 15 * MINUTE
+
+    @pytest.mark.parametrize(
+        ("retention", "lasts"),
+        [
+            (Retention(), None),
+            (Retention(1), 15 * MINUTE),
+            (Retention(5), 75 * MINUTE),
+            (Retention(duration=2 * HOUR), 135 * MINUTE),
+            (Retention(5, HOUR), 75 * MINUTE),
+            (Retention(5, 2 * HOUR), 135 * MINUTE),
+        ],
+    )
+    def test_n_superseded_versions_beside_the_newest(self, retention: Retention, lasts: timedelta | None) -> None:
+        assert retention.lasts(self.EVERY) == lasts
+
+    def test_what_it_says_is_what_it_keeps(self) -> None:
+        """A version read as it is published stays until just before the time is over, whatever is kept."""
+        for retention in (Retention(1), Retention(4), Retention(duration=50 * MINUTE), Retention(2, 40 * MINUTE)):
+            lasts = retention.lasts(10 * MINUTE)
+            assert lasts is not None
+            for passed, there in ((lasts - MINUTE, True), (lasts, False)):
+                newest = passed // (10 * MINUTE)
+                publications = [publication(number, 10 * number) for number in range(newest, -1, -1)]
+                found = kept(retention, publications, history(*range(newest + 1)), passed / MINUTE)
+                assert (0 in found) == there, (retention, passed)
+
+    def test_a_query_that_could_not_end_is_refused_with_the_arithmetic(self) -> None:
+        Retention(5).check_query(75 * MINUTE, self.EVERY)
+        Retention().check_query(999 * HOUR, self.EVERY)
+        with pytest.raises(ConfigError) as told:
+            Retention(5).check_query(76 * MINUTE, self.EVERY)
+        assert str(told.value) == (
+            "a query of 1h16m could not end: with a version every 15m, retain keeps one for 1h15m (4 superseded beside"
+            " the newest: (4 + 1) x 15m); set retain.versions to at least 6"
+        )
+        with pytest.raises(ConfigError, match=r"\(0 \+ 1\) x 15m, or 15m \+ 1h\); set retain.versions to at least 8"):
+            Retention(duration=HOUR).check_query(2 * HOUR, self.EVERY)
+
+    @pytest.mark.parametrize(
+        ("retention", "number", "minute", "left"),
+        [
+            (Retention(), 4, 4, None),
+            (Retention(3), 4, 4, 3),
+            (Retention(3), 4, 4.5, 2.5),
+            (Retention(3), 3, 4.5, 1.5),
+            (Retention(3), 2, 4.5, 0.5),
+            (Retention(3), 1, 4.5, 0),
+            (Retention(3), 4, 60, 2),
+            (Retention(duration=HOUR), 4, 4.5, 60.5),
+            (Retention(duration=HOUR), 3, 4.5, 59.5),
+            (Retention(3, HOUR), 0, 4.5, 56.5),
+            (Retention(3), 9, 4.5, 0),
+        ],
+    )
+    def test_how_long_a_publication_is_kept_from_now_on(
+        self, retention: Retention, number: int, minute: float, left: float | None
+    ) -> None:
+        """Five publications, a minute apart; the newest came at minute 4."""
+        found = retention.left(published(5), Epoch("p", number), MINUTE, START + minute * MINUTE)
+        assert found == (None if left is None else left * MINUTE)
+
+    def test_without_a_pace_the_next_ones_may_come_at_any_time(self) -> None:
+        assert pace_of(published(1)) is None
+        assert Retention(5).left(published(1), Epoch("p", 0), None, START) == timedelta()
+        assert Retention(5, HOUR).left(published(1), Epoch("p", 0), None, START) == HOUR
+        assert pace_of(published(30)) == MINUTE
+        assert pace_of([publication(1, 0), publication(0, 5)]) == timedelta()
+
+    def test_it_is_told_as_the_configuration_has_it(self) -> None:
+        assert str(Retention(3, HOUR)) == 'retain = { versions = 3, duration = "1h" }'
 
 
 class TestClock:

@@ -36,6 +36,13 @@ def test_a_setting_is_changed_added_or_begins_a_table(trial, key, value, told):
     assert told(trial.deployment())
 
 
+def test_a_table_within_a_table_gets_keys_though_only_others_of_it_have_a_head(trial):
+    trial.set("sources.contracts.format", '"json"')
+    for name in ("first", "second"):
+        trial.set(f"sources.{name}", '{ kind = "files", path = "in", schema = "id bigint" }')
+    assert set(trial.deployment().sources) == {"contracts", "first", "second"}
+
+
 def test_a_setting_is_taken_out(trial):
     assert trial.deployment().sources["contracts"].event_time == "signed"
     trial.unset("sources.contracts.event_time")

@@ -61,7 +61,7 @@ def publish(ledger: Ledger, count: int = 1, *, rows: bool = True) -> None:
 def readable(ledger: Ledger) -> list[int]:
     """The epochs all of whose tables can be read, and are as they were."""
     found = []
-    for publication in Upkeep(ledger, MemoryStore(), Retention()).publications():
+    for publication in ledger.known():
         snapshot, number = ledger.snapshot(publication), publication.epoch.number
         try:
             rows = [snapshot.read(table).collect(backend="polars")["id"].to_list() for table in (ROWS, ANCHOR)]
@@ -259,8 +259,8 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("command", "columns"),
         [
-            (["versions", "ranked"], "epoch,published,superseded,readable,leases,tables"),
-            (["explain-retention"], "table,version,committed,state,why"),
+            (["versions", "ranked"], "epoch,label,published,superseded,readable,leases,tables"),
+            (["explain-retention"], "table,version,committed,superseded,state,why,may_go"),
         ],
     )
     def test_of_nothing_no_row_is_told(

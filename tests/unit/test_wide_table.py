@@ -267,13 +267,19 @@ class TestEdits:
     def test_topics_and_columns_come_to_rows_that_are_there(self, shop: Trial) -> None:
         only_name = changed('columns = ["name", "city"]', 'columns = ["name"]')
         shop.deploy(only_name)
+        shop.set("pipelines.shop.materialize", '["rows"]')
         feed(shop, "infos", info(1, 1, name="A", city="Rome"), info(2, 1, name="B", city="Bonn"))
         shop.run()
         shop.deploy(SHOP + TAGS)
+        shop.set("pipelines.shop.materialize", '["rows"]')
         feed(shop, "infos", info(1, 2, city="Kiel"))
         feed(shop, "tags", {"shops": "2", "tag": "new", "seq": 1})
         shop.run()
         assert rows(shop) == [(1, "A", "Kiel", None, None), (2, "B", None, None, "NEW")]
+        spec, stored = shop.stored("shop.rows")
+        assert set(spec.schema.names) == {"shop_id", "name", "city", "item_count", "tag"}
+        columns = stored.select("shop_id", "name", "city", "tag").collect(backend="polars").rows()
+        assert sorted(columns) == [(1, "A", "Kiel", None), (2, "B", None, "NEW")]
 
     @pytest.mark.parametrize(
         ("old", "new", "what"),
@@ -312,6 +318,7 @@ class TestEdits:
         ('item_count = "items + 0"', 'name = "items"', "topics.stock", "column 'name' is given by the topics 'info' and"),
         ('shop_id = "shop", ', "", "topics.stock", "no key column 'shop_id': its source 'stocks' must have it"),
         ('shop_id = "shop"', 'shop_id = "items"', "topics.stock", "is int in topic 'stock' and bigint in topic 'info'"),
+        (", item_count = ", ', Shop = "seq", shop = "seq", item_count = ', "topics.stock", "column 'shop' is given by topic 'stock' twice"),
         ("topics.stock]", "topics.a__b]", "topics.a__b", "write letters, digits and single underscores"),
         ('sequence = ["seq"]', 'sequence = ["seq"]\nowner = true', "topics.stock", "topics info and stock both are the"),
         ('sequence = ["seq"]', 'sequence = ["seq"]\nabsent = "later"', "topics.stock.absent", "allowed: keep, null"),

@@ -27,6 +27,7 @@ class Manifest:
     columns: str
     key: tuple[str, ...] = field(converter=tuple[str, ...])
     partition_by: tuple[str, ...] = field(converter=tuple[str, ...])
+    whole: bool = False
     files: Mapping[str, int] = field(factory=dict)
     sequence: int = 0
     mark: str | None = None
@@ -37,11 +38,12 @@ class Manifest:
     @classmethod
     def of(cls, spec: TableSpec) -> Manifest:
         """A table before its first version. Merge rules are not kept: stored rows do not depend on them."""
-        return cls(spec.schema.ddl, spec.key, spec.partition_by)
+        return cls(spec.schema.ddl, spec.key, spec.partition_by, spec.whole)
 
     def spec(self, name: str) -> TableSpec:
         """What the table was declared to be."""
-        return TableSpec(name, Schema.parse(self.columns), self.key, partition_by=self.partition_by)
+        schema = Schema.parse(self.columns)
+        return TableSpec(name, schema, self.key, partition_by=self.partition_by, whole=self.whole)
 
     def next(self, mark: Mark | None, files: Mapping[str, int], written: int = 0) -> Manifest:
         """The version after this one."""

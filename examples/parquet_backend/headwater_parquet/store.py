@@ -20,6 +20,7 @@ from headwater.domain.errors import ConfigError, StoreUnavailable
 from headwater.domain.holds import Holds
 from headwater.domain.ports import Commit, Expiry, KeptStore, Version
 from headwater.domain.reference import changed, matched, touched
+from headwater.domain.schema import Schema
 from headwater.domain.table import Ensured, TableSpec
 
 from .manifests import Manifest, Manifests
@@ -52,20 +53,33 @@ class ParquetStore(KeptStore):
         self._specs[spec.name] = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        spec = self._specs[table]
-        return matched(self._rows(spec, self._files(table, at)), matching or Matching(), spec.schema)
+        spec, files = self._specs[table], self._files(table, at)
+        if spec.whole and at is not None:
+            spec = self._manifests(table).at(at).spec(table)
+        return matched(self._rows(spec, files), matching or Matching(), spec.schema)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         def applied(newest: Manifest) -> Manifest:
             spec, old = self._specs[table], {} if change.replaces else newest.files
+            if spec.whole:
+                schema = newest.spec(table).schema if change.overwrite is None else Schema.of(change.overwrite)
+                spec = evolve(spec, schema=schema)
             hit = self._hit(change, spec, old)
             new = self._write(spec, changed(self._rows(spec, hit), change, spec))
-            return newest.next(mark, _without(old, hit) | new, sum(new.values()))
+            made = newest.next(mark, _without(old, hit) | new, sum(new.values()))
+            return evolve(made, columns=spec.schema.ddl) if spec.whole else made
 
+        self._specs[table].check_takes(change)
         return self._marked(table, mark, applied)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        return self._marked(table, mark, lambda newest: newest.next(mark, self._files(table, to)))
+        def restored(newest: Manifest) -> Manifest:
+            made = newest.next(mark, self._files(table, to))
+            if not newest.whole or to is None:
+                return made
+            return evolve(made, columns=self._manifests(table).at(to).columns)
+
+        return self._marked(table, mark, restored)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         spec, old, new = self._specs[table], self._files(table, after), self._files(table, until)

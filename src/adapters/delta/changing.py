@@ -9,11 +9,13 @@ from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ...domain.schema import Schema
 from ..spark.jvm import sequence
 from ..spark.merging import one_a_key
-from ..spark.schema import named, typed
+from ..spark.schema import named, spark_schema, typed
 from ..spark.size import fits_one_task, kept, measured
 from .compaction import in_parts
+from .definition import check_plain_names
 from .pruning import prune
 from .rows import APPENDED, as_rows, content, logged, operating
 
@@ -38,6 +40,8 @@ def apply(change: Change, number: int, file_bytes: int, stored: Reading, transac
         return
     if change.overwrite is not None:
         transaction.take(stored.files)
+        if stored.spec.whole:
+            stored = _redefined(stored, Schema.of(change.overwrite), transaction)
     if logged(stored.spec):
         _append(as_rows(change, stored.spec, number), stored, transaction)
     elif change.merge is None and change.delete is None:
@@ -47,16 +51,25 @@ def apply(change: Change, number: int, file_bytes: int, stored: Reading, transac
         _merge(change, stored, transaction)
 
 
-def restore(version: int | None, stored: Reading, transaction: Transaction) -> None:
+def restore(wanted: Reading | None, stored: Reading, transaction: Transaction) -> None:
     """Bring an earlier version's files back (None: no files) as part of a transaction."""
-    if version is None:
+    if wanted is None:
         transaction.take(stored.files)
         return
-    wanted = evolve(stored, version=version)
+    if stored.spec.whole:
+        _redefined(stored, wanted.spec.schema, transaction)
     missing = wanted.files_not_in(stored)
-    stored.log.check_present(version, missing)
+    stored.log.check_present(wanted.version, missing)
     transaction.put(missing)
     transaction.take(stored.files_not_in(wanted))
+
+
+def _redefined(stored: Reading, schema: Schema, transaction: Transaction) -> Reading:
+    """The stored version, of which nothing stays, in the columns of what takes its place."""
+    if schema != stored.spec.schema:
+        check_plain_names(schema, stored.spec.name)
+        transaction.redefine(spark_schema(schema).json())
+    return evolve(stored, spec=evolve(stored.spec, schema=schema))
 
 
 def _append(rows: DataFrame | None, stored: Reading, transaction: Transaction) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import types as spark_types
 
-from ...domain.errors import SchemaConflict
+from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.schema import Column, DataType, Schema
 from ...domain.table import Layout, TableSpec
 from ..spark.schema import quoted, spark_schema
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_KEY, _LAYOUT = "headwater.key", "headwater.layout"
+_KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _WITHOUT_BOUNDS = {"boolean", "binary"}
 
@@ -49,16 +49,34 @@ def kept(metadata: Any, name: str) -> TableSpec:
         raise SchemaConflict(
             f"table {name}: a Delta table stands in its place that Headwater did not make; move it away"
         )
-    fields = spark_types.StructType.fromJson(json.loads(metadata.schemaString())).fields
-    columns = (Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields)
     partition_by = (str(column) for column in _items(metadata.partitionColumns()))
     return TableSpec(
         name,
-        Schema(tuple(columns)).without((SEQUENCE, OPERATION)),
+        columns(str(metadata.schemaString())).without((SEQUENCE, OPERATION)),
         key=json.loads(properties[_KEY]),
         partition_by=tuple(partition_by),
         layout=Layout(properties[_LAYOUT]),
+        whole=_WHOLE in properties,
     )
+
+
+def columns(schema_text: str) -> Schema:
+    """The columns that Delta's metadata tell as JSON."""
+    fields = spark_types.StructType.fromJson(json.loads(schema_text)).fields
+    return Schema(tuple(Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields))
+
+
+def check_plain_names(schema: Schema, name: str) -> None:
+    """Refuse names that Parquet files have only under others, which not every reader of Delta knows to look up.
+
+    Raises:
+        ConfigError: with the first such name.
+    """
+    if unusable := [each for each in schema.names if _NEEDS_MAPPING.search(each)]:
+        raise ConfigError(
+            f"table {name}: a published table on Delta has no column named {unusable[0]!r}: leave out spaces and any of"
+            " ,;{}()="
+        )
 
 
 def _items(scala_collection: Any) -> Iterator[Any]:
@@ -78,6 +96,8 @@ def _properties(spec: TableSpec) -> dict[str, str]:
         # A checkpoint takes as long as several small epochs, and spares a reader no more than a few small files.
         "delta.checkpointInterval": "50",
     }
+    if spec.whole:
+        properties[_WHOLE] = "true"
     if logged(spec):
         # Bounds are only asked of the key, and of what the row does; each column more makes a commit slower.
         properties["delta.dataSkippingStatsColumns"] = ",".join(_bounded(spec))

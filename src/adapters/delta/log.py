@@ -129,6 +129,10 @@ class TableLog:
             self.session,
         )
 
+    def columns(self, version: int) -> str:
+        """The columns of a version, as Delta's metadata tell them in JSON."""
+        return str(self._snapshot(version).metadata().schemaString())
+
     def metadata(self) -> Any:
         """Delta's metadata of the newest version: columns, partition columns, properties."""
         return self._updated().metadata()

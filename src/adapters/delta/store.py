@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.change import Matching
 from ...domain.epoch import Mark
@@ -50,7 +50,10 @@ class _Table:
     newest_mark: tuple[int, int] = (-1, 0)
 
     def at(self, version: int) -> Reading:
-        return Reading(self.spec, self.log, version)
+        if not self.spec.whole:
+            return Reading(self.spec, self.log, version)
+        schema = definition.columns(self.log.columns(version))
+        return Reading(evolve(self.spec, schema=schema), self.log, version)
 
     def asked_for(self, version: str) -> Reading:
         """A version that a caller names, which may have expired."""
@@ -120,8 +123,8 @@ class DeltaStore(FolderStore):
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
         with translated(table, used.log.path):
-            number = None if to is None else used.asked_for(to).version
-        return self._marked(table, mark, partial(restore, number))
+            wanted = None if to is None else used.asked_for(to)
+        return self._marked(table, mark, partial(restore, wanted))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
@@ -131,7 +134,7 @@ class DeltaStore(FolderStore):
             return differences(before, used.asked_for(until))
 
     def versions(self, table: str) -> Iterator[Commit]:
-        log = self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
+        log = self._log(table)
         with translated(table, log.path):
             newest = log.newest() if log.exists else -1
         for number in range(newest, -1, -1):
@@ -143,7 +146,7 @@ class DeltaStore(FolderStore):
             yield commit
 
     def version(self, table: str, version: Version) -> Commit:
-        log = self._table(table).log
+        log = self._log(table)
         with translated(table, log.path):
             return _commit(log, log.number(version))
 
@@ -182,6 +185,10 @@ class DeltaStore(FolderStore):
                 prepare(used.at(transaction.read_version), transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+
+    def _log(self, table: str) -> TableLog:
+        """The log of a table that need not have been ensured."""
+        return self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
 
     def _table(self, name: str) -> _Table:
         return self._tables[name]

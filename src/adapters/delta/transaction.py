@@ -40,6 +40,12 @@ class Transaction:
         """Write rows as new files."""
         self._actions.extend(file.added(changes=True) for file in self._written(rows))
 
+    def redefine(self, schema_text: str) -> None:
+        """Give the table other columns, told in JSON as Delta's metadata tell them; call it before rows are written."""
+        action = json.loads(self._java.metadata().json())
+        action["metaData"]["schemaString"] = schema_text
+        self._java.updateMetadata(self._delta("actions.Action").fromJson(json.dumps(action)), False)
+
     def put(self, files: Iterable[DataFile]) -> None:
         """Bring back files of an earlier version."""
         self._actions.extend(file.added(changes=True) for file in files)

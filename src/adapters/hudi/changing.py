@@ -6,37 +6,47 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
-from ...domain.changelog.net import net_changes
 from ...domain.epoch import POSITION, ROW_KIND
+from ...domain.errors import NotSupported
 from ...domain.merge import Replace
+from ...domain.schema import Schema
+from ...domain.table import RETYPING
 from ..spark.merging import folded, one_a_key
-from ..spark.schema import empty_frame, lazy, named, typed
+from ..spark.schema import empty_frame, lazy, named, quoted, typed
+from .arriving import arriving, gone
 from .names import KEY, PARTITION, SEQUENCE
 from .rows import stored
-from .texts import folder_text
-from .writing import Operation
+from .texts import folder_text, key_text
+from .writing import Operation, Written
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from ...domain.change import Change
     from ...domain.table import TableSpec
     from .reading import Reading
 
+LOOKED_UP_BYTES = 32 * 1024 * 1024
+"""How large a table is at least for it to be quicker to look for a few keys than to read all rows …"""
+LOOKED_UP_KEYS = 2000
+"""… and how few they are."""
 _ARRIVAL = "_arrival"
 _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
 
 
-def written(change: Change, sequence: int, now: Reading) -> tuple[DataFrame, Operation]:
+def written(change: Change, now: Reading, sequence: int) -> Written:
     """The rows that make a change of the newest version, by the commit of a number."""
     spec = now.spec
-    if now.folded:
-        return _arriving_now(change, sequence, now)
     if change.overwrite is not None:
-        return stored(change.overwrite.to_native(), spec), Operation.OVERWRITE
+        return overwritten(change.overwrite.to_native(), now, sequence)
+    if now.folded:
+        return arriving(change, now, sequence)
     parts = [] if change.append is None else [stored(change.append.to_native(), spec)]
     if change.merge is not None:
         parts.append(stored(_merged(change.merge, now), spec))
@@ -44,45 +54,41 @@ def written(change: Change, sequence: int, now: Reading) -> tuple[DataFrame, Ope
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(stored(keys, spec, deleted=F.lit(True)))
     rows = reduce(DataFrame.union, parts) if parts else stored(empty_frame(now.folder.session, spec.schema), spec)
-    return rows, Operation.UPSERT if spec.key else Operation.ADD
+    return Written(rows, Operation.UPSERT if spec.key else Operation.ADD)
 
 
-def _arriving_now(change: Change, sequence: int, now: Reading) -> tuple[DataFrame, Operation]:
-    """The rows of a change of a table that folds them when it reads: they are stored as they come."""
-    spec, number = now.spec, F.lit(sequence)
-    if change.overwrite is not None:
-        return stored(change.overwrite.to_native(), spec, sequence=number), Operation.OVERWRITE
-    merged = None if change.merge is None else one_a_key(change.merge, spec)
-    parts = [stored(each.to_native(), spec, sequence=number) for each in (change.append, merged) if each is not None]
-    if change.delete is not None:
-        parts.append(gone(now.arrived(Matching(change.delete.select(*spec.key))), spec))
-    return reduce(DataFrame.union, parts) if parts else gone(now.arrived().limit(0), spec), Operation.UPSERT
+def overwritten(rows: DataFrame, now: Reading, sequence: int) -> Written:
+    """Rows in the place of all there are; in columns of their own, where the table is replaced as a whole.
+
+    Raises:
+        NotSupported: a column has another type than in the newest version.
+    """
+    if not now.spec.whole:
+        return Written(stored(rows, now.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
+    schema = Schema.of(lazy(rows))
+    before = now.spec.schema
+    # Hudi would write the new values as the old type, without a word where it can.
+    if other := [name for name in schema.names if name in before and before[name] != schema[name]]:
+        raise NotSupported(
+            f"column {other[0]!r} of table {now.spec.name}, {before[other[0]].ddl} until now, as"
+            f" {schema[other[0]].ddl}",
+            "hudi",
+            RETYPING,
+        )
+    # A column that is never null, such as a literal, could not come to a table that has rows.
+    nullable = rows.selectExpr(*(f"IF(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in schema.names))
+    return Written(stored(nullable, evolve(now.spec, schema=schema)), Operation.OVERWRITE, schema)
 
 
-def gone(arrived: DataFrame, spec: TableSpec) -> DataFrame:
-    """Rows as they came, stored as deletes."""
-    return stored(arrived, spec, deleted=F.lit(True), sequence=F.col(SEQUENCE))
+def number(now: Reading, sequence: int) -> Column | None:
+    """What the rows of a commit are numbered with, where they are."""
+    return F.lit(sequence) if now.folded else None
 
 
-def rearrived(before: Reading, after: Reading) -> DataFrame:
-    """The rows that lead a table which folds them from one version to another."""
-    key = (*after.spec.key, SEQUENCE)
-    moves: DataFrame = net_changes(lazy(before.arrived()), lazy(after.arrived()), key).to_native()
-    moves = moves.filter(F.col(ROW_KIND) != "-U")
-    return stored(moves, after.spec, deleted=F.col(ROW_KIND) == "-D", sequence=F.col(SEQUENCE))
-
-
-def refolded(now: Reading) -> DataFrame:
-    """The rows that leave one row a key: the folded one in the place of the newest, and deletes of the others."""
-    folded_rows = now.fold(now.arrived(), arrivals=_ARRIVAL).filter(F.size(_ARRIVAL) > 1)
-    each = folded_rows.withColumn(_ARRIVAL, F.explode(_ARRIVAL))
-    return stored(each, now.spec, deleted=F.col(_ARRIVAL) != F.col(SEQUENCE), sequence=F.col(_ARRIVAL))
-
-
-def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> DataFrame:
+def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> Written:
     """The rows that make the changes told by row kinds."""
     rows: DataFrame = moves.filter(nw.col(ROW_KIND) != "-U").to_native()
-    return stored(rows, spec, deleted=named(ROW_KIND) == "-D")
+    return Written(stored(rows, spec, deleted=named(ROW_KIND) == "-D"), Operation.UPSERT)
 
 
 def replacing(rows: DataFrame, now: Reading) -> DataFrame:
@@ -91,11 +97,9 @@ def replacing(rows: DataFrame, now: Reading) -> DataFrame:
     Hudi's own overwrite leaves buckets that are resized with files nobody reads: what is written next is lost in them.
     """
     if now.folded:
-        names = [KEY, SEQUENCE]
-        there = gone(now.arrived(), now.spec)
+        names, there = [KEY, SEQUENCE], gone(now.arrived(), now.spec)
     else:
-        names = [KEY]
-        there = stored(now.content().select(*map(named, now.spec.key)), now.spec, deleted=F.lit(True))
+        names, there = [KEY], stored(now.content().select(*map(named, now.spec.key)), now.spec, deleted=F.lit(True))
     others = there.join(rows.select(*names), names, "left_anti")
     return rows.union(others.select(rows.columns))
 
@@ -107,10 +111,22 @@ def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:
         alone: DataFrame = one_a_key(incoming, spec).to_native()
         return alone
     rows: DataFrame = incoming.to_native()
-    there = now.content(Matching(incoming.select(*spec.key)), _folders(rows, spec))
+    there = _met(rows, now)
     position = POSITION if POSITION in rows.columns else "0"
     both = _arriving(there, spec, _BEFORE_ALL).union(_arriving(rows, spec, position))
     return folded(both, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
+
+
+def _met(rows: DataFrame, now: Reading) -> DataFrame:
+    """The stored rows whose keys come again."""
+    folders = _folders(rows, now.spec)
+    if now.by_key is not None and now.folder.bytes > LOOKED_UP_BYTES:
+        text = key_text(now.spec.schema, now.spec.key)
+        keys = typed(rows, now.spec.schema).selectExpr(f"{text} AS {KEY}").filter(named(KEY).isNotNull())
+        found = [row[0] for row in keys.distinct().limit(LOOKED_UP_KEYS + 1).collect()]
+        if len(found) <= LOOKED_UP_KEYS:
+            return now.of_keys(found, folders)
+    return now.content(Matching(lazy(rows.select(*map(named, now.spec.key)))), folders)
 
 
 def _arriving(rows: DataFrame, spec: TableSpec, arrival: str) -> DataFrame:

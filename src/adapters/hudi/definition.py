@@ -68,6 +68,7 @@ class Definition:
                 "buckets": self.buckets,
                 "resized": self.resized,
                 "folded": self.folded,
+                "whole": spec.whole,
             },
             indent=1,
         )
@@ -77,8 +78,9 @@ class Definition:
         """Read `to_json` back, for the table of a name."""
         kept = json.loads(text)
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
-        spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout)
-        flags = (kept.get(name, False) for name in ("resized", "folded"))
+        # Tables from before there were any do not say.
+        whole, *flags = (kept.get(name, False) for name in ("whole", "resized", "folded"))
+        spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
         return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags)
 
     def for_load(self, files: int) -> Definition:

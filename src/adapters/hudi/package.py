@@ -11,5 +11,8 @@ SETTINGS = MappingProxyType(
         # Hudi refuses to write with Java's own serializer.
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        # Rows of a few keys are looked up in base files by their keys alone, all others never made rows of.
+        "spark.sql.parquet.recordLevelFilter.enabled": "true",
+        "spark.sql.parquet.pushdown.inFilterThreshold": "5000",
     }
 )

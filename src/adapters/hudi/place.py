@@ -37,6 +37,11 @@ class Folder:
         file = self._inside(name)
         return int(self._system.getFileStatus(file).getLen()) if self._system.exists(file) else None
 
+    @property
+    def bytes(self) -> int:
+        """How large all that is in it is, files of old versions too."""
+        return int(self._system.getContentSummary(self._inside(".")).getLength())
+
     def remove(self, name: str) -> None:
         """Remove a file or folder, with all that is in it."""
         self._system.delete(self._inside(name), True)

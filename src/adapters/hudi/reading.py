@@ -11,7 +11,7 @@ from ...domain.schema import column
 from ..spark.matching import literal, only_matching, parted
 from ..spark.merging import folded
 from ..spark.schema import empty_frame, quoted
-from .names import SEQUENCE
+from .names import KEY, SEQUENCE
 from .rows import in_folders, told
 from .texts import folder_values
 
@@ -39,12 +39,14 @@ class Reading:
         spec: of the table.
         folder: where it is.
         version: which.
+        by_key: the settings by which the file of a key is found; none where it is not to be looked for.
         folded: whether rows of a key are folded when they are read.
     """
 
     spec: TableSpec
     folder: Folder
     version: str | None
+    by_key: Mapping[str, str] | None = None
     folded: bool = False
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
@@ -52,7 +54,7 @@ class Reading:
         wanted = wanted or Matching()
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
-            return empty_frame(self.folder.session, self.spec.schema)
+            return self.nothing()
         if self.folded:
             return self._folded(wanted)
         at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
@@ -69,24 +71,37 @@ class Reading:
         rows = self._loaded({"as.of.instant": self.version, **_LISTED_AT_ONCE})
         return only_matching(told(rows, self.spec, SEQUENCE), wanted or Matching(), self.spec.schema)
 
+    def fold(self, arrived: DataFrame, arrivals: str | None = None) -> DataFrame:
+        """One row a key, with the `SEQUENCE` of its newest, and as `arrivals` those of all of them."""
+        rules, groups = self.spec.column_rules, self.spec.groups
+        return folded(arrived, key=self.spec.key, rules=rules, groups=groups, arrival=SEQUENCE, arrivals=arrivals)
+
     def _folded(self, wanted: Matching) -> DataFrame:
         early, late = parted(wanted, self.spec.key)
         found = only_matching(self.fold(self.arrived(early)), late, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
-    def fold(self, rows: DataFrame, arrivals: str | None = None) -> DataFrame:
-        """One row a key, with the `SEQUENCE` of its newest, and those of all of them as `arrivals`."""
-        spec = self.spec
-        rules, groups = spec.column_rules, spec.groups
-        return folded(rows, key=spec.key, rules=rules, groups=groups, arrival=SEQUENCE, arrivals=arrivals)
+    def of_keys(self, keys: Collection[str], folders: Collection[str] | None) -> DataFrame:
+        """The rows of a few record keys, in the spec's columns, from no more files than may hold them."""
+        if self.version is None or not keys:
+            return empty_frame(self.folder.session, self.spec.schema)
+        rows = self._loaded({"as.of.instant": self.version, **(self.by_key or {})})
+        if folders is not None:
+            rows = in_folders(rows, list(folders))
+        listed = ", ".join(f"'{key}'" for key in keys)  # letters, digits, `_`, `-` and `~` (`texts.py`)
+        return told(rows.filter(f"{KEY} IN ({listed})"), self.spec)
+
+    def nothing(self) -> DataFrame:
+        """No rows, in the spec's columns."""
+        return empty_frame(self.folder.session, self.spec.schema)
 
     def base(self) -> DataFrame:
         """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first.
 
-        They are one a key, since logs go into them right after they were folded.
+        They are one a key: what is folded when it is read goes into base files right after it was folded.
         """
         if self.version is None:
-            return empty_frame(self.folder.session, self.spec.schema)
+            return self.nothing()
         return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)
 
     def _loaded(self, options: Mapping[str, str]) -> DataFrame:

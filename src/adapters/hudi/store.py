@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
-from pyspark.sql import functions as F
+from attrs import define, evolve, field
 
 from ...domain.change import Matching
 from ...domain.errors import ConfigError
@@ -22,7 +21,8 @@ from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import rearrived, refolded, replacing, restored, written
+from .arriving import rearranged, refolded
+from .changing import number, overwritten, replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -33,7 +33,7 @@ from .place import Folder
 from .reading import Reading
 from .rows import stored
 from .timeline import FOLDED, MARK, Timeline
-from .writing import Operation, write
+from .writing import Operation, Written, by_key, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -67,7 +67,9 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        return Reading(self.spec, self.folder, version, self.definition.folded)
+        if version is None or not self.spec.whole:
+            return Reading(self.spec, self.folder, version, by_key(self.definition), self.definition.folded)
+        return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -117,14 +119,14 @@ class HudiStore(FolderStore, BaseReading):
         used = self._table(table)
         used.spec.check_takes(change)
         if change.load is None:
-            return self._marked(used, mark, partial(written, change, mark.sequence))
+            return self._marked(used, mark, partial(written, change))
         rows: DataFrame = one_a_key(change.load, used.spec).to_native()
         with translated(table, used.folder.path), measured(rows) as size:
-            return self._marked(used, mark, partial(self._loaded, used, rows, size, mark.sequence))
+            return self._marked(used, mark, partial(self._loaded, used, rows, size))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
-        return self._marked(used, mark, partial(_restored, used, to, mark.sequence))
+        return self._marked(used, mark, partial(_restored, used, to))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
@@ -148,9 +150,9 @@ class HudiStore(FolderStore, BaseReading):
                 yield instant.commit
 
     def version(self, table: str, version: Version) -> Commit:
-        used = self._table(table)
-        with translated(table, used.folder.path):
-            return used.timeline.instant(version).commit
+        timeline = self._timeline(table)
+        with translated(table, timeline.folder.path):
+            return timeline.instant(version).commit
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
@@ -182,38 +184,35 @@ class HudiStore(FolderStore, BaseReading):
     def _check_told(self, table: str, version: str) -> None:
         self._table(table).timeline.check_told(version)
 
-    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], tuple[DataFrame, Operation]]) -> Version:
+    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading, int], Written]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.clear_unmade()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
             now = used.whole(head.newest)
-            rows, operation = prepare(now)
-            if operation is Operation.OVERWRITE and used.definition.resized:
-                rows, operation = replacing(rows, now), Operation.UPSERT
-            write(rows, used.folder.path, used.definition, operation, {MARK: mark.to_json()})
+            made = prepare(now, mark.sequence)
+            if made.operation is Operation.OVERWRITE and used.definition.resized:
+                made = Written(replacing(made.rows, now), Operation.UPSERT)
+            write(made, used.folder.path, used.definition, {MARK: mark.to_json()})
             return used.newest_version()
 
-    def _loaded(
-        self, used: _Table, rows: DataFrame, size: int, sequence: int, now: Reading
-    ) -> tuple[DataFrame, Operation]:
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading, sequence: int) -> Written:
         """Rows that are a table's whole new content, in bulk where it is the first."""
-        number = F.lit(sequence) if now.folded else None
         if now.version is not None:
-            return stored(rows, used.spec, sequence=number), Operation.OVERWRITE
+            return Written(stored(rows, used.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
         files = max(1, -(-size // self.compaction.target_bytes))
         used.definition = used.definition.for_load(files)
         used.definition.keep(used.folder)
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return stored(sized, used.spec, sequence=number), Operation.LOAD
+        return Written(stored(sized, used.spec, sequence=number(now, sequence)), Operation.LOAD)
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG
         table_type = self.table_type if logged else TableType.COPY_ON_WRITE
-        # A commit to a partitioned table reads the touched partitions; here it would read all there is.
+        # A commit reads touched partitions to fold what it brings into them; without any it would read all there is.
         folded = table_type is TableType.MERGE_ON_READ and bool(spec.groups) and not spec.partition_by
         return Definition(spec, table_type, 1 if spec.partition_by else self.buckets, folded=folded)
 
@@ -226,20 +225,18 @@ class HudiStore(FolderStore, BaseReading):
         return self._tables[name]
 
 
-def _restored(used: _Table, to: Version | None, sequence: int, now: Reading) -> tuple[DataFrame, Operation]:
+def _restored(used: _Table, to: Version | None, now: Reading, sequence: int) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
     if to is None or not used.spec.key:
-        number = F.lit(sequence) if now.folded else None
-        return stored(wanted.content(), used.spec, sequence=number), Operation.OVERWRITE
+        return overwritten(now.nothing() if to is None else wanted.content(), now, sequence)
     if now.folded:
-        return rearrived(now, wanted), Operation.UPSERT
-    return restored(differences(now, wanted, used.timeline), used.spec), Operation.UPSERT
+        return rearranged(now, wanted)
+    return restored(differences(now, wanted, used.timeline), used.spec)
 
 
 def _refold(used: _Table) -> None:
-    """Leave one row a key, by a commit that changes no rows as they are read; call it under the table's lock."""
+    """Leave one row a key, by a commit that no reader sees anything of; call it under the table's lock."""
     newest = used.timeline.newest()
     used.timeline.wait_for_the_clock(newest)
-    rows = refolded(used.whole(newest))
-    write(rows, used.folder.path, used.definition, Operation.UPSERT, {FOLDED: "true"})
+    write(refolded(used.whole(newest)), used.folder.path, used.definition, {FOLDED: "true"})

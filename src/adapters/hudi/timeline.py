@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from ...domain.epoch import Mark
 from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
+from ...domain.schema import Schema
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"
+COLUMNS = f"{METADATA_PREFIX}columns"
 FOLDED = f"{METADATA_PREFIX}folded"
 """Of a commit of upkeep that left one row a key."""
 _META = ".hoodie"
@@ -46,6 +48,12 @@ class Instant:
         """The mark it carries; None for upkeep."""
         text = self._metadata.getExtraMetadata().get(MARK)
         return None if text is None else Mark.from_json(text, f"version {self.name} of {self.folder.path}")
+
+    @cached_property
+    def columns(self) -> Schema | None:
+        """The columns that it gave the table, if it did."""
+        text = self._metadata.getExtraMetadata().get(COLUMNS)
+        return None if text is None else Schema.parse(text)
 
     @property
     def folds(self) -> bool:
@@ -239,6 +247,11 @@ class Timeline:
         """The oldest instant of upkeep that was planned and never completed, by the name of Hudi's filter."""
         first = getattr(self.client.reloadActiveTimeline(), kind)().firstInstant()
         return str(first.get().requestedTime()) if first.isPresent() else None
+
+    def columns(self, version: str) -> Schema:
+        """The columns of a version of a table that is replaced as a whole: those that were given last."""
+        given = (instant.columns for instant in self.newest_first() if instant.name <= version)
+        return next((columns for columns in given if columns is not None), Schema(()))
 
     def schema(self) -> str:
         """The schema that the table is stored by, as Avro writes it."""

@@ -5,16 +5,19 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from attrs import frozen
+
 from ..spark.size import fits_one_task
 from .definition import TableType
 from .names import KEY, PARTITION, SEQUENCE
-from .timeline import METADATA_PREFIX
+from .timeline import COLUMNS, METADATA_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
+    from ...domain.schema import Schema
     from .definition import Definition
 
 _UPKEEP_ON_REQUEST = {
@@ -52,6 +55,10 @@ _RESIZED_BUCKETS = {
 }
 
 
+# Columns that came with an earlier version may be missing from this one.
+_OTHER_COLUMNS = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
+
+
 class Operation(Enum):
     """What is done with the rows given: Hudi's word for it, and whether few of them are brought together first."""
 
@@ -65,12 +72,28 @@ class Operation(Enum):
         self.gathered = gathered
 
 
-def write(
-    rows: DataFrame, path: str, definition: Definition, operation: Operation, metadata: Mapping[str, str]
-) -> None:
-    """Commit stored rows, with metadata of `METADATA_PREFIX` in the commit."""
-    few = rows.coalesce(1) if operation.gathered and fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": operation.word, **metadata}
+@frozen(eq=False)
+class Written:
+    """What a commit writes.
+
+    Args:
+        rows: as they are stored.
+        operation: what is done with them.
+        columns: that the table has from now on, where each version has its own.
+    """
+
+    rows: DataFrame
+    operation: Operation
+    columns: Schema | None = None
+
+
+def write(written: Written, path: str, definition: Definition, metadata: Mapping[str, str]) -> None:
+    """Commit stored rows, with metadata in the commit whose names begin with `METADATA_PREFIX`."""
+    rows = written.rows
+    few = rows.coalesce(1) if written.operation.gathered and fits_one_task(rows) else rows
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.word, **metadata}
+    if written.columns is not None:
+        settings |= _OTHER_COLUMNS | {COLUMNS: written.columns.ddl}
     few.write.format("hudi").options(**settings).mode("append").save(path)
 
 
@@ -97,6 +120,15 @@ def table_settings(definition: Definition) -> dict[str, str]:
 
 def _key_generator(definition: Definition) -> str:
     return "SimpleKeyGenerator" if definition.spec.partition_by else "NonpartitionedKeyGenerator"
+
+
+def by_key(definition: Definition) -> dict[str, str] | None:
+    """The settings by which a read finds the files of a few keys; None where it cannot be told from the key."""
+    if definition.table_type is TableType.COPY_ON_WRITE:
+        return None
+    if definition.resized or definition.spec.partition_by:  # of these Hudi's reader only looks for keys inside files
+        return {}
+    return _index(definition) | {"hoodie.enable.data.skipping": "true"}
 
 
 def _index(definition: Definition) -> dict[str, str]:

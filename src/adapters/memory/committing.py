@@ -47,7 +47,7 @@ def computed(change: Change, spec: TableSpec) -> Parts:
         empty(key) if change.delete is None else conformed(collected(change.delete), key, spec.name).unique(),
         _whole(change, spec),
     )
-    _check_keys(change, parts, spec)
+    _check_keys(parts, spec)
     return parts
 
 
@@ -90,10 +90,8 @@ def _folded(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> pl
     return conformed(collected(rows), spec.schema, spec.name)
 
 
-def _check_keys(change: Change, parts: Parts, spec: TableSpec) -> None:
+def _check_keys(parts: Parts, spec: TableSpec) -> None:
     if not spec.key:
-        if change.merge is not None or change.delete is not None:
-            raise BadInput(f"table {spec.name} has no key to merge or delete by; append to it, or declare a key")
         return
     merged = parts.merge.select(spec.key).unique()
     whole = [] if parts.overwrite is None else [parts.overwrite.select(spec.key)]

@@ -11,7 +11,7 @@ from ...domain.errors import BadInput, ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
-from .scanning import scanned
+from .scanning import scanned, state
 from .schema import collected, ddl_types, lazy, polars_schema
 from .sql.compile import Compiled, compiled
 from .sql.macros import MACROS
@@ -46,6 +46,9 @@ class DuckQueries(QueryEngine):
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
         return scanned(path, format)
+
+    def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
+        return state(path, format)
 
 
 def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,15 +26,21 @@ _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
 
 def scanned(path: str, format_: str) -> nw.LazyFrame[Any]:
     """The rows of a file, or of the files in a folder; see `QueryEngine.scan`."""
+    files = _files(path, format_)
+    return lazy(_as_spark_reads(_READERS[format_](files)).collect())
+
+
+def state(path: str, format_: str) -> str:
+    """What tells the files at a path from what they were before; see `QueryEngine.state`."""
+    facts = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in _files(path, format_)]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _files(path: str, format_: str) -> list[Path]:
     if format_ in _TABLES:
         raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
     if format_ not in _READERS:
         raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *sorted(_TABLES)])}")
-    rows = _READERS[format_](_files(path, format_))
-    return lazy(_as_spark_reads(rows).collect())
-
-
-def _files(path: str, format_: str) -> list[Path]:
     place = Path(path)
     if not place.exists():
         raise ConfigError(f"there is nothing at {path}; put a {format_} file or a folder of them there")

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...domain.changelog.net import net_changes
 from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Expiry, KeptStore, Version
+from ...domain.schema import Schema
 from ...domain.table import Ensured, TableSpec
 from .committing import changed, computed
 from .content import Content
@@ -33,6 +34,7 @@ class _State:
 
     commit: Commit
     content: Content | None
+    schema: Schema
 
     @property
     def frames(self) -> dict[int, int]:
@@ -75,19 +77,30 @@ class _Table:
 
     def give_up(self, states: Iterable[_State]) -> None:
         for state in states:
-            self.states[int(state.commit.version)] = _State(state.commit, None)
+            self.states[int(state.commit.version)] = _State(state.commit, None, state.schema)
 
     @property
     def newest(self) -> Version | None:
         return self.states[-1].commit.version if self.states else None
 
+    def committed(self, change: Change) -> TableSpec:
+        """The spec, in the columns that it has after a change."""
+        if not self.spec.whole:
+            return self.spec
+        schema = self.schema(self.newest) if change.overwrite is None else Schema.of(change.overwrite)
+        return evolve(self.spec, schema=schema)
+
     def check_next(self, mark: Mark) -> None:
         newest = self.states[-1].commit.mark if self.states else None
         mark.check_follows(newest.sequence if newest else 0, self.spec.name)
 
-    def add(self, content: Content, mark: Mark, written: int) -> Version:
+    def schema(self, version: Version | None) -> Schema:
+        """The columns of a version: the table's, where it is not replaced as a whole."""
+        return self.state(version).schema if self.spec.whole and version is not None else self.spec.schema
+
+    def add(self, content: Content, schema: Schema, mark: Mark, written: int) -> Version:
         version = Version(str(len(self.states)))
-        self.states.append(_State(Commit(version, datetime.now(UTC), mark, written), content))
+        self.states.append(_State(Commit(version, datetime.now(UTC), mark, written), content, schema))
         return version
 
 
@@ -106,20 +119,22 @@ class MemoryStore(KeptStore):
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         stored = self._table(table)
-        return lazy(read(stored.content(at), stored.spec.schema, matching))
+        return lazy(read(stored.content(at), stored.schema(at), matching))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         stored = self._table(table)
-        parts = computed(change, stored.spec)
+        stored.spec.check_takes(change)
+        spec = stored.committed(change)
+        parts = computed(change, spec)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(changed(stored.content(stored.newest), parts, stored.spec), mark, parts.rows)
+            return stored.add(changed(stored.content(stored.newest), parts, spec), spec.schema, mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         stored = self._table(table)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(stored.content(to), mark, written=0)
+            return stored.add(stored.content(to), stored.schema(to), mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         stored = self._table(table)

@@ -82,6 +82,17 @@ def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
         place.getFileSystem(settings).delete(place, False)
 
 
+def listed(session: SparkSession, path: str) -> list[tuple[str, int, int]]:
+    """The path, the size and the time of change of a file, or of all files in a folder and the folders in it."""
+    place = java_class(session, "org.apache.hadoop.fs.Path")(path)
+    files = place.getFileSystem(hadoop_settings(session)).listFiles(place, True)
+    found = []
+    while files.hasNext():
+        status = files.next()
+        found.append((str(status.getPath()), int(status.getLen()), int(status.getModificationTime())))
+    return found
+
+
 def hadoop_settings(session: SparkSession) -> Any:
     """Hadoop's settings, the session's own among them."""
     return session._jsparkSession.sessionState().newHadoopConf()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
 from .faults import Fault
+from .hadoop_files import listed
 from .schema import frame_of_plan, lazy, quoted
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("parquet", "csv", "json", "delta", "hudi")
 _OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
+# What changes a table of these formats leaves a trace in its log.
+_LOGS: MappingProxyType[str, str] = MappingProxyType({"delta": "/_delta_log", "hudi": "/.hoodie"})
 _HUDIS_OWN = tuple(
     f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 )
@@ -62,6 +66,13 @@ class SparkQueries(QueryEngine):
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
         return lazy(rows.drop(*_HUDIS_OWN))
+
+    def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
+        try:
+            facts = listed(self.session, path + _LOGS.get(format, ""))
+        except Py4JJavaError as error:
+            raise _unread(path, format, Fault.behind(error)) from error
+        return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()[:16]
 
     @contextmanager
     def _views(self, frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:

@@ -34,6 +34,7 @@ from .kinds import (
     whole,
 )
 from .retraction import RETRACTION, retraction, retraction_shape
+from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
 from .values import (
     BackendSettings,
     Deployment,
@@ -109,11 +110,16 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction", "wide_table"), required=True),
+    "service": Key(choice("ranking", "retraction", "wide_table", "snapshots"), required=True),
+    "retain": Key(TABLE),
+    "expire_every": Key(_FROM_ZERO),
+    "epoch_takes": Key(DURATION),
+}
+ANY_STREAM = ANY_PIPELINE | {
     "materialize": Key(TEXTS, ()),
     "publish": Key(TABLE),
 }
-OF_ONE_SOURCE = ANY_PIPELINE | {"source": Key(TEXT, required=True)}
+OF_ONE_SOURCE = ANY_STREAM | {"source": Key(TEXT, required=True)}
 PUBLISH = {
     "view": Key(TEXT),
     "servers": Key(TEXT, required=True),
@@ -140,7 +146,8 @@ RANKING = {
 SERVICES: Mapping[str, Mapping[str, Key]] = {
     "ranking": OF_ONE_SOURCE | RANKING,
     "retraction": OF_ONE_SOURCE | RETRACTION,
-    "wide_table": ANY_PIPELINE | WIDE_TABLE,
+    "wide_table": ANY_STREAM | WIDE_TABLE,
+    "snapshots": ANY_PIPELINE | SNAPSHOTS,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -179,7 +186,7 @@ class _Loader:
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
         given = self.document.section(path, BACKEND)
-        settings = BackendSettings(**{**given, "retain": self._retention()})
+        settings = BackendSettings(**{**given, "retain": self._retention((*path, "retain"))})
         if settings.expire_every and settings.retain.endless:
             raise self.document.error((*path, "expire_every"), f"needs to be told what to keep: add {_SOME_RETENTION}")
         if settings.name not in available():
@@ -193,8 +200,7 @@ class _Loader:
             )
         return evolve(settings, path=self._resolved(settings.path))
 
-    def _retention(self) -> Retention:
-        path: KeyPath = ("backend", "retain")
+    def _retention(self, path: KeyPath) -> Retention:
         retention = Retention(**self.document.section(path, RETAIN))
         if retention.endless and path[-1] in self.document.table(path[:-1]):
             raise self.document.error(path, f"says nothing; write {_SOME_RETENTION}")
@@ -244,13 +250,18 @@ class _Loader:
             raise self.document.error(path, "a pipeline's name has no dot: PIPELINE.VIEW names a view")
         service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
         given = self.document.section(path, SERVICES[service])
+        retain = None if given["retain"] is None else self._retention((*path, "retain"))
+        plain = {name: given[name] for name in ("expire_every", "epoch_takes")}
+        kept = {"place": self.document.place(path), "retain": retain, **plain}
+        if service == "snapshots":
+            return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
         settings: RankingSettings | RetractionSettings | WideTableSettings
         source: str | Mapping[str, str]
         if service == "wide_table":
             settings, source = wide_table(self.document, path, given, sources)
         else:
             settings, source = self._of_one_source(path, service, given, sources)
-        pipeline = PipelineSettings(source, settings, given["materialize"], place=self.document.place(path))
+        pipeline = PipelineSettings(source, settings, given["materialize"], **kept)
         if given["publish"] is None:
             return pipeline
         read = [sources[name] for name in pipeline.sources]
@@ -326,7 +337,9 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
         return {}
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
-    return {**own, **retraction_shape(pipeline), **wide_table_shape(pipeline), **_publish_shape(pipeline)}
+    retain = {"retain": RETAIN} if isinstance(pipeline.get("retain"), dict) else {}
+    shapes = (retraction_shape, wide_table_shape, snapshots_shape, _publish_shape)
+    return {**own, **retain, **{name: key for shape in shapes for name, key in shape(pipeline).items()}}
 
 
 def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:

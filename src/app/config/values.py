@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
+    from ...domain.snapshots import SnapshotSettings
     from ...domain.source import RecordSpec
     from ...domain.wide_table import WideTableSettings
 
@@ -123,18 +124,24 @@ class PipelineSettings:
     """One derived answer.
 
     Args:
-        source: the name of its source; of a topic group, that of each topic.
+        source: the name of its source; of a topic group, that of each topic; None where it reads other pipelines.
         service: what it computes; its `pipeline` is the pipeline's name.
         materialize: views that are also kept as plain tables.
         publish: a view whose changes are published as well.
         place: where it is written, for messages.
+        retain: how long its past is kept; None: as the backend says.
+        expire_every: epochs after which a run gives up what is not to be kept; None: as the backend says.
+        epoch_takes: how long its epochs are expected to take; None to go by the last ones.
     """
 
-    source: str | Mapping[str, str]
-    service: RankingSettings | RetractionSettings | WideTableSettings
+    source: str | Mapping[str, str] | None
+    service: RankingSettings | RetractionSettings | WideTableSettings | SnapshotSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
+    retain: Retention | None = None
+    expire_every: int | None = None
+    epoch_takes: timedelta | None = None
 
     @property
     def name(self) -> str:
@@ -144,7 +151,9 @@ class PipelineSettings:
     @property
     def sources(self) -> tuple[str, ...]:
         """The names of all its sources, in order; one that several topics read stands several times."""
-        return (self.source,) if isinstance(self.source, str) else tuple(self.source.values())
+        if isinstance(self.source, str):
+            return (self.source,)
+        return tuple(self.source.values()) if self.source else ()
 
 
 @frozen

@@ -18,20 +18,13 @@ if TYPE_CHECKING:
 
     from narwhals.dtypes import DType
 
+    from ..plain_table import PlainTable
     from ..ports import QueryEngine
     from ..schema import Schema
     from .measures import Measure
     from .settings import RetractionSettings
 
 HOLDS = ("rows", "totals")
-
-
-@frozen
-class PlainTable:
-    """A table of the user's own: where it lies, and its format."""
-
-    path: str
-    format: str
 
 
 @frozen

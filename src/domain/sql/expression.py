@@ -32,6 +32,7 @@ class Expression:
         windows: window functions in it.
         subqueries: subqueries in it.
         generators: functions in it that make several rows of one.
+        generates: whether it is such a function, with nothing around it.
         changing: functions in it that may answer otherwise next time.
     """
 
@@ -43,6 +44,7 @@ class Expression:
     windows: tuple[str, ...] = ()
     subqueries: tuple[str, ...] = ()
     generators: tuple[str, ...] = ()
+    generates: bool = False
     changing: tuple[str, ...] = ()
 
     def declared_type(self, schema: Schema) -> DataType | None:
@@ -55,7 +57,7 @@ class Expression:
         """Refuse whatever needs more than the row at hand, or more than its values.
 
         Args:
-            generators: functions that may make several rows of one.
+            generators: functions that may make several rows of one, where they stand alone.
 
         Raises:
             ConfigError: with the reason.
@@ -73,6 +75,11 @@ class Expression:
         ):
             if found:
                 raise ConfigError(f"{shown(self.sql)} has {what}, {found[0]}: it may use one row's values; {remedy}")
+        if self.generators and not self.generates:
+            raise ConfigError(
+                f"{shown(self.sql)} has {self.generators[0]} inside another expression, where it cannot make rows:"
+                " write what is around it inside, as in explode(cast(split(a, ',') as array<bigint>))"
+            )
 
     def check_columns(self, schema: Schema) -> None:
         """Refuse columns that the schema lacks; letters' case does not count.
@@ -130,6 +137,7 @@ def expression_of(tree: exp.Expr) -> Expression:
         windows=windows or calls(sql, WINDOWS),
         subqueries=tuple(written(each) for each in tree.find_all(exp.Query)),
         generators=calls(sql, GENERATORS),
+        generates=isinstance(tree, exp.UDTF),
         changing=changing(sql, tree),
     )
 

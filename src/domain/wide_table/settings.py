@@ -187,14 +187,16 @@ class WideTableSettings:
             raise ConfigError(f"topic {topic.name!r} gives no column beside the key; name some under columns or select")
 
     def _check_columns(self) -> None:
-        owners: dict[str, str] = {}
+        given: dict[str, str] = {}
         for topic in self.topics:
             for each in topic.own(self.key):
-                if (other := owners.setdefault(each.name.lower(), topic.name)) != topic.name:
+                if (other := given.get(each.name.lower())) is not None:
+                    by = f"the topics {other!r} and {topic.name!r}" if other != topic.name else f"topic {other!r} twice"
                     raise ConfigError(
-                        f"column {each.name!r} is given by the topics {other!r} and {topic.name!r}; give one of them"
-                        " another name by select"
+                        f"column {each.name!r} is given by {by} (letters' case aside); give one of them another name by"
+                        " select"
                     )
+                given[each.name.lower()] = topic.name
 
     def _check_names(self) -> None:
         names = [*self.key, PRESENT, *(each.name for topic in self.topics for each in topic.told)]

@@ -1,0 +1,87 @@
+"""A reader that takes as long as all the rest of the year: it is to finish on the version that it began with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from attrs import frozen
+
+from headwater.domain.errors import VersionExpired
+
+from .demo import polars
+from .join import RANKINGS, mismatches
+from .weeks import KEYS, RANKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater import Headwater
+    from headwater.domain.upkeep import Pin
+
+_HOLD = timedelta(hours=6)
+_GONE_AFTER = 16  # versions: five are kept, and every eight the others are given up
+
+
+@frozen(eq=False)
+class LongReader:
+    """Holds a version, and a query over each of its tables that is under way.
+
+    Args:
+        headwater: where it reads.
+        pin: the version, and the lease on it.
+        begun: the queries.
+        answers: what they came to when they were begun.
+    """
+
+    headwater: Headwater
+    pin: Pin
+    begun: dict[str, Any]
+    answers: dict[str, pl.DataFrame]
+
+    @classmethod
+    def begin(cls, headwater: Headwater) -> LongReader:
+        """Begin to read the newest version."""
+        pin = headwater.pin(RANKED, hold=_HOLD, holder="the long reader")
+        begun = {table: headwater.view(f"{RANKED}.{table}", at=pin.epoch) for table in RANKINGS}
+        return cls(headwater, pin, begun, {table: polars(frame) for table, frame in begun.items()})
+
+    def finish(self) -> int:
+        """Finish the queries, and ask again: how many rows are other than when they were begun."""
+        later = self.headwater.epoch(RANKED) - self.pin.epoch
+        wrong = 0
+        for how, answers in self._ways():
+            differing = sum(mismatches(answers[table], self.answers[table], *KEYS[table]) for table in RANKINGS)
+            print(f"the reader of version {self.pin.epoch}, {later} versions later, {how}: {differing} rows differ")
+            wrong += differing
+        self.pin.release()
+        return wrong + (self._still_there() if later >= _GONE_AFTER else 0)
+
+    def _ways(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
+        yield "with the query that it began", {table: polars(frame) for table, frame in self.begun.items()}
+        again = {table: self.headwater.view(f"{RANKED}.{table}", at=self.pin.epoch) for table in RANKINGS}
+        yield "asking again", {table: polars(frame) for table, frame in again.items()}
+        if self.headwater.deployment.backend.name == "delta":
+            yield "through delta-rs", {table: self._plain(table) for table in RANKINGS}
+
+    def _plain(self, table: str) -> pl.DataFrame:
+        """The table as any engine reads it that knows Delta, by the version that the publication names."""
+        from deltalake import DeltaTable
+
+        name, root = f"{RANKED}.{table}", self.headwater.deployment.backend.path
+        assert root
+        version = int(self.pin.publication.tables[name])
+        plain = DeltaTable(Path(root, RANKED, table), version=version)
+        return pl.DataFrame(plain.to_pyarrow_table())
+
+    def _still_there(self) -> int:
+        """A version as old that nobody held is to have gone: 1 if it has not."""
+        try:
+            self.headwater.view(RANKED, at=self.pin.epoch - 1)
+        except VersionExpired as gone:
+            print(f"the version before it, which nobody held: {gone}")
+            return 0
+        print(f"version {self.pin.epoch - 1} is still there, though nothing keeps it")
+        return 1

@@ -1,0 +1,77 @@
+"""Three topics of a year of flights as one wide row a flight, rankings over it as versions, and every row checked.
+
+python -m examples.flights.wide [--backend delta|hudi-mor|hudi-cow|memory] [--days 365]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import polars as pl
+
+from headwater import Headwater
+from headwater.app.progress import progress
+from headwater.testing.kafka_broker import kafka_broker
+
+from .demo import ROOT, polars
+from .reader import LongReader
+from .topics import sent
+from .weeks import FLOWN, RANKED, Weeks
+
+_CONFIG = Path(__file__).with_name("wide.toml")
+_BEGINS_TO_READ_AFTER = 1  # week; a version is before it that nobody holds
+
+
+def main() -> int:
+    """Run the demo; 0 if every row of every version is right."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--backend", default="delta", help="delta (default), hudi-mor, hudi-cow or memory")
+    parser.add_argument("--days", type=int, default=365, help="only the flights of the year's first days")
+    options = parser.parse_args()
+    print("Fetching flights, weather and planes of 2013 …", flush=True)
+    topics = sent(options.days)
+    shutil.rmtree(ROOT / "wide", ignore_errors=True)
+    with kafka_broker() as broker:
+        for topic in topics:
+            broker.create_topic(topic)
+        os.environ |= {"HEADWATER_BACKEND__NAME": options.backend, "FLIGHTS_SERVERS": broker.servers}
+        with Headwater.from_config(_CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
+            wrong = _follow(headwater, Weeks(headwater, broker, topics))
+    return 1 if wrong else 0
+
+
+def _follow(headwater: Headwater, weeks: Weeks) -> int:
+    """Let the weeks go by while someone reads an early version: how many rows were wrong."""
+    began, reader = perf_counter(), None
+    for week in range(weeks.last + 1):
+        weeks.run(week)
+        if week == _BEGINS_TO_READ_AFTER:
+            reader = LongReader.begin(headwater)
+    dead = polars(headwater.view(f"{FLOWN}.dead_letters")).height
+    others = dead + weeks.check_reported() + (reader.finish() if reader else 0)
+    print("\nThe last version, its first days:")
+    print(polars(headwater.view(RANKED)).sort("day", "place", nulls_last=True).head(6))
+    return _tell(headwater, weeks, others, perf_counter() - began)
+
+
+def _tell(headwater: Headwater, weeks: Weeks, others: int, seconds: float) -> int:
+    """Print what was found; how many mismatches there are, those of others than the weeks' checks among them."""
+    months = weeks.by_month()
+    with pl.Config(tbl_rows=-1):
+        print(months)
+    wrong = others + int(months["mismatches"].sum())
+    records = sum(each.height for each in weeks.topics.values())
+    print(
+        f"{wrong} mismatches: {records:,} records, {headwater.epoch(RANKED) + 1} versions on"
+        f" {headwater.deployment.backend.name} in {seconds:.0f} s, of which the pipelines took {weeks.seconds:.0f} s"
+    )
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,381 @@
+Feature: A batch stage publishes versions, and readers finish on the one they began with
+  A version is a whole new content of one or several tables, all at one moment, made from its inputs as they stood at one
+  moment. It bears the watermark of its inputs as its label. Where nothing has moved, there is no new version.
+
+  Rule: A version is made of other pipelines' publications and of plain tables
+
+    Background:
+      Given the deployment snapshots.toml
+      And the file tags.csv
+        """
+        project,tag
+        1,red
+        2,blue
+        3,blue
+        """
+
+    @core
+    Scenario: All tables of a version come from one publication of each input
+      When these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 11       | 2024-03-01 09:00 |
+        | 2       | 12       | 2024-03-02 09:00 |
+      And all pipelines run until idle
+      And these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 13       | 2024-03-03 09:00 |
+      And all pipelines run until idle
+      Then project_dim.projects shows exactly
+        | project | tag  | contracts |
+        | 1       | red  | 2         |
+        | 2       | blue | 1         |
+      And project_dim.tags shows exactly
+        | tag  | projects |
+        | red  | 1        |
+        | blue | 2        |
+      And project_dim.projects as known at epoch 0 shows exactly
+        | project | tag  | contracts |
+        | 1       | red  | 1         |
+        | 2       | blue | 1         |
+      And project_dim.markers shows exactly
+        | version | label                |
+        | 0       | 2024-03-02T09:00:00Z |
+        | 1       | 2024-03-03T09:00:00Z |
+
+    Scenario: The watermark says when a version is due
+      Given the setting pipelines.project_dim.when = "watermark"
+      And the setting pipelines.project_dim.every = "1d"
+      When these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 11       | 2024-03-01 09:00 |
+      And these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 12       | 2024-03-01 10:00 |
+      And these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 13       | 2024-03-04 08:00 |
+      And all pipelines run until idle
+      Then project_dim.markers shows exactly
+        | version | label                |
+        | 0       | 2024-03-01T09:00:00Z |
+        | 1       | 2024-03-04T08:00:00Z |
+      And project_dim.projects as known at epoch 0 shows exactly
+        | project | tag | contracts |
+        | 1       | red | 1         |
+      And project_dim.projects shows exactly
+        | project | tag | contracts |
+        | 1       | red | 3         |
+
+    Scenario: No version is made before every input has published
+      When project_dim runs one epoch
+      Then project_dim has published 0 epochs
+      When these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 11       | 2024-03-01 09:00 |
+      And contract_rank runs until idle
+      And project_dim runs one epoch
+      Then project_dim has published 1 epoch
+
+    Scenario: What was begun and can no longer be read is taken back, and made of what there is
+      Given the setting backend.retain = { versions = 1 }
+      When these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 11       | 2024-03-01 09:00 |
+      And contract_rank runs until idle
+      And project_dim crashes after the first commit
+      And these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 12       | 2024-03-02 09:00 |
+      And contract_rank runs until idle
+      And contract_rank gives up its past
+      And project_dim runs until idle
+      Then project_dim.projects shows exactly
+        | project | tag | contracts |
+        | 1       | red | 2         |
+      And project_dim.markers shows exactly
+        | version | label                |
+        | 0       | 2024-03-02T09:00:00Z |
+
+    Scenario: Without a watermark there is no label
+      Given the setting sources.contracts.event_time is taken out
+      When these rows arrive at contracts
+        | project | contract | sign_time        |
+        | 1       | 11       | 2024-03-01 09:00 |
+      And all pipelines run until idle
+      Then project_dim.markers shows exactly
+        | version | label |
+        | 0       |       |
+
+  Rule: A version is published once, and as a whole
+
+    Background:
+      Given the deployment tags.toml
+      And the file tags.csv
+        """
+        project,tag
+        1,red
+        2,blue
+        """
+      And tagged runs until idle
+
+    Scenario: Where nothing has moved, a run makes no second version
+      When tagged runs until idle
+      And tagged runs until idle
+      Then tagged has published 1 epoch
+      When the file tags.csv is
+        """
+        project,tag
+        1,red
+        """
+      And tagged runs until idle
+      Then tagged has published 2 epochs
+
+    @core @faults
+    Scenario Outline: A crash <moment> leaves the version before, of all tables, until the next run
+      When the file tags.csv is
+        """
+        project,tag
+        1,red
+        2,red
+        """
+      And tagged crashes <moment>
+      Then tagged.projects shows exactly
+        | project | tag  |
+        | 1       | red  |
+        | 2       | blue |
+      And tagged.counts shows exactly
+        | tag  | projects |
+        | red  | 1        |
+        | blue | 1        |
+      When tagged runs until idle
+      Then tagged.projects shows exactly
+        | project | tag |
+        | 1       | red |
+        | 2       | red |
+      And tagged.counts shows exactly
+        | tag | projects |
+        | red | 2        |
+      And tagged has published 2 epochs
+
+      Examples:
+        | moment                  |
+        | before the first commit |
+        | after the first commit  |
+        | before the publication  |
+
+    Scenario: A version that was published before the run died is not made again
+      When the file tags.csv is
+        """
+        project,tag
+        1,red
+        """
+      And tagged crashes after the publication
+      And tagged runs until idle
+      Then tagged has published 2 epochs
+      And tagged.projects shows exactly
+        | project | tag |
+        | 1       | red |
+
+    Scenario Outline: A version is never made of <what> from before a crash and from after it
+      When the file tags.csv is
+        """
+        project,tag
+        1,green
+        """
+      And tagged crashes after the first commit
+      And <change>
+      And tagged runs until idle
+      Then tagged.projects shows exactly
+        | project | tag  |
+        | 1       | blue |
+      And tagged.counts shows exactly
+        | tag  | projects |
+        | blue | 1        |
+      And tagged has published 2 epochs
+
+      Examples:
+        | what        | change                        |
+        | the table   | the tags are all blue         |
+        | the queries | the queries call all tags blue |
+
+    Scenario: A version may have no rows
+      When the file tags.csv is
+        """
+        project,tag
+        """
+      And tagged runs until idle
+      Then tagged.projects shows nothing
+      And tagged.counts shows nothing
+      And tagged.projects as known at epoch 0 shows exactly
+        | project | tag  |
+        | 1       | red  |
+        | 2       | blue |
+
+    @core
+    Scenario: A version may have other columns than the one before
+      When the setting pipelines.tagged.tables.projects = "SELECT cast(project AS int) AS number, project, length(tag) AS letters FROM tags"
+      And tagged runs until idle
+      Then tagged.projects shows exactly
+        | number | project | letters |
+        | 1      | 1       | 3       |
+        | 2      | 2       | 4       |
+      And tagged.projects as known at epoch 0 shows exactly
+        | project | tag  |
+        | 1       | red  |
+        | 2       | blue |
+      And tagged has published 2 epochs
+
+    Scenario Outline: A version whose key names no row is not published: <what>
+      When the file tags.csv is
+        """
+        project,tag
+        1,red
+        <key>,blue
+        """
+      Then running tagged fails with BadInput
+      And tagged.projects shows exactly
+        | project | tag  |
+        | 1       | red  |
+        | 2       | blue |
+      When the file tags.csv is
+        """
+        project,tag
+        3,red
+        """
+      And tagged runs until idle
+      Then tagged.projects shows exactly
+        | project | tag |
+        | 3       | red |
+      And tagged has published 2 epochs
+
+      Examples:
+        | what     | key |
+        | repeated | 1   |
+        | null     |     |
+
+    Scenario: A second run that has been overtaken publishes nothing
+      Given a second run has opened tagged
+      When the file tags.csv is
+        """
+        project,tag
+        1,red
+        """
+      And tagged runs until idle
+      Then the second run fails with EpochConflict
+      And tagged.projects shows exactly
+        | project | tag |
+        | 1       | red |
+
+  Rule: Readers finish on the version they began with
+
+    Background:
+      Given the deployment tags.toml
+      And the setting pipelines.tagged.retain = { versions = 2 }
+      And the file tags.csv
+        """
+        project,tag
+        1,red
+        """
+      And tagged runs until idle
+
+    @core @faults
+    Scenario: A reader with a lease is undisturbed by overwrites and expiry
+      Given a reader leases tagged
+      And a reader holds tagged.projects
+      When the file tags.csv is
+        """
+        project,tag
+        1,blue
+        """
+      And tagged runs until idle
+      And the file tags.csv is
+        """
+        project,tag
+        1,green
+        """
+      And tagged runs until idle
+      And the file tags.csv is
+        """
+        project,tag
+        1,white
+        """
+      And tagged runs until idle
+      Then the reader still sees exactly
+        | project | tag |
+        | 1       | red |
+      And tagged.projects as known at epoch 0 shows exactly
+        | project | tag |
+        | 1       | red |
+      And tagged.projects as known at epoch 1 has expired
+      And tagged.projects as known at epoch 2 shows exactly
+        | project | tag   |
+        | 1       | green |
+      When the reader gives its lease back
+      And tagged gives up its past
+      Then tagged.projects as known at epoch 0 has expired
+
+    Scenario: A version is kept for a while from when it was superseded, not from when it was made
+      Given the setting pipelines.tagged.retain = { duration = "1h" }
+      When a day passes
+      And the file tags.csv is
+        """
+        project,tag
+        1,blue
+        """
+      And tagged runs until idle
+      And tagged gives up its past
+      Then tagged.projects as known at epoch 0 shows exactly
+        | project | tag |
+        | 1       | red |
+      When a day passes
+      And tagged gives up its past
+      Then tagged.projects as known at epoch 0 has expired
+
+  Rule: The clock says when to look
+
+    Background:
+      Given the deployment tags.toml
+      And the file tags.csv
+        """
+        project,tag
+        1,red
+        """
+      And the clock shows 2024-01-01 12:01
+      And tagged runs one epoch
+
+    Scenario: At multiples of the interval
+      When the file tags.csv is
+        """
+        project,tag
+        1,blue
+        """
+      And the clock shows 2024-01-01 12:14
+      And tagged runs one epoch
+      Then tagged has published 1 epoch
+      When the clock shows 2024-01-01 12:15
+      And tagged runs one epoch
+      Then tagged has published 2 epochs
+
+    Scenario: A clock that steps back makes no version come early, and does not stand in its way for long
+      When the file tags.csv is
+        """
+        project,tag
+        1,blue
+        """
+      And the clock shows 2024-01-01 11:59
+      And tagged runs one epoch
+      Then tagged has published 1 epoch
+      When the clock shows 2024-01-01 12:15
+      And tagged runs one epoch
+      Then tagged has published 2 epochs
+      When the file tags.csv is
+        """
+        project,tag
+        1,green
+        """
+      And the clock shows 2023-12-31 12:00
+      And tagged runs one epoch
+      Then tagged has published 3 epochs
+      And tagged.projects shows exactly
+        | project | tag   |
+        | 1       | green |

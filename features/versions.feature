@@ -1,0 +1,125 @@
+Feature: Readers ask for versions by what they hold, and are told what changed between two
+  Every publication is a version, with its epoch, the time it was made and a label: the watermark of what it was made
+  from. A reader waits for a watermark, reads the version of a label, and asks how two versions differ.
+
+  Background:
+    Given the deployment versions.toml
+    And an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 11       | 2024-03-01 09:00 |
+      | 1       | 12       | 2024-03-02 09:00 |
+      | 2       | 21       | 2024-03-02 09:00 |
+
+  @core
+  Scenario: How a table differs between two versions, row kind by row kind
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-01 08:00 |
+      | 3       | 31       | 2024-03-03 08:00 |
+    Then reports.projects differs since epoch 0 by exactly
+      | project | contracts | _row_kind |
+      | 1       | 2         | -U        |
+      | 1       | 3         | +U        |
+      | 3       | 1         | +I        |
+    And contract_rank.ranks differs since epoch 0 by exactly
+      | project | contract | rank | _row_kind |
+      | 1       | 11       | 1    | -U        |
+      | 1       | 11       | 2    | +U        |
+      | 1       | 12       | 2    | -U        |
+      | 1       | 12       | 3    | +U        |
+      | 1       | 13       | 1    | +I        |
+      | 3       | 31       | 1    | +I        |
+
+  @core
+  Scenario: Without a key whole rows come and go, equal ones counted
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 12       | 2024-03-01 10:00 |
+      | 2       | 21       | 2024-03-01 11:00 |
+      | 3       | 31       | 2024-03-03 08:00 |
+    Then reports.days differs since epoch 0 by exactly
+      | day        | _row_kind | _multiplicity |
+      | 2024-03-01 | +I        | 2             |
+      | 2024-03-02 | -D        | 2             |
+      | 2024-03-03 | +I        | 1             |
+
+  Scenario: What came and went again between two versions does not show
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 12       | 2024-03-04 09:00 |
+    And an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 12       | 2024-03-02 09:00 |
+    Then contract_rank.ranks differs since epoch 0 by exactly
+      | contract | _row_kind |
+    And reports.days differs since epoch 0 by exactly
+      | day | _row_kind |
+
+  Scenario: The first version differs from nothing by all its rows
+    Then reports.projects differs since epoch -1 by exactly
+      | project | contracts | _row_kind |
+      | 1       | 2         | +I        |
+      | 2       | 1         | +I        |
+
+  @core
+  Scenario: A version is read by its label, the watermark of its inputs
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-05 09:00 |
+    And an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 14       | 2024-03-03 09:00 |
+    Then reports.projects of label 2024-03-02T09:00:00Z shows exactly
+      | project | contracts |
+      | 1       | 2         |
+      | 2       | 1         |
+    And reports.projects of label 2024-03-05T09:00:00Z shows exactly
+      | project | contracts |
+      | 1       | 4         |
+      | 2       | 1         |
+    And contract_rank.ranks of label 2024-03-02T09:00:00Z shows exactly
+      | contract | rank |
+      | 11       | 1    |
+      | 12       | 2    |
+      | 21       | 1    |
+    And asking reports.projects of label 2024-03-03T09:00:00Z fails with VersionNotFound
+
+  Scenario: A version that has gone is told to be gone by its label too
+    Given the setting backend.retain = { versions = 1 }
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-05 09:00 |
+    And reports gives up its past
+    Then asking reports.projects of label 2024-03-02T09:00:00Z fails with VersionExpired
+    And reports.projects of label 2024-03-05T09:00:00Z shows exactly
+      | project | contracts |
+      | 1       | 3         |
+      | 2       | 1         |
+
+  Scenario: The columns of a published table may change between two versions
+    Given the setting pipelines.reports.tables.projects = "SELECT project, count(*) AS contracts, max(rank) AS worst FROM ranks GROUP BY project"
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-05 09:00 |
+    Then reports.projects differs since epoch 0 by exactly
+      | project | contracts | worst | _row_kind |
+      | 1       | 2         |       | -U        |
+      | 1       | 3         | 3     | +U        |
+      | 2       | 1         |       | -U        |
+      | 2       | 1         | 1     | +U        |
+
+  @core
+  Scenario: A watermark that has been reached is not waited for, one that has not is given up in time
+    Then reports has reached the watermark 2024-03-02 09:00 at epoch 0
+    And waiting 5s for reports to reach the watermark 2024-03-03 fails with WaitTimeout
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-05 09:00 |
+    Then reports has reached the watermark 2024-03-03 at epoch 1
+
+  Scenario: A read that would outlast the retention is refused as it begins, and allowed under a lease
+    Given the setting pipelines.reports.retain = { versions = 3 }
+    Then reading reports.projects for 44m is allowed
+    And reading reports.projects for 46m fails with RetentionTooShort
+    Given a reader leases reports
+    Then reading reports.projects for 46m is allowed

@@ -1,0 +1,704 @@
+Feature: A wide table of which each topic knows a part
+  Topics share a key, each knows some columns. One row a key shows the newest of each, without a join, whatever the
+  order in which the topics came, and wherever the batches were cut.
+
+  Background:
+    Given the deployment shops.toml
+
+  @core
+  Scenario: Three topics tell of one shop in one batch, each out of order
+    When these rows arrive at info
+      | kind | shop_id | name     | city   | updated_at       |
+      | +U   | 1       | North II | Oslo   | 2024-03-01 12:00 |
+      | +I   | 1       | North    | Bergen | 2024-03-01 09:00 |
+      | +I   | 2       | South    | Rome   | 2024-03-01 09:00 |
+    And these rows arrive at stock
+      | kind | shop_id | items | seq |
+      | +U   | 1       | 7     | 3   |
+      | +U   | 1       | 9     | 5   |
+      | +U   | 1       | 8     | 4   |
+      | +U   | 3       | 1     | 1   |
+    And these rows arrive at score
+      | shop_id | score | day        | run |
+      | 1       | 4.5   | 2024-03-02 | 1   |
+      | 1       | 4.1   | 2024-03-01 | 9   |
+    And shop runs until idle
+    Then shop.rows shows exactly
+      | shop_id | name     | city | item_count | score |
+      | 1       | North II | Oslo | 9          | 4.5   |
+      | 2       | South    | Rome |            |       |
+      | 3       |          |      | 1          |       |
+    # Of two that come together one is older than what is kept, and one newer; of another shop, both are older.
+    When these rows arrive at stock
+      | kind | shop_id | items | seq |
+      | +U   | 1       | 3     | 6   |
+      | +U   | 1       | 2     | 4   |
+    And these rows arrive at info
+      | kind | shop_id | name    | city | updated_at       |
+      | +U   | 1       | North 0 | Bonn | 2024-03-01 08:00 |
+      | +U   | 1       | North 1 | Cork | 2024-03-01 11:59 |
+    And shop runs until idle
+    Then shop.rows shows exactly
+      | shop_id | name     | city | item_count | score |
+      | 1       | North II | Oslo | 3          | 4.5   |
+      | 2       | South    | Rome |            |       |
+      | 3       |          |      | 1          |       |
+
+  Scenario: Wherever batches are cut, the row is the same
+    When an epoch of stock brings
+      | kind | shop_id | items | seq |
+      | +U   | 1       | 9     | 5   |
+    And an epoch of info brings
+      | kind | shop_id | name     | city   | updated_at       |
+      | +U   | 1       | North II | Oslo   | 2024-03-01 12:00 |
+    And an epoch of stock brings
+      | kind | shop_id | items | seq |
+      | +U   | 1       | 7     | 3   |
+      | +U   | 1       | 8     | 4   |
+    And an epoch of score brings
+      | shop_id | score | day        | run |
+      | 1       | 4.5   | 2024-03-02 | 1   |
+    And an epoch of info brings
+      | kind | shop_id | name  | city   | updated_at       |
+      | +I   | 1       | North | Bergen | 2024-03-01 09:00 |
+    And an epoch of score brings
+      | shop_id | score | day        | run |
+      | 1       | 4.1   | 2024-03-01 | 9   |
+    Then shop.rows shows exactly
+      | shop_id | name     | city | item_count | score |
+      | 1       | North II | Oslo | 9          | 4.5   |
+
+  Rule: A topic's columns come from its record with the highest sequence
+
+    Scenario: Of equal sequences the later arrival stands, in one batch and across batches
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+        | +U   | 1       | 9     | 3   |
+        | +U   | 2       | 7     | 3   |
+      And an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 2       | 4     | 3   |
+        | +U   | 2       | 5     | 3   |
+        | +U   | 2       | 6     | 2   |
+      Then shop.rows shows exactly
+        | shop_id | item_count |
+        | 1       | 9          |
+        | 2       | 5          |
+
+    Scenario: A record whose sequence is null throughout does not apply
+      When these lines arrive at score
+        """
+        {"shop_id": 1, "score": 4.1, "day": "2024-03-01", "run": 1}
+        {"shop_id": 1, "score": 4.9, "day": null, "run": null}
+        {"shop_id": 2, "score": 4.9}
+        """
+      And shop runs until idle
+      And these lines arrive at score
+        """
+        {"shop_id": 1, "score": 3.9, "day": null, "run": null}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | score |
+        | 1       | 4.1   |
+
+    Scenario: A sequence that is null in part is compared left to right, nulls first
+      When these lines arrive at score
+        """
+        {"shop_id": 1, "score": 1.1, "day": null, "run": 7}
+        {"shop_id": 1, "score": 1.2, "day": null, "run": 8}
+        {"shop_id": 2, "score": 2.1, "day": "2024-03-01", "run": null}
+        {"shop_id": 2, "score": 2.2, "day": null, "run": 9}
+        {"shop_id": 3, "score": 3.1, "day": "2024-03-01", "run": 1}
+        {"shop_id": 3, "score": 3.2, "day": "2024-03-01", "run": null}
+        {"shop_id": 4, "score": 4.1, "day": null, "run": 9}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | score |
+        | 1       | 1.2   |
+        | 2       | 2.1   |
+        | 3       | 3.1   |
+        | 4       | 4.1   |
+      When these lines arrive at score
+        """
+        {"shop_id": 1, "score": 1.3, "day": null, "run": 8}
+        {"shop_id": 2, "score": 2.3, "day": "2024-03-01", "run": 0}
+        {"shop_id": 3, "score": 3.3, "day": null, "run": 5}
+        {"shop_id": 4, "score": 4.2, "day": "1999-01-01", "run": null}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | score |
+        | 1       | 1.3   |
+        | 2       | 2.3   |
+        | 3       | 3.1   |
+        | 4       | 4.2   |
+
+    Scenario: A topic that begins late fills its columns of the rows there are
+      Given an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      And an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 2       | South | Rome | 2024-03-05 09:00 |
+      When an epoch of score brings
+        | shop_id | score | day        | run |
+        | 1       | 4.5   | 2020-01-01 | 1   |
+        | 3       | 2.5   | 2020-01-01 | 1   |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count | score |
+        | 1       | North | Oslo |            | 4.5   |
+        | 2       | South | Rome |            |       |
+        | 3       |       |      |            | 2.5   |
+
+  Rule: A delete is a record of its topic, and that of the owner hides the row
+
+    @core
+    Scenario: What the owner deletes is gone until the owner brings it back, whatever the others send meanwhile
+      Given these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | +I   | 2       | South | Rome | 2024-03-01 09:00 |
+      And these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+        | +U   | 2       | 5     | 3   |
+      And shop runs until idle
+      # An older update comes behind the delete, and does not bring the shop back.
+      When these rows arrive at info
+        | kind | shop_id | name    | city | updated_at       |
+        | -D   | 1       | North   | Oslo | 2024-03-01 11:00 |
+        | +U   | 1       | North I | Oslo | 2024-03-01 10:00 |
+      And these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 8     | 4   |
+        | -D   | 2       | 5     | 4   |
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count |
+        | 2       | South | Rome |            |
+      When these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 9     | 5   |
+        | +U   | 2       | 6     | 3   |
+      And these rows arrive at info
+        | kind | shop_id | name     | city   | updated_at       |
+        | +I   | 1       | North II | Bergen | 2024-03-01 12:00 |
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | city   | item_count |
+        | 1       | North II | Bergen | 9          |
+        | 2       | South    | Rome   |            |
+
+    Scenario: A shop that its owner has deleted before anybody else knew it stays away
+      When an epoch of info brings
+        | kind | shop_id | name | city | updated_at       |
+        | -D   | 1       |      |      | 2024-03-01 11:00 |
+      And an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 8     | 4   |
+      Then shop.rows shows nothing
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 10:00 |
+      Then shop.rows shows nothing
+
+    Scenario: Another topic's delete empties its own columns, and an older record does not fill them again
+      Given an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      And an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 8     | 4   |
+        | -D   | 1       |       | 5   |
+      And an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 9     | 4   |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count |
+        | 1       | North | Oslo |            |
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +I   | 1       | 2     | 6   |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count |
+        | 1       | North | Oslo | 2          |
+
+    Scenario: A row that is gone is remembered up to a horizon, if there is one, and then forgotten altogether
+      Given the setting sources.info.event_time = "updated_at"
+      And the setting pipelines.shop.tombstones = "2d"
+      And these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+      And an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | -D   | 1       | North | Oslo | 2024-03-01 10:00 |
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at          |
+        | +U   | 1       | North | Oslo | 2024-03-01 09:30    |
+        | +I   | 2       | South | Rome | 2024-03-03 23:59:59 |
+      Then shop.completeness shows exactly
+        | shop_id | present | info_deleted | stock_seq |
+        | 1       | false   | true         | 3         |
+        | 2       | true    | false        |           |
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +U   | 2       | South | Bari | 2024-03-04 00:00 |
+      Then shop.completeness shows exactly
+        | shop_id | present | info_deleted | stock_seq |
+        | 2       | true    | false        |           |
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 5     | 2   |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count |
+        | 1       |       |      | 5          |
+        | 2       | South | Bari |            |
+
+  Rule: A column or a topic more is one edit and a restart
+
+    @core
+    Scenario: A column and a topic are added, and the rows there are stay as they are
+      Given these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | +I   | 2       | South | Rome | 2024-03-01 09:00 |
+      And these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 2       | 5     | 3   |
+      And shop runs until idle
+      When the setting sources.info.schema = "kind string, shop_id bigint, name string, city string, phone string, updated_at timestamp"
+      And the setting pipelines.shop.topics.info.columns = ["name", "city", "phone"]
+      And the setting pipelines.shop.topics.tags = { source = "tags", columns = ["tag"], sequence = ["seq"] }
+      Then shop.rows shows exactly
+        | shop_id | name  | city | phone | item_count | score | tag |
+        | 1       | North | Oslo |       |            |       |     |
+        | 2       | South | Rome |       | 5          |       |     |
+      When these rows arrive at info
+        | kind | shop_id | name     | city | phone | updated_at       |
+        | +U   | 1       | North II | Oslo | 555   | 2024-03-02 09:00 |
+      And these rows arrive at tags
+        | shop_id | tag  | seq |
+        | 2       | open | 1   |
+        | 3       | new  | 1   |
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | city | phone | item_count | score | tag  |
+        | 1       | North II | Oslo | 555   |            |       |      |
+        | 2       | South    | Rome |       | 5          |       | open |
+        | 3       |          |      |       |            |       | new  |
+
+    Scenario: A topic that waits from the beginning is read from its beginning when it is added
+      Given these rows arrive at tags
+        | shop_id | tag    | seq |
+        | 1       | closed | 1   |
+        | 1       | open   | 2   |
+      And an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      When the setting pipelines.shop.topics.tags = { source = "tags", columns = ["tag"], sequence = ["seq"] }
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name  | city | tag  |
+        | 1       | North | Oslo | open |
+
+    Scenario Outline: Another <what> is refused, as the rows there are were made with what was said before
+      Given an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      When the setting <key> = <value>
+      Then shop cannot run: <reason>
+
+      Examples:
+        | what       | key                                  | value                    | reason  |
+        | key        | pipelines.shop.key                   | ["name"]                 | key     |
+        | sequence   | pipelines.shop.topics.stock.sequence | ["items"]                | stock   |
+        | condition  | pipelines.shop.topics.stock.where    | "items > 0"              | stock   |
+        | expression | pipelines.shop.topics.stock.select   | { item_count = "items" } | column item_count |
+        | owner      | pipelines.shop.topics.info.owner     | false                    | info    |
+        | column     | pipelines.shop.topics.info.columns   | ["name"]                 | city    |
+
+    Scenario: An edit that is refused leaves the tables as they are
+      Given an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      When the setting pipelines.shop.topics.tags = { source = "tags", columns = ["tag"], sequence = ["seq"] }
+      And the setting pipelines.shop.topics.stock.where = "items > 0"
+      Then shop cannot run: topic stock
+      When the setting pipelines.shop.topics.tags is taken out
+      And the setting pipelines.shop.topics.stock.where is taken out
+      And an epoch of info brings
+        | kind | shop_id | name     | city | updated_at       |
+        | +U   | 1       | North II | Oslo | 2024-03-01 10:00 |
+      Then shop.rows shows exactly
+        | shop_id | name     | city |
+        | 1       | North II | Oslo |
+
+  Rule: A key that changes is a delete of the old and an insert of the new, at one moment
+
+    Background:
+      Given the setting pipelines.shop.topics.rent = { source = "rent", columns = ["rent"], sequence = ["ver"] }
+      And an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+      And these lines arrive at rent
+        """
+        {"database":"shop","table":"rent","type":"insert","ts":1,"data":{"shop_id":1,"rent":"10.50","ver":1}}
+        """
+      And shop runs until idle
+
+    Scenario: A topic's record moves to another shop, and comes once more as it was before
+      When these lines arrive at rent
+        """
+        {"database":"shop","table":"rent","type":"update","ts":2,"data":{"shop_id":2,"rent":"11.00","ver":2},"old":{"shop_id":1,"rent":"10.50","ver":1}}
+        {"database":"shop","table":"rent","type":"insert","ts":1,"data":{"shop_id":1,"rent":"10.50","ver":1}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name  | rent  |
+        | 1       | North |       |
+        | 2       |       | 11.00 |
+
+    Scenario: A move that is older than what is kept changes neither shop
+      Given these lines arrive at rent
+        """
+        {"database":"shop","table":"rent","type":"update","ts":2,"data":{"shop_id":1,"rent":"12.00","ver":5},"old":{"rent":"10.50","ver":1}}
+        {"database":"shop","table":"rent","type":"insert","ts":2,"data":{"shop_id":2,"rent":"20.00","ver":5}}
+        """
+      And shop runs until idle
+      When these lines arrive at rent
+        """
+        {"database":"shop","table":"rent","type":"update","ts":2,"data":{"shop_id":2,"rent":"11.00","ver":4},"old":{"shop_id":1,"ver":1}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name  | rent  |
+        | 1       | North | 12.00 |
+        | 2       |       | 20.00 |
+
+    Scenario: Plain rows may tell both images, and the owner's row moves
+      Given an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+        | +U   | 9       | 2     | 3   |
+      When an epoch of info brings
+        | kind | shop_id | name  | city | updated_at       |
+        | -U   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | +U   | 9       | North | Oslo | 2024-03-01 10:00 |
+      Then shop.rows shows exactly
+        | shop_id | name  | city | item_count | rent |
+        | 9       | North | Oslo | 2          |      |
+
+  Rule: A topic's records are shaped by expressions over one row
+
+    Scenario: A record is projected, filtered and mapped
+      Given the setting pipelines.shop.topics.stock.select = { item_count = "coalesce(items, 0) * 2", full = "items > 5" }
+      And the setting pipelines.shop.topics.stock.where = "items is null or items >= 0"
+      When these lines arrive at stock
+        """
+        {"kind": "+U", "shop_id": 1, "items": 7, "seq": 1}
+        {"kind": "+U", "shop_id": 2, "items": null, "seq": 1}
+        {"kind": "+U", "shop_id": 1, "items": -7, "seq": 2}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | item_count | full |
+        | 1       | 14         | true |
+        | 2       | 0          |      |
+
+    Scenario: A delete is filtered by no condition over columns that it does not bring
+      Given the setting pipelines.shop.topics.stock.where = "items is not null"
+      And an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 1   |
+      When an epoch of stock brings
+        | kind | shop_id | items | seq |
+        | -D   | 1       |       | 2   |
+      Then shop.rows shows exactly
+        | shop_id | item_count |
+        | 1       |            |
+
+    Scenario: A table function makes several records of one
+      Given the setting sources.tags.schema = "shops string, tag string, seq bigint"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(cast(split(shops, ',') as array<bigint>))", tag = "upper(tag)" }, sequence = ["seq"] }
+      When these rows arrive at tags
+        | shops | tag  | seq |
+        | 1,2,3 | new  | 1   |
+        | 2     | open | 2   |
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | tag  |
+        | 1       | NEW  |
+        | 2       | OPEN |
+        | 3       | NEW  |
+
+    Scenario Outline: What needs more than one record is refused with the reason: <what>
+      Given the setting pipelines.shop.topics.stock.<key> = <value>
+      Then shop cannot run: <reason>
+
+      Examples:
+        | what             | key    | value                                                                      | reason            |
+        | an aggregate     | select | { item_count = "sum(items)" }                                              | an aggregate, sum |
+        | a window         | select | { item_count = "row_number() over (partition by shop_id order by items)" } | a window function |
+        | a subquery       | select | { item_count = "(select max(items) from stock)" }                          | a subquery        |
+        | a grouping       | select | { item_count = "items group by shop_id" }                                  | GROUP BY          |
+        | chance           | select | { item_count = "cast(rand() * items as int)" }                             | rand              |
+        | an aggregate in a condition | where | "items > max(items)"                                             | an aggregate, max |
+
+  Rule: What a record does not tell, it leaves as it is; what it tells is null, is null
+
+    Scenario: Absent is kept and null overwrites, each column by the newest record that tells it
+      Given these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": "2024-03-01T09:00:00Z"}
+        {"kind": "+I", "shop_id": 2, "name": "South", "city": "Rome", "updated_at": "2024-03-01T09:00:00Z"}
+        {"kind": "+I", "shop_id": 3, "name": "East", "city": "Kyiv", "updated_at": "2024-03-01T09:00:00Z"}
+        """
+      And shop runs until idle
+      When these lines arrive at info
+        """
+        {"kind": "+U", "shop_id": 1, "name": "North II", "updated_at": "2024-03-01T12:00:00Z"}
+        {"kind": "+U", "shop_id": 1, "name": "North I", "city": "Cork", "updated_at": "2024-03-01T11:00:00Z"}
+        {"kind": "+U", "shop_id": 2, "city": null, "updated_at": "2024-03-01T12:00:00Z"}
+        {"kind": "+U", "shop_id": 3, "updated_at": "2024-03-01T12:00:00Z"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | city |
+        | 1       | North II | Cork |
+        | 2       | South    |      |
+        | 3       | East     | Kyiv |
+      # A delete tells of every column, so what comes back later does not bring the old city.
+      When these lines arrive at info
+        """
+        {"kind": "-D", "shop_id": 1, "updated_at": "2024-03-01T13:00:00Z"}
+        {"kind": "+I", "shop_id": 1, "name": "New North", "updated_at": "2024-03-01T14:00:00Z"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name      | city |
+        | 1       | New North |      |
+        | 2       | South     |      |
+        | 3       | East      | Kyiv |
+
+    Scenario: A topic may say that what is absent is null
+      Given the setting pipelines.shop.topics.info.absent = "null"
+      And these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": "2024-03-01T09:00:00Z"}
+        """
+      And shop runs until idle
+      When these lines arrive at info
+        """
+        {"kind": "+U", "shop_id": 1, "name": "North II", "updated_at": "2024-03-01T12:00:00Z"}
+        {"kind": "+U", "shop_id": 1, "name": "North I", "city": "Cork", "updated_at": "2024-03-01T11:00:00Z"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | city |
+        | 1       | North II |      |
+
+    Scenario: A topic may say that its nulls tell nothing
+      Given the setting pipelines.shop.topics.info.nulls = "keep"
+      And these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": "2024-03-01T09:00:00Z"}
+        """
+      And shop runs until idle
+      When these lines arrive at info
+        """
+        {"kind": "+U", "shop_id": 1, "name": "North II", "city": null, "updated_at": "2024-03-01T12:00:00Z"}
+        {"kind": "+U", "shop_id": 1, "name": null, "city": "Cork", "updated_at": "2024-03-01T11:00:00Z"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | city |
+        | 1       | North II | Cork |
+
+    @core
+    Scenario: A value that Debezium could not send stays as it is
+      Given the setting pipelines.shop.topics.notes = { source = "notes", columns = ["note", "author"], sequence = ["ver"] }
+      And these lines arrive at notes
+        """
+        {"op": "c", "after": {"shop_id": 1, "note": "long", "author": "ann", "ver": 1}, "source": {"ts_ms": 1}}
+        {"op": "c", "after": {"shop_id": 2, "note": "longer", "author": "ann", "ver": 1}, "source": {"ts_ms": 1}}
+        {"op": "u", "after": {"shop_id": 1, "note": "__debezium_unavailable_value", "author": "bob", "ver": 3}, "source": {"ts_ms": 1}}
+        """
+      And shop runs until idle
+      When these lines arrive at notes
+        """
+        {"op": "u", "after": {"shop_id": 1, "note": "short", "author": "cid", "ver": 2}, "source": {"ts_ms": 1}}
+        {"op": "u", "after": {"shop_id": 2, "note": "__debezium_unavailable_value", "author": null, "ver": 2}, "source": {"ts_ms": 1}}
+        {"op": "u", "after": {"shop_id": 3, "note": "__debezium_unavailable_value", "author": "dan", "ver": 2}, "source": {"ts_ms": 1}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | note   | author |
+        | 1       | short  | bob    |
+        | 2       | longer |        |
+        | 3       |        | dan    |
+
+  Rule: A reader can tell which topics have reported, and how far each
+
+    @core
+    Scenario: Completeness tells of every shop that any topic has told of
+      Given these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | -D   | 2       | South | Rome | 2024-03-01 10:00 |
+      And these rows arrive at score
+        | shop_id | score | day        | run |
+        | 1       | 4.5   | 2024-03-02 | 1   |
+      And shop runs until idle
+      When these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+        | -D   | 3       |       | 8   |
+      And these rows arrive at score
+        | shop_id | score | day        | run |
+        | 1       | 4.1   | 2024-03-01 | 9   |
+      And shop runs until idle
+      Then shop.completeness shows exactly
+        | shop_id | present | info_reported | info_deleted | info_updated_at  | info_epoch | stock_reported | stock_deleted | stock_seq | stock_epoch | score_reported | score_deleted | score_day  | score_run | score_epoch |
+        | 1       | true    | true          | false        | 2024-03-01 09:00 | 0          | true           | false         | 3         | 1           | true           | false         | 2024-03-02 | 1         | 0           |
+        | 2       | false   | true          | true         | 2024-03-01 10:00 | 0          | false          | false         |           |             | false          | false         |            |           |             |
+        | 3       | true    | false         | false        |                  |            | true           | true          | 8         | 1           | false          | false         |            |           |             |
+      And shop.rows shows exactly
+        | shop_id | name  | item_count | score |
+        | 1       | North | 7          | 4.5   |
+        | 3       |       |            |       |
+
+  Rule: What cannot be used is kept with the reason
+
+    Scenario: Records without a key or a sequence, and records that cannot be read
+      When these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": null, "name": "North", "city": "Oslo", "updated_at": "2024-03-01T09:00:00Z"}
+        {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": null}
+        {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": "yesterday"}
+        {"kind": "+I", "shop_id": 1
+        """
+      And these lines arrive at score
+        """
+        {"shop_id": 2, "score": 4.5, "day": null}
+        {"shop_id": 2, "score": 4.55, "day": "2024-03-01", "run": 1}
+        {"shop_id": 2, "score": 4.5, "day": "2024-03-01", "run": 1}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name | score |
+        | 2       |      | 4.5   |
+      And the dead letters of shop are exactly
+        | epoch | row_kind | reason |
+        | 0     | +I       | key column shop_id is null |
+        | 0     | +I       | sequence (updated_at) is null throughout: nothing tells whether it is newer |
+        | 0     |          | column 'updated_at': timestamp wanted, not 'yesterday' |
+        | 0     |          | no JSON: Input data was truncated |
+        | 0     | +I       | sequence (day, run) is null throughout: nothing tells whether it is newer |
+        | 0     |          | column 'score': decimal(3,1) wanted, not 4.55 (more than 1 decimals) |
+
+    Scenario: Letters of two topics are read again after a fix, and come late to what is newer
+      Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), votes int, day date, run bigint"
+      And these lines arrive at score
+        """
+        {"shop_id": 1, "score": 4.5, "votes": "many", "day": "2024-03-01", "run": 1}
+        {"shop_id": 2, "score": 3.5, "votes": "few", "day": "2024-03-01", "run": 1}
+        {"shop_id": 2, "score": 3.6, "votes": 12, "day": "2024-03-01", "run": 2}
+        """
+      And these lines arrive at info
+        """
+        {"kind": "+I", "shop_id": 1, "name": "North", "updated_at": null}
+        {"kind": "+I", "shop_id": 2, "name": "South", "updated_at": "2024-03-01T09:00:00Z"}
+        """
+      And shop runs until idle
+      When the setting sources.score.schema = "shop_id bigint, score decimal(3,1), day date, run bigint"
+      And the dead letters of shop are read again
+      Then shop.rows shows exactly
+        | shop_id | name  | score |
+        | 1       |       | 4.5   |
+        | 2       | South | 3.6   |
+      And the dead letters of shop are exactly
+        | epoch | format | row_kind | raw                                                                   |
+        | 1     | json   | +I       | {"kind": "+I", "shop_id": 1, "name": "North", "updated_at": null} |
+
+  Rule: Whatever happens to a run, each record counts once, and no reader sees half an epoch
+
+    Background:
+      Given these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | +I   |         | West  | Cork | 2024-03-01 09:00 |
+      And shop runs until idle
+
+    @core @faults
+    Scenario Outline: A crash <moment> leaves no shop half told
+      When these rows arrive at stock
+        | kind | shop_id | items | seq |
+        | +U   | 1       | 7     | 3   |
+        | +U   |         | 5     | 3   |
+      And these rows arrive at info
+        | kind | shop_id | name     | city | updated_at       |
+        | +U   | 1       | North II | Oslo | 2024-03-01 10:00 |
+      And shop crashes <moment>
+      And these rows arrive at score
+        | shop_id | score | day        | run |
+        | 1       | 4.5   | 2024-03-02 | 1   |
+      Then shop.rows shows exactly
+        | shop_id | name  | item_count | score |
+        | 1       | North |            |       |
+      When shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name     | item_count | score |
+        | 1       | North II | 7          | 4.5   |
+      And the dead letters of shop are exactly
+        | epoch | reason                     |
+        | 0     | key column shop_id is null |
+        | 1     | key column shop_id is null |
+      And shop has published 3 epochs
+
+      Examples:
+        | moment                 |
+        | after the first commit |
+        | before the publication |
+
+    Scenario: What topics send again changes nothing
+      When these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +U   | 1       | South | Rome | 2024-03-01 10:00 |
+      And shop runs until idle
+      And these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
+        | +U   | 1       | South | Rome | 2024-03-01 10:00 |
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | name  | city |
+        | 1       | South | Rome |
+
+    Scenario: A reader keeps what it has, and rows are kept as a plain table
+      Given the setting pipelines.shop.materialize = ["rows"]
+      And a reader holds shop.rows
+      When these rows arrive at info
+        | kind | shop_id | name  | city | updated_at       |
+        | -D   | 1       | North | Oslo | 2024-03-01 11:00 |
+        | +I   | 2       | South | Rome | 2024-03-01 11:00 |
+      And shop runs until idle
+      And the tables of shop are compacted
+      Then the reader still sees exactly
+        | shop_id | name  |
+        | 1       | North |
+      And shop.rows shows exactly
+        | shop_id | name  |
+        | 2       | South |
+      And the table shop.rows holds exactly
+        | shop_id | name  | city | item_count | score |
+        | 2       | South | Rome |            |       |
+      And shop.rows as known at epoch 0 shows exactly
+        | shop_id | name  |
+        | 1       | North |

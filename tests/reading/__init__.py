@@ -1,0 +1,1 @@
+"""What readers of versions are offered: labels, differences, waits, and being told in time."""

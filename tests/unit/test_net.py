@@ -1,0 +1,24 @@
+"""What changed between two contents: by key, and by whole rows."""
+
+from __future__ import annotations
+
+from headwater.domain.changelog.net import net_changes, net_rows
+from headwater.domain.schema import Schema
+from headwater.testing.frames import polars_frame
+
+SCHEMA = Schema.parse("id bigint, name string")
+
+
+def test_rows_without_a_key_are_counted_and_null_equals_null() -> None:
+    before = polars_frame([(1, "a"), (1, "a"), (1, "a"), (2, None), (3, None)], SCHEMA)
+    after = polars_frame([(1, "a"), (2, None), (3, "c"), (3, "c")], SCHEMA)
+    found = net_rows(before, after).collect(backend="polars")
+    assert found.columns == ["id", "name", "_row_kind", "_multiplicity"]
+    assert sorted(found.rows(), key=str) == [(1, "a", "-D", 2), (3, "c", "+I", 2), (3, None, "-D", 1)]
+    assert net_rows(before, before).collect(backend="polars").rows() == []
+
+
+def test_rows_with_a_key_are_paired() -> None:
+    before, after = (polars_frame(rows, SCHEMA) for rows in ([(1, "a"), (2, None)], [(1, None), (3, "c"), (2, None)]))
+    found = net_changes(before, after, ["id"]).collect(backend="polars").rows()
+    assert sorted(found, key=str) == [(1, "a", "-U"), (1, None, "+U"), (3, "c", "+I")]

@@ -1,0 +1,265 @@
+"""Snapshots: when a version is due, what it is made of, and what is written for it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.domain.errors import ConfigError
+from headwater.domain.ports import Pace
+from headwater.domain.snapshots import NOTHING_YET, Plan, Schedule
+from headwater.testing.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from headwater.domain.epoch import Batch
+    from headwater.domain.ledger import Snapshot
+    from headwater.domain.service import Step
+
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+QUARTERS = timedelta(minutes=15)
+SHOPS = """\
+[backend]
+name = "memory"
+
+[sources.infos]
+kind = "files"
+path = "in"
+schema = "shop bigint, city string, at timestamp"
+event_time = "at"
+
+[sources.stocks]
+kind = "files"
+path = "in"
+schema = "shop bigint, items bigint, at timestamp"
+
+[pipelines.info]
+service = "ranking"
+source = "infos"
+group = ["city"]
+id = ["shop"]
+order_by = "at"
+
+[pipelines.stock]
+service = "ranking"
+source = "stocks"
+group = ["shop"]
+id = ["items"]
+order_by = "at"
+
+[pipelines.dim]
+service = "snapshots"
+inputs = { info = "info", stock = "stock.ranks", tags = { path = "tags.csv", format = "csv" } }
+every = "15m"
+retain = { versions = 2 }
+keys = { cities = ["city"] }
+
+[pipelines.dim.tables]
+cities = "SELECT city, count(*) AS shops FROM info GROUP BY city"
+stocks = "SELECT s.shop, i.city, s.items FROM stock s LEFT JOIN info i ON i.shop = s.shop"
+tags = "SELECT tag FROM tags"
+"""
+
+
+def plan(at: datetime = NOON, watermark: datetime | None = None, settings: str = "same", **inputs: int | str) -> Plan:
+    return Plan(inputs or {"shop": 1}, watermark, at, settings)
+
+
+class TestPlans:
+    def test_they_come_back_as_they_went(self) -> None:
+        made = plan(NOON, NOON + timedelta(microseconds=500_000), shop=3, tags="ab12")
+        assert Plan.of(made.to_offsets()) == made
+        assert made.label == "2024-03-01T12:00:00.5Z"
+        assert Plan.of(plan().to_offsets()).label is None
+
+    @pytest.mark.parametrize(
+        ("other", "like"),
+        [
+            (plan(NOON + QUARTERS, NOON), True),
+            (plan(shop=2), False),
+            (plan(shop=1, tags="x"), False),
+            (plan(settings="edited"), False),
+        ],
+    )
+    def test_what_the_same_comes_of(self, other: Plan, *, like: bool) -> None:
+        assert plan().is_like(other) is like
+
+
+class TestSchedule:
+    @pytest.mark.parametrize(
+        ("minutes", "due"),
+        [
+            pytest.param(14, False, id="within the interval"),
+            pytest.param(15, True, id="at its end"),
+            pytest.param(100, True, id="after several"),
+            pytest.param(-1, False, id="set back a little"),
+            pytest.param(-14, False, id="set back by less than an interval"),
+            pytest.param(-15, True, id="set back by an interval"),
+            pytest.param(-9999, True, id="set back by days"),
+        ],
+    )
+    def test_the_clock(self, minutes: int, *, due: bool) -> None:
+        schedule, now = Schedule(QUARTERS, by_watermark=False), NOON + timedelta(minutes=minutes)
+        assert schedule.due(plan(NOON), plan(now, shop=2), Pace.SCHEDULE) is due
+        assert not schedule.due(plan(NOON), plan(now), Pace.SCHEDULE), "nothing has moved"
+        assert not schedule.due(plan(NOON), plan(now, shop=2), Pace.DRAIN), "the clock says nothing"
+        assert schedule.due(plan(NOON), plan(now, shop=2), Pace.CLOSE)
+        assert not schedule.due(plan(NOON), plan(now), Pace.CLOSE)
+
+    @pytest.mark.parametrize("pace", [Pace.SCHEDULE, Pace.DRAIN])
+    @pytest.mark.parametrize(
+        ("before", "after", "due"),
+        [
+            pytest.param(None, None, False, id="none yet"),
+            pytest.param(None, 0, True, id="the first"),
+            pytest.param(0, 14, False, id="within the interval"),
+            pytest.param(14, 15, True, id="at its end"),
+            pytest.param(14, 100, True, id="after several"),
+            pytest.param(20, 10, False, id="an input that lags has come"),
+            pytest.param(20, None, False, id="an input without one has come"),
+        ],
+    )
+    def test_the_watermark(self, pace: Pace, before: int | None, after: int | None, *, due: bool) -> None:
+        was, now = (None if at is None else NOON + timedelta(minutes=at) for at in (before, after))
+        schedule = Schedule(QUARTERS, by_watermark=True)
+        assert schedule.due(plan(watermark=was), plan(watermark=now, shop=2), pace) is due
+        assert schedule.due(None, plan(watermark=now), pace) is (after is not None)
+        assert schedule.due(plan(watermark=was), plan(watermark=now, shop=2), Pace.CLOSE)
+
+    def test_inputs_that_have_published_nothing(self) -> None:
+        schedule = Schedule(QUARTERS, by_watermark=False)
+        some, none = plan(shop=0, other=NOTHING_YET), plan(shop=NOTHING_YET, other=NOTHING_YET)
+        assert [schedule.due(None, some, pace) for pace in Pace] == [False, False, True]
+        assert [schedule.due(None, none, pace) for pace in Pace] == [False, False, False]
+        assert schedule.due(None, plan(tags="x"), Pace.SCHEDULE), "plain tables are always there"
+
+
+class TestVersions:
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> Iterator[Trial]:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "memory", exits)
+            trial.deploy(SHOPS)
+            self.tags(trial, "red")
+            trial.feed("infos", ['{"shop": 1, "city": "Lisbon", "at": "2024-03-01T09:00:00Z"}'])
+            trial.feed("stocks", ['{"shop": 1, "items": 7, "at": "2024-03-01T10:00:00Z"}'])
+            yield trial
+
+    def tags(self, trial: Trial, *tags: str) -> None:
+        (trial.folder / "tags.csv").write_text("\n".join(["tag", *tags]) + "\n")
+
+    def written(self, trial: Trial) -> dict[str, int]:
+        """How many versions each table has."""
+        (runner,) = trial.open().start(["dim"])
+        return {spec.name.split(".")[1]: len(list(runner.store.versions(spec.name))) for spec in runner.tables}
+
+    def test_a_table_whose_inputs_have_not_moved_is_not_written_again(self, trial: Trial) -> None:
+        trial.run()
+        assert self.written(trial) == {"cities": 1, "stocks": 1, "tags": 1, "markers": 1}
+        self.tags(trial, "red", "blue")
+        trial.run()
+        assert self.written(trial) == {"cities": 1, "stocks": 1, "tags": 2, "markers": 2}
+        trial.feed("stocks", ['{"shop": 1, "items": 8, "at": "2024-03-01T11:00:00Z"}'])
+        trial.run()
+        assert self.written(trial) == {"cities": 1, "stocks": 2, "tags": 2, "markers": 3}
+        assert trial.reader.view("dim.cities").rows() == [("Lisbon", 1)]
+        assert sorted(trial.reader.view("dim.stocks").rows()) == [(1, "Lisbon", 7), (1, "Lisbon", 8)]
+        assert trial.reader.view("dim.tags", at=1).rows() == [("red",), ("blue",)]
+        trial.set("pipelines.dim.tables.tags", '"SELECT upper(tag) AS tag FROM tags"')
+        trial.run()
+        assert self.written(trial) == {"cities": 2, "stocks": 3, "tags": 3, "markers": 4}
+
+    def test_old_versions_go_by_themselves(self, trial: Trial) -> None:
+        for tag in "abcd":
+            self.tags(trial, tag)
+            trial.run()
+        told = trial.reader.upkeep("dim").versions()
+        assert [(each.publication.epoch.number, each.readable) for each in told] == [
+            (3, True),
+            (2, True),
+            (1, False),
+            (0, False),
+        ]
+        assert trial.reader.view("dim.cities").rows() == [("Lisbon", 1)], "an old content that new versions have, too"
+
+    def test_inputs_are_held_while_they_are_read(self, trial: Trial) -> None:
+        trial.run(["info", "stock"])
+        deployment = trial.open()
+        (runner,) = deployment.start(["dim"])
+        step, held = runner.service.step, []
+
+        def watched(batch: Batch, snapshot: Snapshot) -> Step:
+            held.extend(lease.holder for name in ("info", "stock") for lease in deployment.upkeep(name).leases())
+            return step(batch, snapshot)
+
+        runner.service.step = watched  # type: ignore[method-assign]
+        assert runner.advance()
+        assert set(held) == {"pipeline dim"}
+        assert [deployment.upkeep(name).leases() for name in ("info", "stock")] == [[], []]
+
+    def test_what_waits_is_told_in_epochs(self, trial: Trial) -> None:
+        trial.run(["info", "stock"])
+        assert self.lag(trial) == "2 epochs of inputs"
+        trial.run(["dim"])
+        assert self.lag(trial) == "0 epochs of inputs"
+        trial.feed("stocks", ['{"shop": 1, "items": 8, "at": "2024-03-01T11:00:00Z"}'])
+        trial.run(["stock"])
+        assert self.lag(trial) == "1 epoch of inputs"
+
+    def lag(self, trial: Trial) -> str:
+        return next(status.lag for status in trial.open().status() if status.pipeline == "dim")
+
+    @pytest.mark.parametrize(
+        ("sql", "message"),
+        [
+            (
+                "SELECT city, `a.b` FROM (SELECT city, 1 AS `a.b` FROM info)",
+                "column 'a.b' has a backtick or a dot in its name",
+            ),
+            ("SELECT city AS town FROM info", "table 'cities' has no column 'city' of its key; it has: town"),
+        ],
+    )
+    def test_answers_that_cannot_be_published(self, trial: Trial, sql: str, message: str) -> None:
+        trial.set("pipelines.dim.tables.cities", f'"{sql}"')
+        with pytest.raises(ConfigError) as caught:
+            trial.run()
+        assert message in str(caught.value)
+        assert trial.publications("dim") == []
+
+    def test_a_plain_table_that_is_not_there(self, trial: Trial) -> None:
+        (trial.folder / "tags.csv").unlink()
+        with pytest.raises(ConfigError, match="there is nothing at"):
+            trial.run()
+
+    def test_versions_are_of_no_event_time(self, trial: Trial) -> None:
+        trial.run()
+        with pytest.raises(ConfigError, match="not as of an event time"):
+            trial.reader.view("dim.cities", as_of=NOON)
+
+    def test_it_keeps_no_dead_letters(self, trial: Trial) -> None:
+        trial.run()
+        with pytest.raises(ConfigError, match="keeps no dead letters"):
+            trial.open().replay("dim")
+
+    def test_versions_of_versions(self, trial: Trial) -> None:
+        text = """
+[pipelines.top]
+service = "snapshots"
+inputs = { cities = "dim.cities", versions = "dim.markers" }
+every = "1h"
+[pipelines.top.tables]
+top = "SELECT max(c.shops) AS shops, max(v.version) AS version FROM cities c CROSS JOIN versions v"
+"""
+        trial.deploy(text + SHOPS)
+        trial.run()
+        assert trial.reader.view("top").rows() == [(1, 0)]
+        trial.feed("infos", ['{"shop": 2, "city": "Lisbon", "at": "2024-03-01T09:30:00Z"}'])
+        trial.run()
+        assert trial.reader.view("top").rows() == [(2, 1)]
+        labels = [row[1] for row in sorted(trial.reader.view("top.markers").rows())]
+        assert labels == [None] * len(labels), "stocks have no event time"
