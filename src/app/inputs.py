@@ -85,14 +85,13 @@ class PipelineInputs(InputSource):
 
     def lag(self, after: Offsets | None) -> str:
         was = {} if after is None else Plan.of(after).inputs
-        pipelines = {name: each.pipeline for name, each in self.settings.inputs.items() if isinstance(each, ViewOf)}
-        newest = {pipeline: _epoch(self._latest(pipeline)) for pipeline in set(pipelines.values())}
-        moved = sum(newest[pipeline] - _number(was.get(name)) for name, pipeline in pipelines.items())
+        names = {pipeline: name for name, pipeline in self.settings.pipelines.items()}
+        moved = sum(_epoch(self._latest(pipeline)) - _number(was.get(name)) for pipeline, name in names.items())
         return f"{moved} epoch{'' if moved == 1 else 's'} of inputs"
 
     def _newest(self, now: datetime) -> Plan:
         """The inputs as they stand: views of one pipeline at the same publication."""
-        views = {name: each.pipeline for name, each in self.settings.inputs.items() if isinstance(each, ViewOf)}
+        views = self.settings.pipelines
         latest = {pipeline: self._latest(pipeline) for pipeline in dict.fromkeys(views.values())}
         marks = [publication.watermark if publication else None for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]

@@ -62,11 +62,11 @@ class TestHudi:
         trial.deploy((DEPLOYMENT.parent / "tags.toml").read_text(encoding="utf-8"))
         (tmp_path / "tags.csv").write_text("project,tag\n1,red\n")
         trial.run()
-        trial.set("pipelines.tagged.tables.projects", '"SELECT tag, length(tag) AS letters FROM tags"')
+        trial.set("pipelines.tagged.tables.projects", '"SELECT project, length(tag) AS letters FROM tags"')
         trial.run()
         answer = trial.open().answer("tagged.projects", read_optimized=True)
-        assert answer.view.schema.names == ("tag", "letters")
-        assert answer.frame.collect(backend="polars").rows() == [("red", 3)]
+        assert answer.view.schema.names == ("project", "letters")
+        assert answer.frame.collect(backend="polars").rows() == [("1", 3)]
 
     def test_a_table_merged_on_read_shows_its_last_compaction(self, tmp_path: Path, exits: ExitStack) -> None:
         trial = loaded(tmp_path, "hudi-mor", exits)

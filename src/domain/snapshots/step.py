@@ -18,7 +18,7 @@ from .plan import Plan
 from .tables import INPUTS, LABEL, MARKER, MARKERS, PLANNED_AT, VERSION, WATERMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..epoch import Batch, Publication
     from ..ledger import Snapshot
@@ -39,11 +39,9 @@ class SnapshotsStep:
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         plan = Plan.of(batch.offsets.until)
-        inputs = self._shared(batch.inputs)
-        changes = {
-            self._named(table): Change(overwrite=self._answer(table, inputs))
-            for table in self._to_do(plan, snapshot.publication)
-        }
+        tables = tuple(self._to_do(plan, snapshot.publication))
+        inputs = self._shared(batch.inputs, tables)
+        changes = {self._named(table): Change(overwrite=self._answer(table, inputs)) for table in tables}
         changes[self._named(MARKERS)] = Change(append=self._marker(batch, plan, snapshot))
         return Step(changes, 0, 0, plan.watermark)
 
@@ -59,9 +57,9 @@ class SnapshotsStep:
             if not read or any(was.get(name) != plan.inputs[name] for name in read):
                 yield table
 
-    def _shared(self, inputs: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, nw.LazyFrame[Any]]:
-        """The inputs; those that several queries read are computed once."""
-        readers = Counter(name for table in self.settings.tables for name in self.settings.read_by(table))
+    def _shared(self, inputs: Mapping[str, nw.LazyFrame[Any]], tables: Sequence[str]) -> dict[str, nw.LazyFrame[Any]]:
+        """The inputs; those that several of these tables' queries read are computed once."""
+        readers = Counter(name for table in tables for name in self.settings.read_by(table))
         return {name: self.engine.persist(rows) if readers[name] > 1 else rows for name, rows in inputs.items()}
 
     def _answer(self, table: str, inputs: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
