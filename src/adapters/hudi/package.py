@@ -13,6 +13,5 @@ SETTINGS = MappingProxyType(
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         # Rows of a few keys are looked up in base files by their keys alone, all others never made rows of.
         "spark.sql.parquet.recordLevelFilter.enabled": "true",
-        "spark.sql.parquet.pushdown.inFilterThreshold": "5000",
     }
 )
