@@ -1,4 +1,4 @@
-"""What programs hold in memory: all processes of a command together, and the heap of a JVM by its log."""
+"""What programs use: memory and processor time of all processes of a command together, and the heap of a JVM."""
 
 from __future__ import annotations
 
@@ -8,25 +8,41 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+from attrs import frozen
+
 _EVERY_SECONDS = 1.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 _LEFT = re.compile(r"M->(\d+)M")
 
 
-def run_and_watch(command: list[str], log: Path) -> float:
-    """Run a command to its end; the most memory (MiB) that it and all that it started held at one time.
+@frozen
+class Used:
+    """What a command and all that it started used.
 
-    It is resident memory; pages that processes share are counted once.
+    Args:
+        peak: the most memory (MiB) held at one time: resident, pages that processes share counted once.
+        cpu: seconds of processor time, as of the last look at each process.
+    """
+
+    peak: float
+    cpu: float
+
+
+def run_and_watch(command: list[str], log: Path) -> Used:
+    """Run a command to its end; what it used.
 
     Raises:
         RuntimeError: it failed; its log tells why.
     """
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as process:
-        peak = 0.0
+        peak, cpu = 0.0, dict[int, float]()
         while _is_running(process):
-            peak = max(peak, _held_in(process.pid))
+            there = _processes_of(process.pid)
+            peak = max(peak, sum(map(_share, there)))
+            cpu |= {each: _cpu(each) or cpu.get(each, 0.0) for each in there}
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed; see {log}")
-    return peak
+    return Used(peak, sum(cpu.values()))
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
@@ -36,10 +52,10 @@ def _is_running(process: subprocess.Popen[bytes]) -> bool:
     return process.returncode is None
 
 
-def _held_in(session: int) -> float:
-    """What the processes of a session hold now, in MiB. Python workers leave the group, but not the session."""
+def _processes_of(session: int) -> list[int]:
+    """The processes of a session that run now. Python workers leave the group, but not the session."""
     processes = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
-    return sum(_share(each) for each in processes if _is_in(session, each))
+    return [each for each in processes if _is_in(session, each)]
 
 
 def _is_in(session: int, process: int) -> bool:
@@ -53,6 +69,13 @@ def _share(process: int) -> float:
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _cpu(process: int) -> float:
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, after_name[11:13])) / _TICKS
     return 0.0
 
 

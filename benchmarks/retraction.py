@@ -118,7 +118,7 @@ class Trial:
         ran = Ran.of(program, self.folder, side)
         print(f"{side}, {self.epochs} epochs of {self.rows:,} messages: done", file=sys.stderr)
         wrong = self._wrong(ran.figures)
-        return Result(side, self.rows, self.epochs, ran.start, ran.heap, ran.peak, wrong, ran.figures)
+        return Result(side, self.rows, self.epochs, ran.start, ran.heap, ran.used.peak, wrong, ran.figures)
 
     def _wrong(self, figures: Figures) -> int:
         """How many states' totals are not the shop's."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, field, frozen
 
-from .memory import most_left, run_and_watch
+from .memory import Used, most_left, run_and_watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,13 +66,13 @@ class Ran:
     Args:
         start: seconds from its launch until it could take its first record.
         heap: the most (MiB) that a collection of its JVM left.
-        peak: the most memory (MiB) that it held.
+        used: memory and processor time.
         figures: what it told.
     """
 
     start: float
     heap: int
-    peak: float
+    used: Used
     figures: Figures
 
     @classmethod
@@ -90,9 +90,9 @@ class Ran:
         home = folder / side
         home.mkdir()
         launched = time()
-        peak = run_and_watch([*program, str(folder), str(home)], folder / f"{side}.log")
+        used = run_and_watch([*program, str(folder), str(home)], folder / f"{side}.log")
         figures = Figures.read(home)
-        return cls(figures.began - launched, most_left(home / GC_LOG), peak, figures)
+        return cls(figures.began - launched, most_left(home / GC_LOG), used, figures)
 
 
 def spark_settings(home: Path) -> dict[str, str]:

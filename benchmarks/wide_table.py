@@ -30,7 +30,7 @@ _WARM_UP = 4
 _LAST = 3
 _HEAD = (
     *("side", "records", "epochs", "epoch s", "last s", "floor s", "x floor", "records/s"),
-    *("run s", "overall/s", "with start s", "jobs", "read s", "disk MiB", "heap MiB", "peak MiB", "wrong"),
+    *("run s", "overall/s", "with start s", "jobs", "read s", "disk MiB", "heap MiB", "peak MiB", "cpu s", "wrong"),
 )
 
 
@@ -70,7 +70,8 @@ class Result:
             f"{figures.view:.2f}",
             f"{figures.state_bytes / 2**20:.1f}",
             str(self.ran.heap),
-            f"{self.ran.peak:.0f}",
+            f"{self.ran.used.peak:.0f}",
+            f"{self.ran.used.cpu:.0f}",
             str(self.wrong),
         ]
 
