@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
+from ..measures import Measure
 from ..segments import Segments
 from ..service import Service
 from .filing import FILED, Filing
-from .measures import Measure
 from .past import HOLDS, PastTable, PlainTable
 from .settings import RetractionSettings
 from .step import RetractionStep

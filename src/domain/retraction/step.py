@@ -15,13 +15,13 @@ from ..changelog.row_kind import INSERT
 from ..collect import collect_small
 from ..epoch import ERROR, ROW_KIND
 from ..errors import ConfigError
+from ..groups import as_key
+from ..measures import ROWS, select_list, sign
 from ..segments import SEGMENT
 from ..service import Step
 from ..watermark import newest_of
 from .books import Posting, merged
 from .filing import REPEAT
-from .groups import as_key
-from .measures import ROWS, select_list, sign
 from .tables import CUT, NAME, TIMES, VALUE
 
 if TYPE_CHECKING:

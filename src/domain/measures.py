@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ..changelog.row_kind import removes
-from ..epoch import ROW_KIND
-from ..errors import ConfigError
-from ..schema import INTEGERS, Column, DataType, column
-from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
+from .changelog.row_kind import removes
+from .epoch import ROW_KIND
+from .errors import ConfigError
 from .groups import check_groupable
+from .schema import INTEGERS, Column, DataType, column
+from .sql import Aggregate, Expression, parse_aggregate, parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..schema import Schema
+    from .schema import Schema
 
 ROWS = "_rows"
 """bigint: how many rows a group has, or by how many that changes."""
