@@ -10,6 +10,7 @@ from uuid import uuid4
 from attrs import frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
+from ..domain.cumulate import Cumulate, CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled
 from ..domain.ports import FrameEngine, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
@@ -151,6 +152,8 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
 def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, CumulateSettings):
+        return Cumulate(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
 
 
@@ -158,6 +161,7 @@ def _options(deployment: Deployment, pipeline: PipelineSettings, source: SourceS
     return RunOptions(
         materialize=pipeline.materialize,
         watermark_delay=source.watermark_delay,
+        idle_after=source.idle_after,
         compact_every=deployment.backend.compact_every,
         retention=deployment.backend.retain,
         expire_every=deployment.backend.expire_every,

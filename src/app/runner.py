@@ -42,6 +42,7 @@ class RunOptions:
     Args:
         materialize: views that are also kept as plain tables.
         watermark_delay: how far the newest event time runs ahead of completeness.
+        idle_after: how long a source brings nothing until its watermark follows the clock, so far behind; None: never.
         compact_every: epochs between two looks at whether tables want compaction; 0 for never.
         retention: how long the past is kept.
         expire_every: epochs after which what is not to be kept is given up; 0 for never.
@@ -52,6 +53,7 @@ class RunOptions:
 
     materialize: tuple[str, ...] = ()
     watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
     compact_every: int = 16
     retention: Retention = field(factory=Retention)
     expire_every: int = 0
@@ -126,6 +128,7 @@ class Runner:
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
+    _last_rows: datetime | None = field(init=False, default=None)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -196,7 +199,8 @@ class Runner:
         with phase("read"):
             offsets = ledger.unfinished or self.source.plan(ledger.latest.offsets if ledger.latest else None)
             if offsets is None:
-                return False
+                return self._idle()
+            self._last_rows = self.clock.now()
             lag = self.source.lag(offsets.until)
         try:
             step, written = self._step_and_publish(offsets, phase)
@@ -210,6 +214,26 @@ class Runner:
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
             self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+        return True
+
+    def _idle(self) -> bool:
+        """Let the watermark of a source that has nothing new follow the clock, where that changes an answer."""
+        after, latest = self.options.idle_after, self.ledger.latest
+        if after is None or latest is None:
+            return False
+        if self._last_rows is None:  # a run before may have seen the last of them
+            self._last_rows = latest.published_at
+        now = self.clock.now()
+        if now - self._last_rows < after:
+            return False
+        try:
+            step = self.service.idle(now - after - self.options.watermark_delay, self.ledger.snapshot())
+            if step is None:
+                return False
+            self.amend("idle", lambda _epoch, _snapshot: step)
+        finally:
+            self.engine.release()
+        self._keep_up(self.ledger.next_epoch.number - 1, _Phases())
         return True
 
     @property
@@ -320,7 +344,7 @@ class Runner:
                 if not change.empty:
                     written += self._written(spec, ledger.commit(spec.name, change))
         with phase(_short(anchor)):
-            watermark = advance(so_far, step.newest, self.options.watermark_delay)
+            watermark = step.watermark or advance(so_far, step.newest, self.options.watermark_delay)
             published = ledger.publish(self._change(anchor, step), watermark)
             written += self._written(anchor, published.tables[anchor.name])
         return written

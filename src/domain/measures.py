@@ -17,6 +17,7 @@ from .sql import Aggregate, Expression, parse_aggregate, parse_expression
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .ports import QueryEngine
     from .schema import Schema
 
 ROWS = "_rows"
@@ -25,6 +26,7 @@ ROWS = "_rows"
 _BIGINT = DataType("bigint")
 _DIGITS = 10  # that a sum has more than its addends, as in Spark
 _MAX_PRECISION = 38
+_BATCH = "batch"
 
 
 @frozen
@@ -202,6 +204,21 @@ def sign() -> nw.Expr:
     return nw.when(removes(nw.col(ROW_KIND))).then(-1).otherwise(1).cast(nw.Int64)
 
 
-def select_list(measures: tuple[Measure, ...]) -> dict[str, Any]:
-    """What is to be evaluated for each row, by the column that takes it."""
-    return {name: expression for measure in measures for name, expression in measure.evaluated}
+def evaluated(
+    rows: nw.LazyFrame[Any], measures: tuple[Measure, ...], schema: Schema, queries: QueryEngine
+) -> nw.LazyFrame[Any]:
+    """Rows with what their measures are over, and which rows these count.
+
+    Args:
+        rows: of a batch.
+        measures: see above.
+        schema: the columns of the source's rows.
+        queries: evaluates what is more than a column.
+    """
+    wanted = {name: expression for measure in measures for name, expression in measure.evaluated}
+    if all(measure.simple for measure in measures):
+        named = {name.lower(): name for name in schema.names}
+        taken = (nw.col(named[str(each.bare).lower()]).alias(name) for name, each in wanted.items())
+        return rows.with_columns(nw.col(ROW_KIND), *taken)
+    listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
+    return queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted

@@ -31,12 +31,14 @@ class Step:
         rows: rows the batch brought, dead letters among them.
         dead_letters: rows that could not be used.
         newest: highest event time of the batch (UTC); None if it had none.
+        watermark: the one after the epoch (UTC), where it does not follow `newest` alone.
     """
 
     changes: Mapping[str, Change]
     rows: int
     dead_letters: int
     newest: datetime | None
+    watermark: datetime | None = None
 
 
 @frozen
@@ -87,6 +89,15 @@ class Service(Protocol):
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """What a batch does to the tables, given the newest publication before it."""
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - for those that it matters to
+        """What a watermark that comes without rows does to the tables; None if no answer would change.
+
+        Args:
+            until: up to where an idle source is taken to be complete (UTC).
+            snapshot: the newest publication.
+        """
+        return None
 
     @abstractmethod
     def view(

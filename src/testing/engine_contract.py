@@ -88,6 +88,21 @@ class FrameEngineContract(ABC):
         found = engine.from_wall_micros(found, "micros", into="moment", zone="America/New_York")
         assert found.collect(backend="polars").rows() == [(None, None, None, None)]
 
+    def test_each_number_between_two_makes_a_row(self, engine: FrameEngine) -> None:
+        bounds = [("a", 3, 5), ("b", 7, 7), ("none", 2, 1), ("far", -1, 0), ("null", None, 4)]
+        rows = self.frame(bounds, Schema.parse("name string, low bigint, high bigint"))
+        found = engine.each_between(rows, "low", "high", into="at").collect(backend="polars")
+        expected = [
+            (*bounds[0], 3),
+            (*bounds[0], 4),
+            (*bounds[0], 5),
+            (*bounds[1], 7),
+            (*bounds[3], -1),
+            (*bounds[3], 0),
+        ]
+        assert sorted(found.rows()) == sorted(expected)
+        assert found.schema["at"] == nw.Int64
+
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))
         kept = engine.persist(rows.with_columns(nw.col("id") + 1))

@@ -46,6 +46,10 @@ class PolarsEngine(FrameEngine):
         before_gap = _instant(wall - _LONGEST_GAP, zone) + _LONGEST_GAP
         return _with(frame, pl.coalesce(_instant(wall, zone), before_gap).alias(into))
 
+    def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
+        native: pl.LazyFrame = nw.to_native(frame.filter(nw.col(low) <= nw.col(high)))
+        return nw.from_native(native.with_columns(pl.int_ranges(low, pl.col(high) + 1).alias(into)).explode(into))
+
 
 def _instant(wall: pl.Expr, zone: str) -> pl.Expr:
     """The moment a zone's clock shows `wall`, in UTC; the earlier of two, null if there is none."""

@@ -15,6 +15,7 @@ from ...domain.retention import Retention
 from ...domain.schema import TIMES
 from ...domain.source import FORMATS, RecordSpec
 from ..backends import available, load_backend
+from .cumulate import CUMULATE, cumulate
 from .document import parse
 from .environment import overlay
 from .kinds import (
@@ -33,6 +34,7 @@ from .kinds import (
     flatten,
     whole,
 )
+from .measures import measures_shape
 from .retraction import RETRACTION, retraction, retraction_shape
 from .values import (
     BackendSettings,
@@ -48,11 +50,13 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from ...domain.cumulate import CumulateSettings
     from ...domain.retraction import RetractionSettings
     from .document import Document
     from .lines import KeyPath
+    from .values import ServiceSettings
 
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
@@ -76,6 +80,7 @@ ANY_SOURCE = {
     "schema": Key(SCHEMA, required=True),
     "event_time": Key(TEXT),
     "watermark_delay": Key(DURATION, _NO_WAIT),
+    "idle_after": Key(DURATION),
     "row_kind": Key(TEXT),
     "time_zone": Key(ZONE, "UTC"),
 }
@@ -106,7 +111,7 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction"), required=True),
+    "service": Key(choice("ranking", "retraction", "cumulate"), required=True),
     "source": Key(TEXT, required=True),
     "materialize": Key(TEXTS, ()),
     "publish": Key(TABLE),
@@ -137,6 +142,7 @@ RANKING = {
 SERVICES: Mapping[str, Mapping[str, Key]] = {
     "ranking": ANY_PIPELINE | RANKING,
     "retraction": ANY_PIPELINE | RETRACTION,
+    "cumulate": ANY_PIPELINE | CUMULATE,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -210,7 +216,12 @@ class _Loader:
         changes = self._changes(path, given)
         records = self.document.built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
         return SourceSettings(
-            str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
+            str(path[-1]),
+            self._input(kind, given),
+            records,
+            given["event_time"],
+            given["watermark_delay"],
+            given["idle_after"],
         )
 
     def _changes(self, path: KeyPath, given: Mapping[str, Any]) -> ChangeSpec:
@@ -243,10 +254,18 @@ class _Loader:
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
-        own = self._retraction if service == "retraction" else self._ranking
-        settings = own(path, given, source)
+        settings = self._own(service)(path, given, source)
         publish = None if given["publish"] is None else self._output((*path, "publish"), source)
         return PipelineSettings(source.name, settings, given["materialize"], publish, self.document.place(path))
+
+    def _own(self, service: str) -> Callable[[KeyPath, Mapping[str, Any], SourceSettings], ServiceSettings]:
+        """What reads the settings of a service."""
+        own: Mapping[str, Callable[[KeyPath, Mapping[str, Any], SourceSettings], ServiceSettings]] = {
+            "ranking": self._ranking,
+            "retraction": self._retraction,
+            "cumulate": self._cumulate,
+        }
+        return own[service]
 
     def _output(self, path: KeyPath, source: SourceSettings) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
@@ -281,6 +300,9 @@ class _Loader:
     def _retraction(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
         return retraction(self.document, path, given, source, self._resolved)
 
+    def _cumulate(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> CumulateSettings:
+        return cumulate(self.document, path, given, source)
+
     def _resolved(self, path: str) -> str:
         return path if "://" in path else str((self.document.file.parent / path).resolve())
 
@@ -308,7 +330,7 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
         return {}
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
-    return {**own, **retraction_shape(pipeline), **_publish_shape(pipeline)}
+    return {**own, **retraction_shape(pipeline), **measures_shape(pipeline), **_publish_shape(pipeline)}
 
 
 def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ...domain.retention import Retention
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...domain.cumulate import CumulateSettings
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
     from ...domain.source import RecordSpec
@@ -70,6 +71,7 @@ class StreamInput:
     """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
 
 
+ServiceSettings: TypeAlias = "RankingSettings | RetractionSettings | CumulateSettings"
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
 
 
@@ -83,6 +85,7 @@ class SourceSettings:
         records: how a record is read into a row.
         event_time: the column that the watermark follows; None for no watermark.
         watermark_delay: how far the newest event time runs ahead of completeness.
+        idle_after: how long it brings nothing until its watermark follows the clock, so far behind; None: never.
     """
 
     name: str
@@ -90,6 +93,7 @@ class SourceSettings:
     records: RecordSpec
     event_time: str | None = None
     watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
 
 
 @frozen
@@ -128,7 +132,7 @@ class PipelineSettings:
     """
 
     source: str
-    service: RankingSettings | RetractionSettings
+    service: ServiceSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)

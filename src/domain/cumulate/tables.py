@@ -1,0 +1,117 @@
+"""The tables that cumulate windows are kept in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from .. import dead_letter
+from ..groups import group_key
+from ..measures import ROWS
+from ..merge import Sum
+from ..schema import Column, Schema, column
+from ..table import TableSpec
+from .panes import PANE, WINDOW
+from .settings import GROUPING, REVISION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..measures import Measure
+    from .settings import CumulateSettings
+
+VALUE, TIMES = "_value", "_times"
+"""Of a counted value: the value, and how often it came, less how often it was taken back (bigint)."""
+SO_FAR = -(2**62)
+"""The pane under which all panes that have had their tick are added up."""
+
+
+@frozen
+class CumulateTables:
+    """The tables of one pipeline.
+
+    Args:
+        letters: see `dead_letter.spec`.
+        panes: ``panes``: what each pane of a group adds, and under `SO_FAR` what all panes before the watermark do.
+        values: for each measure that sums do not tell, ``values_…``: the same for each value.
+        ticks: ``ticks``: what a group came to at the end of a pane, each revision; rows are only added.
+        group: the columns that name a group within a window.
+        added: the columns of `panes` and `ticks` that add up.
+        extremes: those that do not: the least or greatest value, by column.
+    """
+
+    letters: TableSpec
+    panes: TableSpec
+    values: Mapping[str, TableSpec]
+    ticks: TableSpec
+    group: tuple[str, ...]
+    added: Schema
+    extremes: Mapping[str, Measure]
+
+    @classmethod
+    def of(cls, settings: CumulateSettings) -> CumulateTables:
+        """The tables for these settings."""
+        name, measures = settings.pipeline, settings.measures
+        dimensions = Schema((column(GROUPING, "string"), *group_key(settings.dimension_schema).columns))
+        group = dimensions.plus(column(WINDOW, "bigint"))
+        summed = (each for measure in measures for each in measure.sums)
+        distinct = (column(distinct_of(each), "bigint") for each in measures if _is_distinct(each))
+        added = Schema((column(ROWS, "bigint"), *summed, *distinct))
+        extremes = {extreme_of(each): each for each in measures if each.counted and not _is_distinct(each)}
+        kept = (*added.columns, *(Column(each, measure.value_type) for each, measure in extremes.items()))
+        pane = column(PANE, "bigint")
+        return cls(
+            letters=dead_letter.spec(name),
+            panes=TableSpec(
+                f"{name}.panes",
+                group.plus(pane, *kept),
+                key=(*group.names, PANE),
+                rules={each: Sum() for each in added.names},
+                partition_by=(WINDOW,),
+            ),
+            values={
+                each.name: TableSpec(
+                    f"{name}.values_{each.name}",
+                    group.plus(Column(VALUE, each.value_type), pane, column(TIMES, "bigint")),
+                    key=(*group.names, VALUE, PANE),
+                    rules={TIMES: Sum()},
+                    partition_by=(WINDOW,),
+                )
+                for each in measures
+                if each.counted
+            },
+            ticks=TableSpec(
+                f"{name}.ticks",
+                group.plus(pane, column(REVISION, "bigint"), *kept),
+                key=(*group.names, PANE, REVISION),
+                partition_by=(WINDOW,),
+            ),
+            group=group.names,
+            added=added,
+            extremes=extremes,
+        )
+
+    @property
+    def in_order(self) -> tuple[TableSpec, ...]:
+        """All tables in the order of their commits; the panes come last, as every epoch has some."""
+        return (self.letters, *self.values.values(), self.ticks, self.panes)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns of `panes` and `ticks` that measures are answered from."""
+        return (*self.added.names, *self.extremes)
+
+
+def distinct_of(measure: Measure) -> str:
+    """The column that counts a measure's distinct values."""
+    return f"_distinct_{measure.name}"
+
+
+def extreme_of(measure: Measure) -> str:
+    """The column of a measure's least or greatest value."""
+    return f"_extreme_{measure.name}"
+
+
+def _is_distinct(measure: Measure) -> bool:
+    return measure.aggregate.function == "count_distinct"
