@@ -120,14 +120,15 @@ class Panes:
             rows: with `WINDOW`.
             column: the instants, in microseconds.
             engine: of the frame.
-            into: takes the number; 0 for an instant before the window.
+            into: takes the number; 0 for an instant before the window, null for none.
             more: is added to the number.
         """
         rows = self._with_end(rows, engine)
         within = nw.min_horizontal(nw.max_horizontal(nw.col(column), nw.col(WINDOW)), nw.col(_END))
         # A pane may be shorter than the others, or days of other than 24 hours.
         rounding = self.step // 2 if self.daily else self.step - 1
-        rows = rows.with_columns((within - nw.col(WINDOW) + rounding).alias(_STEPS))
+        passed = nw.when(~nw.col(column).is_null()).then(within - nw.col(WINDOW) + rounding)
+        rows = rows.with_columns(passed.alias(_STEPS))
         whole = nw.col(_STEPS) - _remainder(nw.col(_STEPS), self.step)
         number = (whole / self.step).cast(nw.Int64) + more
         return rows.with_columns(number.alias(into)).drop(_STEPS, _END)
