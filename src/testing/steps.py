@@ -15,6 +15,7 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
+from ..domain.duration import parse_duration
 from ..domain.errors import HeadwaterError, VersionExpired
 from .failing_store import Crash, Fault
 from .tables import assert_shows
@@ -171,6 +172,11 @@ def compacted(headwater_trial: Trial, pipeline: str) -> None:
 @when(parsers.parse("{pipeline:S} is cut at {day:S}"))
 def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
     headwater_trial.roll(pipeline, date.fromisoformat(day))
+
+
+@when(parsers.parse("{duration:S} passes"))
+def time_passes(headwater_trial: Trial, duration: str) -> None:
+    headwater_trial.wait(parse_duration(duration))
 
 
 @when(parsers.parse("the dead letters of {pipeline:S} are read again"))

@@ -20,7 +20,7 @@ from .tables import as_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import ExitStack
-    from datetime import date
+    from datetime import date, timedelta
     from pathlib import Path
 
     import narwhals as nw
@@ -141,6 +141,10 @@ class Trial:
         """Run one epoch of a pipeline."""
         (runner,) = self.open().start([pipeline])
         runner.advance()
+
+    def wait(self, duration: timedelta) -> None:
+        """Let time pass on the clock of all pipelines."""
+        self._clock.sleep(duration)
 
     def compact(self, pipeline: str) -> None:
         """Compact all tables of a pipeline."""

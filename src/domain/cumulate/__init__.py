@@ -55,7 +55,7 @@ class Cumulate(Service):
         self.tables = tables.in_order
         self.views = view_specs(settings)
         self._step = CumulateStep(settings, tables, panes, ticks, values, engine, queries)
-        self._views = CumulateViews(settings, tables, ticks, engine)
+        self._views = CumulateViews(settings, tables, panes, ticks, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """What a batch does to the tables; see `Service.step`."""

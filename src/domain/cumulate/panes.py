@@ -77,9 +77,14 @@ class Panes:
         ended = nw.min_horizontal(nw.col(PANE), nw.col(_END)).alias(PANE)
         return rows.with_columns(ended).drop(_WALL, _START, _END, _MOMENT, _STEPS)
 
+    @staticmethod
+    def micros(moment: datetime) -> int:
+        """A moment as `WINDOW` and `PANE` have it."""
+        return microseconds(moment - _EPOCH)
+
     def reached(self, moment: datetime) -> int:
         """The newest end of a pane at or before a moment."""
-        micros = microseconds(moment - _EPOCH)
+        micros = self.micros(moment)
         if self.daily:
             return self._instant_of(self._floored(self._wall_of(micros), self.step))
         start = self.window_of(micros)

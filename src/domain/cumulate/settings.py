@@ -87,6 +87,8 @@ class CumulateSettings:
                 raise ConfigError(f"dimensions: a column stands twice in {list(each)}")
         if len({frozenset(each) for each in self.dimensions}) < len(self.dimensions):
             raise ConfigError("dimensions: a set stands twice")
+        if len({label_of(each) for each in self.dimensions}) < len(self.dimensions):
+            raise ConfigError("dimensions: two sets have one name, their columns' joined by '_'; rename a column")
 
     def _check_names(self) -> None:
         answered = (*_TAKEN, *self.dimension_schema.names, *(measure.name for measure in self.measures))
@@ -125,3 +127,8 @@ class CumulateSettings:
 def grouping_of(dimensions: tuple[str, ...]) -> str:
     """How a dimension set is called in the answer: its columns with commas between, nothing for the total."""
     return ",".join(dimensions)
+
+
+def label_of(dimensions: tuple[str, ...]) -> str:
+    """How a dimension set is called in the names of views."""
+    return "_".join(dimensions) or "total"

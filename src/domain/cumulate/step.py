@@ -194,7 +194,7 @@ class CumulateStep:
         made = [ticks, self.ticks.revised(moved, closing)] if closing.late else [ticks]
         columns = self.tables.panes.schema.names
         merged = [self._as_panes(posted.sums), self._as_panes(so_far)]
-        changes[self.tables.ticks.name] = Change(append=nw.concat(made))
+        changes[self.tables.points.name] = Change(append=nw.concat(made))
         changes[self.tables.panes.name] = Change(merge=nw.concat([each.select(*columns) for each in merged]))
         return changes
 

@@ -35,16 +35,16 @@ class CumulateTables:
         letters: see `dead_letter.spec`.
         panes: ``panes``: what each pane of a group adds, and under `SO_FAR` what all panes before the watermark do.
         values: for each measure that sums do not tell, ``values_…``: the same for each value.
-        ticks: ``ticks``: what a group came to at the end of a pane, each revision; rows are only added.
+        points: ``points``: what a group came to at the end of a pane, each revision; rows are only added.
         group: the columns that name a group within a window.
-        added: the columns of `panes` and `ticks` that add up.
+        added: the columns of `panes` and `points` that add up.
         extremes: those that do not: the least or greatest value, by column.
     """
 
     letters: TableSpec
     panes: TableSpec
     values: Mapping[str, TableSpec]
-    ticks: TableSpec
+    points: TableSpec
     group: tuple[str, ...]
     added: Schema
     extremes: Mapping[str, Measure]
@@ -81,8 +81,8 @@ class CumulateTables:
                 for each in measures
                 if each.counted
             },
-            ticks=TableSpec(
-                f"{name}.ticks",
+            points=TableSpec(
+                f"{name}.points",
                 group.plus(pane, column(REVISION, "bigint"), *kept),
                 key=(*group.names, PANE, REVISION),
                 partition_by=(WINDOW,),
@@ -95,11 +95,11 @@ class CumulateTables:
     @property
     def in_order(self) -> tuple[TableSpec, ...]:
         """All tables in the order of their commits; the panes come last, as every epoch has some."""
-        return (self.letters, *self.values.values(), self.ticks, self.panes)
+        return (self.letters, *self.values.values(), self.points, self.panes)
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The columns of `panes` and `ticks` that measures are answered from."""
+        """The columns of `panes` and `points` that measures are answered from."""
         return (*self.added.names, *self.extremes)
 
 

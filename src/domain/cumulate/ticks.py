@@ -61,15 +61,15 @@ class Ticks:
 
     def newest(self, snapshot: Snapshot, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """The newest revision of each tick."""
-        *named, _revision = self.tables.ticks.key
-        rows = snapshot.read(self.tables.ticks.name, matching)
+        *named, _revision = self.tables.points.key
+        rows = snapshot.read(self.tables.points.name, matching)
         return rows.unique(subset=named, keep="last", order_by=[REVISION])
 
     def closed(self, moved: Moved, closing: Closing) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
         """The ticks of panes closed now, and what all closed panes add to the groups' sums so far.
 
         Returns:
-            Rows of `CumulateTables.ticks`; rows of `CumulateTables.panes` to merge.
+            Rows of `CumulateTables.points`; rows of `CumulateTables.panes` to merge.
         """
         key = (*self._group, PANE)
         keys = None if self.dense else moved.added.select(*self._group).unique()
