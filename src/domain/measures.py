@@ -46,13 +46,22 @@ class Measure:
     argument_type: DataType | None = None
 
     @classmethod
-    def parse(cls, name: str, text: str, where: str | None, schema: Schema) -> Measure:
+    def parse(cls, name: str, text: str, where: str | None, schema: Schema, *, estimates: bool = False) -> Measure:
         """A measure from its SQL, such as ``sum(amount)``.
+
+        Args:
+            name: of its column.
+            text: the SQL.
+            where: which rows it is over, as SQL; None for all.
+            schema: of the rows.
+            estimates: whether ``approx_count_distinct(x)`` is allowed, which cannot be taken back.
 
         Raises:
             ConfigError: it is none, names no column of the schema, or cannot be taken back exactly.
         """
         aggregate = parse_aggregate(text)
+        if aggregate.function == "approx_count_distinct" and not estimates:
+            raise ConfigError(f"{text!r} is an estimate, which cannot be taken back; write count(distinct …)")
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
@@ -69,7 +78,7 @@ class Measure:
             raise ConfigError(
                 f"{text!r}: the type of what it is over is not plain; write a column, or cast(… as decimal(18,2))"
             )
-        if self.counted:
+        if self.counted or self.estimated:
             check_groupable(self.name, self.argument_type)
         elif self.argument_type.name != "decimal" and self.argument_type.name not in INTEGERS:
             raise ConfigError(
@@ -81,6 +90,11 @@ class Measure:
     def counted(self) -> bool:
         """Whether it is answered from its values and how often each occurs, as sums do not tell it."""
         return self.aggregate.function in {"count_distinct", "min", "max"}
+
+    @property
+    def estimated(self) -> bool:
+        """Whether it is an estimate, from the hashes of its values."""
+        return self.aggregate.function == "approx_count_distinct"
 
     @property
     def argument(self) -> str:
@@ -101,7 +115,7 @@ class Measure:
     def type(self) -> DataType:
         """The type of its column."""
         match self.aggregate.function:
-            case "count" | "count_distinct":
+            case "count" | "count_distinct" | "approx_count_distinct":
                 return _BIGINT
             case "avg":
                 return DataType("double")
@@ -128,7 +142,7 @@ class Measure:
     @property
     def sums(self) -> tuple[Column, ...]:
         """The columns that it keeps for each group; each is a sum."""
-        if self.counted or self.counts_all:
+        if self.counted or self.estimated or self.counts_all:
             return ()
         count = column(self._count, "bigint")
         return (count,) if self.aggregate.function == "count" else (count, Column(self._sum, self.sum_type))

@@ -349,6 +349,10 @@ class FrameEngine(Protocol):
         A row whose `low` is above its `high`, or in which one is null, is gone.
         """
 
+    @abstractmethod
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        """Add string `into`: the MD5 of a string column's UTF-8 as 32 hexadecimal digits, null where it is null."""
+
 
 class QueryEngine(Protocol):
     """SQL of the user's own, in Spark's dialect, over frames and over plain tables of theirs."""

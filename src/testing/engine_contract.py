@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime, timedelta
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -102,6 +103,17 @@ class FrameEngineContract(ABC):
         ]
         assert sorted(found.rows()) == sorted(expected)
         assert found.schema["at"] == nw.Int64
+
+    def test_digests_are_the_same_on_every_engine(self, engine: FrameEngine) -> None:
+        digests = {
+            "": "d41d8cd98f00b204e9800998ecf8427e",
+            "abc": "900150983cd24fb0d6963f7d28e17f72",
+            "Größe": md5("Größe".encode(), usedforsecurity=False).hexdigest(),
+            None: None,
+        }
+        rows = self.frame([(text,) for text in digests], Schema.parse("text string"))
+        found = engine.digest(rows, "text", into="digest").collect(backend="polars")
+        assert dict(found.rows()) == digests
 
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))

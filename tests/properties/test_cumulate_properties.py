@@ -89,7 +89,7 @@ def faults(draw: st.DrawFn) -> Fault | None:
 @st.composite
 def schedules(draw: st.DrawFn, scale: Scale, *, late: bool) -> Schedule:
     """Anything: in disorder that the watermark waits for, or, with late rows, in any order at all."""
-    cut = draw(st.sampled_from(_CUTS))
+    cut, changes = draw(st.sampled_from(_CUTS)), draw(st.booleans())
     delay = draw(st.sampled_from([timedelta(), cut.step / 2, 2 * cut.step]))
     chosen = CumulateSettings(
         pipeline="views",
@@ -99,13 +99,14 @@ def schedules(draw: st.DrawFn, scale: Scale, *, late: bool) -> Schedule:
         size=cut.size,
         offset=cut.offset,
         time_zone=cut.zone,
-        measures=draw(measures(scale.measures)),
+        measures=draw(measures(scale.measures, estimates=not changes)),
         dimensions=draw(st.sampled_from([[[]], [["page"], []], [["page", "country"], ["page"], []]])),
         late=draw(st.sampled_from(["drop", "revise"])),
         ticks=draw(st.sampled_from(["sparse", "dense"])),
         watermark_delay=delay,
+        retracts=changes,
     )
-    given = draw(rows(cut.near, 12 * cut.step, scale.rows, changes=draw(st.booleans())))
+    given = draw(rows(cut.near, 12 * cut.step, scale.rows, changes=changes))
     seconds = int((12 * cut.step if late else delay).total_seconds())
     arrival = [row["at"] + timedelta(seconds=draw(st.integers(0, seconds))) for row in given]
     arriving = [row for _, row in sorted(zip(arrival, given, strict=True), key=lambda each: each[0])]
@@ -184,7 +185,7 @@ class Trial:
                     name = ",".join(dimensions)
                     assert whole["pv"] == sum(each["pv"] for each in _at(shown, start, tick, name))
         if grown:
-            for name in {"pv", "uv", "amounts", "paid"} & set(self._measures):
+            for name in {"pv", "uv", "amounts", "paid", "about"} & set(self._measures):
                 for (start, tick, *group), row in shown.items():
                     later = [
                         each for (at, end, *own), each in shown.items() if (at, own) == (start, group) and end > tick

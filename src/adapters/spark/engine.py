@@ -106,6 +106,9 @@ class SparkEngine(FrameEngine):
         some = frame.filter(nw.col(low) <= nw.col(high)).to_native()  # a sequence would go down where there are none
         return lazy(some.withColumn(into, F.explode(F.sequence(named(low), named(high)))))
 
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        return lazy(frame.to_native().withColumn(into, F.md5(named(column))))
+
 
 def _earliest_instant(wall: Column, zone: str) -> Column:
     """The earlier instant of a wall clock time, by the offset in force before any change of the clocks near it.

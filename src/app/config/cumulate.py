@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ...domain.changelog.settings import CHANGE_FORMATS
 from ...domain.cumulate import LATE, TICKS, CumulateSettings
 from .kinds import DURATION, LISTS, TABLE, ZONE, Key, choice
 from .measures import measures
@@ -45,7 +46,7 @@ def cumulate(document: Document, path: KeyPath, given: Mapping[str, Any], source
     schema = source.records.rows
     for each in given["dimensions"]:
         document.check_columns((*path, "dimensions"), schema.names, *each)
-    counted = tuple(measures(document, (*path, "measures"), source))
+    counted = tuple(measures(document, (*path, "measures"), source, estimates=True))
     kept = {name: given[name] for name in CUMULATE if name != "measures"}
     return document.built(
         path,
@@ -55,6 +56,7 @@ def cumulate(document: Document, path: KeyPath, given: Mapping[str, Any], source
             event_time=event_time,
             measures=counted,
             watermark_delay=source.watermark_delay,
+            retracts=source.records.row_kind is not None or source.records.format in CHANGE_FORMATS,
             **kept,
         ),
     )

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 _MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
 
 
-def measures(document: Document, path: KeyPath, source: SourceSettings) -> Iterator[Measure]:
+def measures(
+    document: Document, path: KeyPath, source: SourceSettings, *, estimates: bool = False
+) -> Iterator[Measure]:
     """The measures in a table of a configuration.
 
     Args:
         document: what they stand in.
         path: of the table.
         source: whose columns they are over.
+        estimates: whether estimates are allowed.
 
     Raises:
         ConfigError: with file, line and key of the first one that is none.
@@ -31,7 +34,7 @@ def measures(document: Document, path: KeyPath, source: SourceSettings) -> Itera
     for name, given in document.table(path).items():
         at = (*path, name)
         said = document.section(at, _MEASURE) if isinstance(given, dict) else {"measure": _text(document, at)}
-        yield document.built(at, lambda: _measure(name, said, source))  # noqa: B023 - called at once
+        yield document.built(at, lambda: _measure(name, said, source, estimates=estimates))  # noqa: B023 - called at once
 
 
 def measures_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,8 +44,8 @@ def measures_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
     return {"measures": {name: _MEASURE if isinstance(each, dict) else Key(TEXT) for name, each in given.items()}}
 
 
-def _measure(name: str, said: Mapping[str, Any], source: SourceSettings) -> Measure:
-    return Measure.parse(name, said["measure"], said.get("where"), source.records.rows)
+def _measure(name: str, said: Mapping[str, Any], source: SourceSettings, *, estimates: bool) -> Measure:
+    return Measure.parse(name, said["measure"], said.get("where"), source.records.rows, estimates=estimates)
 
 
 def _text(document: Document, path: KeyPath) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError
 from ..service import Service
 from .settings import LATE, TICKS, CumulateSettings
+from .sketches import Sketch
 from .step import CumulateStep
 from .tables import CumulateTables
 from .ticks import Ticks
@@ -49,12 +50,14 @@ class Cumulate(Service):
     def __init__(self, settings: CumulateSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         tables, panes = CumulateTables.of(settings), settings.panes
         ticks = Ticks(tables, panes, settings.ticks == "dense", engine)
-        counted = {measure.name: measure for measure in settings.measures if measure.counted}
-        values = {name: Values(each, tables.values[name], engine) for name, each in counted.items()}
+        beside = (measure for measure in settings.measures if measure.name in tables.kept)
+        kept = {
+            each.name: (Sketch if each.estimated else Values)(each, tables.kept[each.name], engine) for each in beside
+        }
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order
         self.views = view_specs(settings)
-        self._step = CumulateStep(settings, tables, panes, ticks, values, engine, queries)
+        self._step = CumulateStep(settings, tables, panes, ticks, kept, engine, queries)
         self._views = CumulateViews(settings, tables, panes, ticks, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

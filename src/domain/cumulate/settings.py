@@ -50,6 +50,7 @@ class CumulateSettings:
         ticks: ``sparse``: a group ticks where a row of it fell into the pane; ``dense``: at every step from its first
             row to the window's end.
         watermark_delay: how far the newest event time runs ahead of completeness.
+        retracts: whether rows may be taken back.
     """
 
     pipeline: str
@@ -64,6 +65,7 @@ class CumulateSettings:
     late: str = "drop"
     ticks: str = "sparse"
     watermark_delay: timedelta = timedelta()
+    retracts: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not self.measures:
@@ -75,6 +77,12 @@ class CumulateSettings:
                 raise ConfigError(f"{name} = {given!r} is not one of {', '.join(allowed)}")
         if (kind := self.schema[self.event_time]).name != "timestamp":
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp, not {kind.ddl}")
+        for measure in self.measures:
+            if self.retracts and measure.estimated:
+                raise ConfigError(
+                    f"measure {measure.name!r} is an estimate, from which rows cannot be taken back; write"
+                    " count(distinct …)"
+                )
         self._check_dimensions()
         self._check_names()
         _ = self.panes

@@ -19,10 +19,12 @@ from ..watermark import advance, newest_of
 from .closing import BEGINNING, Closing
 from .panes import PANE, WINDOW
 from .settings import GROUPING, grouping_of
-from .tables import TIMES, VALUE, distinct_of, extreme_of
+from .sketches import Sketch
+from .tables import distinct_of, extreme_of, sums_of
 from .ticks import Moved
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from ..epoch import Batch
@@ -60,10 +62,10 @@ class _Quiet:
 
 @frozen(eq=False)
 class _Posted:
-    """What the rows of a batch add to each pane, and, by measure, how often each value came in it."""
+    """What the rows of a batch add to each pane, and, by measure, to what is kept beside."""
 
     sums: nw.LazyFrame[Any]
-    values: dict[str, nw.LazyFrame[Any]]
+    kept: dict[str, nw.LazyFrame[Any]]
 
 
 @frozen(eq=False)
@@ -74,7 +76,7 @@ class CumulateStep:
     tables: CumulateTables
     panes: Panes
     ticks: Ticks
-    values: dict[str, Values]
+    kept: Mapping[str, Values | Sketch]
     engine: FrameEngine
     queries: QueryEngine
     _quiet: _Quiet = field(init=False, factory=_Quiet)
@@ -157,15 +159,14 @@ class CumulateStep:
         # What rows share in all dimensions is added up first: the sets have to look at that alone.
         finest = rows.group_by(*names, *pane).agg(nw.col(name).sum() for name in summed)
         sums = self._in_sets(finest).group_by(*self.tables.group, PANE).agg(nw.col(name).sum() for name in summed)
-        none = [nw.lit(0).cast(self.tables.added[name].narwhals).alias(name) for name in self._distinct.values()]
-        values = {}
-        for measure in measures:
-            if measure.counted:
-                chosen = rows.filter(measure.applies).with_columns(measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES))
-                each = chosen.group_by(*names, *pane, VALUE).agg(nw.col(TIMES).sum())
-                key = self.tables.values[measure.name].key
-                values[measure.name] = self._in_sets(each).group_by(*key).agg(nw.col(TIMES).sum())
-        return _Posted(sums.with_columns(nw.col(ROWS), *none), values)
+        later = self.tables.added.without(summed)
+        none = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
+        brought = {}
+        for name, kept in self.kept.items():
+            named = kept.table.key[-2]
+            each = kept.folded(kept.entries(rows), *names, *pane, named)
+            brought[name] = kept.folded(self._in_sets(each), *kept.table.key)
+        return _Posted(sums.with_columns(nw.col(ROWS), *none), brought)
 
     def _in_sets(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Each row once for each dimension set, as the key of its group there."""
@@ -177,16 +178,10 @@ class CumulateStep:
             parts.append(rows.with_columns(nw.lit(grouping_of(dimensions)).alias(GROUPING), *without))
         return as_key(nw.concat(parts), schema)
 
-    @property
-    def _distinct(self) -> dict[str, str]:
-        """By measure, the column that counts its distinct values."""
-        counted = (each for each in self.settings.measures if each.aggregate.function == "count_distinct")
-        return {each.name: distinct_of(each) for each in counted}
-
     def _changes(self, posted: _Posted, closing: Closing) -> dict[str, Change]:
         """Add what the batch brings to the panes, and make the ticks of those that are closed."""
         if not closing.moves:
-            changes = {self.values[name].table.name: Change(merge=each) for name, each in posted.values.items()}
+            changes = {self.kept[name].table.name: Change(merge=each) for name, each in posted.kept.items()}
             return {**changes, self.tables.panes.name: Change(merge=self._as_panes(posted.sums))}
         posted = self._persisted(posted)
         moved, changes = self._moved(posted, closing)
@@ -202,27 +197,30 @@ class CumulateStep:
         """What is closed now or comes late, and what becomes of the tables of values."""
         changes, arriving, unsettled, left = {}, {}, {}, {}
         added = [closing.waiting(self.tables.panes), closing.closed(posted.sums)]
-        for name, values in self.values.items():
-            brought = posted.values[name]
-            moved = values.moved(brought, closing)
-            changes[values.table.name] = values.change(brought, moved)
-            events = values.events(moved, closing)
-            if name in self._distinct:
-                added.append(self._only(values.counted(events, self._distinct[name]), self._distinct[name]))
+        for name, kept in self.kept.items():
+            brought = posted.kept[name]
+            moved = kept.moved(brought, closing)
+            changes[kept.table.name] = kept.change(brought, moved)
+            if isinstance(kept, Sketch):
+                added.append(self._only(kept.added(moved, closing), *sums_of(kept.measure)))
                 continue
-            column = extreme_of(values.measure)
-            left[column] = (values, brought)
-            arriving[column] = values.arriving(events, closing, column)
-            if (groups := values.unsettled(events, closing)) is not None:
+            events = kept.events(moved, closing)
+            if (column := extreme_of(kept.measure)) not in self.tables.extremes:
+                column = distinct_of(kept.measure)
+                added.append(self._only(kept.counted(events, column), column))
+                continue
+            left[column] = (kept, brought)
+            arriving[column] = kept.arriving(events, closing, column)
+            if (groups := kept.unsettled(events, closing)) is not None:
                 unsettled[column] = groups
         key, names = (*self.tables.group, PANE), self.tables.added.names
         together = nw.concat([each.select(*key, *names) for each in added])
         sums = self.engine.persist(together.group_by(*key).agg(nw.col(name).sum() for name in names))
         return Moved(sums, arriving, unsettled, left), changes
 
-    def _only(self, rows: nw.LazyFrame[Any], column: str) -> nw.LazyFrame[Any]:
-        """Rows that add to one column alone."""
-        others = (each for each in self.tables.added.columns if each.name != column)
+    def _only(self, rows: nw.LazyFrame[Any], *columns: str) -> nw.LazyFrame[Any]:
+        """Rows that add to some columns alone."""
+        others = self.tables.added.without(columns).columns
         return rows.with_columns(nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in others)
 
     def _as_panes(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -235,13 +233,13 @@ class CumulateStep:
         return rows.select(*schema.names)
 
     def _persisted(self, posted: _Posted) -> _Posted:
-        values = {name: self.engine.persist(each) for name, each in posted.values.items()}
-        return _Posted(self.engine.persist(posted.sums), values)
+        kept = {name: self.engine.persist(each) for name, each in posted.kept.items()}
+        return _Posted(self.engine.persist(posted.sums), kept)
 
     def _nothing(self, closing: Closing) -> _Posted:
         """What a batch without rows brings."""
-        values = {name: closing.waiting(each.table).head(0) for name, each in self.values.items()}
-        return _Posted(closing.waiting(self.tables.panes).head(0).drop(*self.tables.extremes), values)
+        kept = {name: closing.waiting(each.table).head(0) for name, each in self.kept.items()}
+        return _Posted(closing.waiting(self.tables.panes).head(0).drop(*self.tables.extremes), kept)
 
 
 def _watermark(snapshot: Snapshot) -> datetime | None:

@@ -9,7 +9,7 @@ from attrs import frozen
 from .. import dead_letter
 from ..groups import group_key
 from ..measures import ROWS
-from ..merge import Sum
+from ..merge import Max, Sum
 from ..schema import Column, Schema, column
 from ..table import TableSpec
 from .panes import PANE, WINDOW
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 VALUE, TIMES = "_value", "_times"
 """Of a counted value: the value, and how often it came, less how often it was taken back (bigint)."""
+REGISTER, RUN = "_register", "_run"
+"""Of a sketch: a register (string), and its longest run (bigint)."""
 SO_FAR = -(2**62)
 """The pane under which all panes that have had their tick are added up."""
 
@@ -34,7 +36,8 @@ class CumulateTables:
     Args:
         letters: see `dead_letter.spec`.
         panes: ``panes``: what each pane of a group adds, and under `SO_FAR` what all panes before the watermark do.
-        values: for each measure that sums do not tell, ``values_…``: the same for each value.
+        kept: by measure that sums do not tell, ``values_…``: how often each value came in a pane, or, for an estimate,
+            ``registers_…``: see `Sketch`. Under `SO_FAR` as above.
         points: ``points``: what a group came to at the end of a pane, each revision; rows are only added.
         group: the columns that name a group within a window.
         added: the columns of `panes` and `points` that add up.
@@ -43,7 +46,7 @@ class CumulateTables:
 
     letters: TableSpec
     panes: TableSpec
-    values: Mapping[str, TableSpec]
+    kept: Mapping[str, TableSpec]
     points: TableSpec
     group: tuple[str, ...]
     added: Schema
@@ -57,33 +60,24 @@ class CumulateTables:
         group = dimensions.plus(column(WINDOW, "bigint"))
         summed = (each for measure in measures for each in measure.sums)
         distinct = (column(distinct_of(each), "bigint") for each in measures if _is_distinct(each))
-        added = Schema((column(ROWS, "bigint"), *summed, *distinct))
+        estimates = (column(each, "bigint") for measure in measures if measure.estimated for each in sums_of(measure))
+        added = Schema((column(ROWS, "bigint"), *summed, *distinct, *estimates))
         extremes = {extreme_of(each): each for each in measures if each.counted and not _is_distinct(each)}
-        kept = (*added.columns, *(Column(each, measure.value_type) for each, measure in extremes.items()))
+        told = (*added.columns, *(Column(each, measure.value_type) for each, measure in extremes.items()))
         pane = column(PANE, "bigint")
         return cls(
             letters=dead_letter.spec(name),
             panes=TableSpec(
                 f"{name}.panes",
-                group.plus(pane, *kept),
+                group.plus(pane, *told),
                 key=(*group.names, PANE),
                 rules={each: Sum() for each in added.names},
                 partition_by=(WINDOW,),
             ),
-            values={
-                each.name: TableSpec(
-                    f"{name}.values_{each.name}",
-                    group.plus(Column(VALUE, each.value_type), pane, column(TIMES, "bigint")),
-                    key=(*group.names, VALUE, PANE),
-                    rules={TIMES: Sum()},
-                    partition_by=(WINDOW,),
-                )
-                for each in measures
-                if each.counted
-            },
+            kept={each.name: _kept(name, each, group) for each in measures if each.counted or each.estimated},
             points=TableSpec(
                 f"{name}.points",
-                group.plus(pane, column(REVISION, "bigint"), *kept),
+                group.plus(pane, column(REVISION, "bigint"), *told),
                 key=(*group.names, PANE, REVISION),
                 partition_by=(WINDOW,),
             ),
@@ -95,12 +89,30 @@ class CumulateTables:
     @property
     def in_order(self) -> tuple[TableSpec, ...]:
         """All tables in the order of their commits; the panes come last, as every epoch has some."""
-        return (self.letters, *self.values.values(), self.points, self.panes)
+        return (self.letters, *self.kept.values(), self.points, self.panes)
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def told(self) -> tuple[str, ...]:
         """The columns of `panes` and `points` that measures are answered from."""
         return (*self.added.names, *self.extremes)
+
+
+def _kept(pipeline: str, measure: Measure, group: Schema) -> TableSpec:
+    pane, sketched = column(PANE, "bigint"), measure.estimated
+    named = column(REGISTER, "string") if sketched else Column(VALUE, measure.value_type)
+    label, amount = ("registers", RUN) if sketched else ("values", TIMES)
+    return TableSpec(
+        f"{pipeline}.{label}_{measure.name}",
+        group.plus(named, pane, column(amount, "bigint")),
+        key=(*group.names, named.name, PANE),
+        rules={amount: Max() if sketched else Sum()},
+        partition_by=(WINDOW,),
+    )
+
+
+def sums_of(measure: Measure) -> tuple[str, str]:
+    """The columns of the sums that an estimate is made of: of 2^-run over its registers, and of those in use."""
+    return f"_inverse_{measure.name}", f"_used_{measure.name}"
 
 
 def distinct_of(measure: Measure) -> str:

@@ -73,14 +73,14 @@ class Ticks:
         """
         key = (*self._group, PANE)
         keys = None if self.dense else moved.added.select(*self._group).unique()
-        opening = closing.so_far(self.tables.panes, keys).select(*key, *self.tables.kept)
+        opening = closing.so_far(self.tables.panes, keys).select(*key, *self.tables.told)
         states = self._running(nw.concat([opening, self._with_arriving(moved)]))
         states = self._settled(states, moved, closing)
         if not self.dense:
             made = states.filter(nw.col(PANE) > closing.before)
         else:
             made = self._every(states, after=closing.before, until=closing.after)
-        ticks = made.select(*key, nw.lit(0).cast(nw.Int64).alias(REVISION), *self.tables.kept)
+        ticks = made.select(*key, nw.lit(0).cast(nw.Int64).alias(REVISION), *self.tables.told)
         return ticks, self._so_far(states, moved)
 
     def revised(self, moved: Moved, closing: Closing) -> nw.LazyFrame[Any]:
@@ -111,7 +111,7 @@ class Ticks:
         rows = moved.added
         for frame in moved.arriving.values():
             rows = rows.join(frame, on=list(key), how="left")
-        return rows.select(*key, *self.tables.kept)
+        return rows.select(*key, *self.tables.told)
 
     def _cumulated(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         names = self.tables.added.names
@@ -174,7 +174,7 @@ class Ticks:
 
     def _of(self, states: nw.LazyFrame[Any]) -> list[str]:
         there = states.collect_schema().names()
-        return [name for name in self.tables.kept if name in there]
+        return [name for name in self.tables.told if name in there]
 
     def _added(self, ticks: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """What each tick adds to the one before it."""
@@ -190,7 +190,7 @@ class Ticks:
 
     def _changed(self, states: nw.LazyFrame[Any], old: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The states that are not what the ticks say, as their next revision."""
-        key, kept = [*self._group, PANE], self.tables.kept
+        key, kept = [*self._group, PANE], self.tables.told
         was = old.select(*key, REVISION, *(nw.col(name).alias(f"_was{name}") for name in kept))
         rows = states.join(was, on=key, how="left")
         differs = [_differ(name, f"_was{name}") for name in kept]

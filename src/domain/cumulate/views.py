@@ -17,6 +17,7 @@ from ..schema import Column, Schema, column
 from ..service import ViewSpec
 from .panes import PANE, WINDOW
 from .settings import GROUPING, REVISION, TICK, WINDOW_START, grouping_of, label_of
+from .sketches import estimate
 from .tables import distinct_of, extreme_of
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class CumulateViews:
 
 
 def _answer(measure: Measure) -> nw.Expr:
+    if measure.estimated:
+        return estimate(measure)
     if not measure.counted:
         return measure.summed()
     kept = distinct_of if measure.aggregate.function == "count_distinct" else extreme_of
