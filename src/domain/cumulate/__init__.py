@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..service import Service
-from .settings import LATE, TICKS, CumulateSettings
+from .settings import LATE, TICK, TICKS, WINDOW_START, CumulateSettings
 from .sketches import Sketch
 from .step import CumulateStep
 from .tables import CumulateTables
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
 
-__all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
+__all__ = ["LATE", "TICK", "TICKS", "WINDOW_START", "Cumulate", "CumulateSettings"]
 
 
 class Cumulate(Service):
