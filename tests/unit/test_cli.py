@@ -87,7 +87,7 @@ class TestRun:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('"ranking"', '"rankin"'))
         assert main(["run", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction; did"
+            f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction, cumulate; did"
             " you mean 'ranking'?\n"
         )
 
