@@ -42,7 +42,7 @@ class Cut:
     near: datetime
 
 
-_CUTS = [
+CUTS = [
     Cut("UTC", _HOUR / 4, _DAY, timedelta(), datetime(2024, 3, 1, 20, tzinfo=UTC)),
     Cut("Asia/Shanghai", _HOUR, _DAY, 4 * _HOUR, datetime(2024, 3, 1, 16, tzinfo=UTC)),
     Cut("America/New_York", _HOUR, _DAY, timedelta(), datetime(2024, 3, 10, 2, tzinfo=UTC)),  # 23 h
@@ -89,7 +89,7 @@ def faults(draw: st.DrawFn) -> Fault | None:
 @st.composite
 def schedules(draw: st.DrawFn, scale: Scale, *, late: bool) -> Schedule:
     """Anything: in disorder that the watermark waits for, or, with late rows, in any order at all."""
-    cut, changes = draw(st.sampled_from(_CUTS)), draw(st.booleans())
+    cut, changes = draw(st.sampled_from(CUTS)), draw(st.booleans())
     delay = draw(st.sampled_from([timedelta(), cut.step / 2, 2 * cut.step]))
     chosen = CumulateSettings(
         pipeline="views",

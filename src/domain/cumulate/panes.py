@@ -82,6 +82,11 @@ class Panes:
         """A moment as `WINDOW` and `PANE` have it."""
         return microseconds(moment - _EPOCH)
 
+    @staticmethod
+    def moment(micros: int) -> datetime:
+        """The moment that `micros` gives back."""
+        return _EPOCH + timedelta(microseconds=micros)
+
     def reached(self, moment: datetime) -> int:
         """The newest end of a pane at or before a moment."""
         micros = self.micros(moment)
@@ -162,11 +167,11 @@ class Panes:
         return wall - (wall - self.offset) % unit
 
     def _wall_of(self, micros: int) -> int:
-        shown = (_EPOCH + timedelta(microseconds=micros)).astimezone(ZoneInfo(self.zone))
+        shown = self.moment(micros).astimezone(ZoneInfo(self.zone))
         return microseconds(shown.replace(tzinfo=UTC) - _EPOCH)
 
     def _instant_of(self, wall: int) -> int:
-        shown = (_EPOCH + timedelta(microseconds=wall)).replace(tzinfo=ZoneInfo(self.zone))
+        shown = self.moment(wall).replace(tzinfo=ZoneInfo(self.zone))
         return microseconds(shown - _EPOCH)
 
 

@@ -107,7 +107,8 @@ class CumulateStep:
         closing = Closing(snapshot, self.panes, self._reached(known), self._reached(until))
         if not closing.moves or not self._waits(closing):
             return None
-        return Step(self._changes(self._nothing(closing), closing), 0, 0, None, until)
+        # No farther than to the tick: what comes between it and the clock need not be late.
+        return Step(self._changes(self._nothing(closing), closing), 0, 0, None, self.panes.moment(closing.after))
 
     def _waits(self, closing: Closing) -> bool:
         """Whether panes that are closed without new rows make ticks."""

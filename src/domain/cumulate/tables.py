@@ -42,6 +42,7 @@ class CumulateTables:
         group: the columns that name a group within a window.
         added: the columns of `panes` and `points` that add up.
         extremes: those that do not: the least or greatest value, by column.
+        counts_all: whether a measure tells how many rows a group has.
     """
 
     letters: TableSpec
@@ -51,6 +52,7 @@ class CumulateTables:
     group: tuple[str, ...]
     added: Schema
     extremes: Mapping[str, Measure]
+    counts_all: bool
 
     @classmethod
     def of(cls, settings: CumulateSettings) -> CumulateTables:
@@ -84,6 +86,7 @@ class CumulateTables:
             group=group.names,
             added=added,
             extremes=extremes,
+            counts_all=any(each.counts_all for each in measures),
         )
 
     @property
@@ -95,6 +98,11 @@ class CumulateTables:
     def told(self) -> tuple[str, ...]:
         """The columns of `panes` and `points` that measures are answered from."""
         return (*self.added.names, *self.extremes)
+
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """Those of them that show in an answer."""
+        return tuple(name for name in self.told if name != ROWS or self.counts_all)
 
 
 def _kept(pipeline: str, measure: Measure, group: Schema) -> TableSpec:

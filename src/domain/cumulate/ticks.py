@@ -190,13 +190,13 @@ class Ticks:
 
     def _changed(self, states: nw.LazyFrame[Any], old: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The states that are not what the ticks say, as their next revision."""
-        key, kept = [*self._group, PANE], self.tables.told
-        was = old.select(*key, REVISION, *(nw.col(name).alias(f"_was{name}") for name in kept))
+        key, seen = [*self._group, PANE], self.tables.seen
+        was = old.select(*key, REVISION, *(nw.col(name).alias(f"_was{name}") for name in seen))
         rows = states.join(was, on=key, how="left")
-        differs = [_differ(name, f"_was{name}") for name in kept]
+        differs = [_differ(name, f"_was{name}") for name in seen]
         rows = rows.filter(nw.col(REVISION).is_null() | nw.any_horizontal(*differs, ignore_nulls=True))
         revision = (nw.col(REVISION) + 1).fill_null(0).cast(nw.Int64).alias(REVISION)
-        return rows.with_columns(revision).select(*key, REVISION, *kept)
+        return rows.with_columns(revision).select(*key, REVISION, *self.tables.told)
 
 
 def _differ(left: str, right: str) -> nw.Expr:
