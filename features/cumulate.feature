@@ -143,6 +143,42 @@ Feature: Cumulate windows
       | 2024-03-01 00:01 | a    | 2  | 2  | 1        |
       | 2024-03-01 00:01 | b    | 1  | 1  | 0        |
 
+  Scenario: The day's orders, from the changes that a database tells of
+    Given the deployment
+      """
+      [sources.orders]
+      kind = "kafka"
+      servers = "127.0.0.1:9092"
+      topics = ["shop"]
+      format = "maxwell-json"
+      tables = ["shop.orders"]
+      schema = "order_id bigint, state string, amount decimal(9,2), changed timestamp"
+      metadata = { changed = "commit_time" }
+      event_time = "changed"
+
+      [pipelines.orders]
+      service = "cumulate"
+      source = "orders"
+      step = "1h"
+      dimensions = [["state"]]
+      measures = { orders = "count(*)", amount = "sum(amount)" }
+      """
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1709251200,"data":{"order_id":1,"state":"new","amount":10.50}}
+      {"database":"shop","table":"orders","type":"insert","ts":1709251260,"data":{"order_id":2,"state":"new","amount":2.25}}
+      {"database":"shop","table":"orders","type":"update","ts":1709254800,"data":{"order_id":1,"state":"paid","amount":10.50},"old":{"state":"new"}}
+      {"database":"shop","table":"orders","type":"delete","ts":1709258400,"data":{"order_id":2,"state":"new","amount":2.25}}
+      {"database":"shop","table":"orders","type":"insert","ts":1709262000,"data":{"order_id":3,"state":"paid","amount":1.00}}
+      """
+    And all pipelines run until idle
+    Then orders.ticks shows exactly
+      | tick             | grouping | state | orders | amount |
+      | 2024-03-01 01:00 | state    | new   | 2      | 12.75  |
+      | 2024-03-01 02:00 | state    | new   | 1      | 2.25   |
+      | 2024-03-01 02:00 | state    | paid  | 1      | 10.50  |
+      | 2024-03-01 03:00 | state    | new   | 0      |        |
+
   Scenario: A row without a time is set aside with the reason
     When an epoch of views brings
       | at                  | page |
