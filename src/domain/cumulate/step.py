@@ -97,7 +97,7 @@ class CumulateStep:
             changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
         if profile.good:
             changes |= self._changes(self._posted(checked.filter(nw.col(ERROR).is_null())), closing)
-        return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark)
+        return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`."""
@@ -108,7 +108,7 @@ class CumulateStep:
         if not closing.moves or not self._waits(closing):
             return None
         # No farther than to the tick: what comes between it and the clock need not be late.
-        return Step(self._changes(self._nothing(closing), closing), 0, 0, None, self.panes.moment(closing.after))
+        return Step(self._changes(self._nothing(closing), closing), 0, 0, None, watermark=self.panes.moment(closing.after))
 
     def _waits(self, closing: Closing) -> bool:
         """Whether panes that are closed without new rows make ticks."""
