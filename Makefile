@@ -72,7 +72,7 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,testing,dev$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,testing,dev$(JDK)]'
 	@touch $(BASE) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.

@@ -316,7 +316,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
 
     Scenario: A version is kept for a while from when it was superseded, not from when it was made
       Given the setting pipelines.tagged.retain = { duration = "1h" }
-      When a day passes
+      When 1d passes
       And the file tags.csv is
         """
         project,tag
@@ -327,7 +327,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       Then tagged.projects as known at epoch 0 shows exactly
         | project | tag |
         | 1       | red |
-      When a day passes
+      When 1d passes
       And tagged gives up its past
       Then tagged.projects as known at epoch 0 has expired
 

@@ -1,5 +1,5 @@
 """The command line: ``headwater run | status | roll | move | check``; more in `reading_cli`, `upkeep_cli`,
-`dead_letters_cli`.
+`dead_letters_cli`, `plot_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
 failed; 2, usage or configuration; 3, what was waited for has not come in time.
@@ -25,6 +25,7 @@ from .dead_letters_cli import add_dead_letters
 from .explain import explain
 from .messages import say, tell_progress
 from .output import write
+from .plot_cli import add_plot
 from .progress import moment, tables_at
 from .reading_cli import add_reading, print_answer
 from .stopping import graceful_stop
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_roll(commands)
     add_upkeep(commands)
     add_dead_letters(commands)
+    add_plot(commands)
     add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
 

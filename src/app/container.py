@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
 from ..domain.changelog.settings import ChangeSpec
+from ..domain.cumulate import Cumulate, CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.loading import NoHistory
 from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
@@ -283,6 +284,8 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
 def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, CumulateSettings):
+        return Cumulate(pipeline.service, engine, queries())
     if isinstance(pipeline.service, WideTableSettings):
         return WideTable(pipeline.service, engine, queries())
     if isinstance(pipeline.service, SnapshotSettings):
@@ -309,11 +312,12 @@ def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSett
 
 
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
-    # The topics of a group have each its own delay, which its service knows.
-    alone = isinstance(pipeline.source, str)
+    # The topics of a group have each its own delay, which its service knows; the slowest holds the others back.
+    alone = deployment.sources[pipeline.source] if isinstance(pipeline.source, str) else None
     return RunOptions(
         materialize=pipeline.materialize,
-        watermark_delay=deployment.sources[pipeline.sources[0]].watermark_delay if alone else timedelta(),
+        watermark_delay=alone.watermark_delay if alone else timedelta(),
+        idle_after=alone.idle_after if alone else None,
         compact_every=deployment.backend.compact_every,
         retention=pipeline.retain or deployment.backend.retain,
         expire_every=_expire_every(deployment, pipeline),

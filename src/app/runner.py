@@ -45,6 +45,7 @@ class RunOptions:
     Args:
         materialize: views that are also kept as plain tables.
         watermark_delay: how far the newest event time runs ahead of completeness.
+        idle_after: how long a source brings nothing until its watermark follows the clock, so far behind; None: never.
         compact_every: epochs between two looks at whether tables want compaction; 0 for never.
         retention: how long the past is kept.
         expire_every: epochs after which what is not to be kept is given up; 0 for never.
@@ -55,6 +56,7 @@ class RunOptions:
 
     materialize: tuple[str, ...] = ()
     watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
     compact_every: int = 16
     retention: Retention = field(factory=Retention)
     expire_every: int = 0
@@ -129,6 +131,7 @@ class Runner:
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
+    _last_rows: datetime | None = field(init=False, default=None)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -212,7 +215,8 @@ class Runner:
         with phase("read"):
             offsets = self._planned(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
             if offsets is None:
-                return False
+                return self._idle()
+            self._last_rows = self.clock.now()
             lag = self.source.lag(offsets.until)
         try:
             step, written = self._step_and_publish(offsets, phase)
@@ -237,6 +241,26 @@ class Runner:
         if begun and self.source.readable(begun):
             return begun
         return self.source.plan(after, pace, self.clock.now())
+
+    def _idle(self) -> bool:
+        """Let the watermark of a source that has nothing new follow the clock, where that changes an answer."""
+        after, latest = self.options.idle_after, self.ledger.latest
+        if after is None or latest is None:
+            return False
+        if self._last_rows is None:  # a run before may have seen the last of them
+            self._last_rows = latest.published_at
+        now = self.clock.now()
+        if now - self._last_rows < after:
+            return False
+        try:
+            step = self.service.idle(now - after - self.options.watermark_delay, self.ledger.snapshot())
+            if step is None:
+                return False
+            self.amend("idle", lambda _epoch, _snapshot: step)
+        finally:
+            self.engine.release()
+        self._keep_up(self.ledger.next_epoch.number - 1, _Phases())
+        return True
 
     @property
     def upkeep(self) -> Upkeep:
@@ -413,7 +437,7 @@ class Runner:
         """The watermark after a step, and those of its topics where it has several."""
         so_far = before.watermark if before else None
         if step.watermarks is None:
-            return advance(so_far, step.newest, self.options.watermark_delay), None
+            return step.watermark or advance(so_far, step.newest, self.options.watermark_delay), None
         reached = furthest(before.watermarks if before else {}, step.watermarks)
         return slowest(so_far, step.watermarks, reached), reached
 

@@ -424,6 +424,17 @@ class FrameEngine(Protocol):
         offset before the gap would give.
         """
 
+    @abstractmethod
+    def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
+        """Each row once for every whole number from column `low` to column `high`, both included, in bigint `into`.
+
+        A row whose `low` is above its `high`, or in which one is null, is gone.
+        """
+
+    @abstractmethod
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        """Add string `into`: the MD5 of a string column's UTF-8 as 32 hexadecimal digits, null where it is null."""
+
 
 class QueryEngine(Protocol):
     """SQL of the user's own, in Spark's dialect, over frames and over plain tables of theirs."""

@@ -34,6 +34,7 @@ class Step:
         newest: highest event time of the batch (UTC); None if it had none.
         watermarks: of a topic group, for each topic with an event time how far this batch alone brought it (UTC), None
             if it brought no event time; the slowest of them then is what counts, not `newest`.
+        watermark: the one after the epoch (UTC), where it does not follow `newest` alone.
     """
 
     changes: Mapping[str, Change]
@@ -41,6 +42,7 @@ class Step:
     dead_letters: int
     newest: datetime | None
     watermarks: Mapping[str, datetime | None] | None = None
+    watermark: datetime | None = None
 
 
 @frozen
@@ -105,6 +107,15 @@ class Service(Protocol):
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """What a batch does to the tables, given the newest publication before it."""
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - for those that it matters to
+        """What a watermark that comes without rows does to the tables; None if no answer would change.
+
+        Args:
+            until: up to where an idle source is taken to be complete (UTC).
+            snapshot: the newest publication.
+        """
+        return None
 
     @abstractmethod
     def view(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime, timedelta
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -87,6 +88,32 @@ class FrameEngineContract(ABC):
         found = engine.wall_micros(rows, "at", into="wall", zone="America/New_York")
         found = engine.from_wall_micros(found, "micros", into="moment", zone="America/New_York")
         assert found.collect(backend="polars").rows() == [(None, None, None, None)]
+
+    def test_each_number_between_two_makes_a_row(self, engine: FrameEngine) -> None:
+        bounds = [("a", 3, 5), ("b", 7, 7), ("none", 2, 1), ("far", -1, 0), ("null", None, 4)]
+        rows = self.frame(bounds, Schema.parse("name string, low bigint, high bigint"))
+        found = engine.each_between(rows, "low", "high", into="at").collect(backend="polars")
+        expected = [
+            (*bounds[0], 3),
+            (*bounds[0], 4),
+            (*bounds[0], 5),
+            (*bounds[1], 7),
+            (*bounds[3], -1),
+            (*bounds[3], 0),
+        ]
+        assert sorted(found.rows()) == sorted(expected)
+        assert found.schema["at"] == nw.Int64
+
+    def test_digests_are_the_same_on_every_engine(self, engine: FrameEngine) -> None:
+        digests = {
+            "": "d41d8cd98f00b204e9800998ecf8427e",
+            "abc": "900150983cd24fb0d6963f7d28e17f72",
+            "Größe": md5("Größe".encode(), usedforsecurity=False).hexdigest(),
+            None: None,
+        }
+        rows = self.frame([(text,) for text in digests], Schema.parse("text string"))
+        found = engine.digest(rows, "text", into="digest").collect(backend="polars")
+        assert dict(found.rows()) == digests
 
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))

@@ -175,11 +175,6 @@ def clock_shows(headwater_trial: Trial, moment: str) -> None:
     headwater_trial.clock.moment = _utc(moment)
 
 
-@when("a day passes")
-def day_passes(headwater_trial: Trial) -> None:
-    headwater_trial.clock.sleep(timedelta(days=1))
-
-
 @when(parsers.parse("{pipeline:S} runs until idle on a store that cannot be reached once"))
 def runs_through_a_fault(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.run([pipeline], fault=Fault(before=True, passing=True))
@@ -198,6 +193,11 @@ def runs_beside_compaction(headwater_trial: Trial, pipeline: str) -> None:
 @when(parsers.parse("{pipeline:S} is cut at {day:S}"))
 def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
     headwater_trial.roll(pipeline, date.fromisoformat(day))
+
+
+@when(parsers.parse("{duration:S} passes"))
+def time_passes(headwater_trial: Trial, duration: str) -> None:
+    headwater_trial.clock.sleep(parse_duration(duration))
 
 
 @when(parsers.parse("the dead letters of {pipeline:S} are read again"))

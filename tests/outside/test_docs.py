@@ -40,6 +40,13 @@ def test_snapshots(tmp_path: Path) -> None:
     assert run_pytest(project, tmp_path / "site", "specs") == 1
 
 
+def test_cumulate(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "cumulate.md", project)
+    assert set(files) == {"views.toml", "specs/views.feature", "conftest.py", "specs/test_specs.py"}
+    assert run_pytest(project, tmp_path / "site", "specs") == 2
+
+
 def specs(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     files = write_out(DOCS / "writing-specs.md", project)

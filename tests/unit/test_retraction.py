@@ -84,6 +84,11 @@ def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> N
         ("count(*)", "price > 1", "'price'"),
         ("count(*)", "sum(amount) > 1", "an aggregate, sum"),
         ("count(*) filter (where amount > 1)", None, "has a FILTER; give its condition under the key where"),
+        (
+            "approx_count_distinct(buyer)",
+            None,
+            "is an estimate, which cannot be taken back; write count\\(distinct …\\)",
+        ),
         ("stddev(amount)", None, "is no measure; allowed are"),
         ("sum(distinct amount)", None, "is no measure; allowed are"),
     ],

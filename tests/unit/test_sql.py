@@ -106,6 +106,7 @@ def test_columns_are_checked_without_regard_to_case():
         ("count(*)", "count", None),
         ("count(x)", "count", "`x`"),
         ("COUNT(DISTINCT a + 1)", "count_distinct", "`a` + 1"),
+        ("approx_count_distinct(x)", "approx_count_distinct", "`x`"),
         ("sum(x * 2)", "sum", "`x` * 2"),
         ("avg(x)", "avg", "`x`"),
         ("min(x)", "min", "`x`"),
@@ -130,7 +131,7 @@ def test_a_measure(text, function, argument):
         "sum(x) + 1",
         "sum(x) over ()",
         "first(x)",
-        "approx_count_distinct(x)",
+        "approx_count_distinct(x, 0.01)",
         "x",
     ],
 )

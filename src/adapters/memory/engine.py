@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import timedelta
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -45,6 +46,19 @@ class PolarsEngine(FrameEngine):
         wall = pl.from_epoch(pl.col(column), time_unit="us")
         before_gap = _instant(wall - _LONGEST_GAP, zone) + _LONGEST_GAP
         return _with(frame, pl.coalesce(_instant(wall, zone), before_gap).alias(into))
+
+    def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
+        native: pl.LazyFrame = nw.to_native(frame.filter(nw.col(low) <= nw.col(high)))
+        return nw.from_native(native.with_columns(pl.int_ranges(low, pl.col(high) + 1).alias(into)).explode(into))
+
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        digests = pl.col(column).map_batches(_digests, return_dtype=pl.String, is_elementwise=True)
+        return _with(frame, digests.alias(into))
+
+
+def _digests(texts: pl.Series) -> pl.Series:
+    known = {text: None if text is None else md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts}
+    return pl.Series([known[text] for text in texts], dtype=pl.String)
 
 
 def _instant(wall: pl.Expr, zone: str) -> pl.Expr:

@@ -102,6 +102,13 @@ class SparkEngine(FrameEngine):
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         return lazy(frame.to_native().withColumn(into, _earliest_instant(named(column), zone)))
 
+    def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
+        some = frame.filter(nw.col(low) <= nw.col(high)).to_native()  # a sequence would go down where there are none
+        return lazy(some.withColumn(into, F.explode(F.sequence(named(low), named(high)))))
+
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        return lazy(frame.to_native().withColumn(into, F.md5(named(column))))
+
 
 def _earliest_instant(wall: Column, zone: str) -> Column:
     """The earlier instant of a wall clock time, by the offset in force before any change of the clocks near it.

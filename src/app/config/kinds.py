@@ -59,6 +59,12 @@ def _some_texts(value: Any) -> tuple[str, ...]:
     return texts
 
 
+def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
+        raise ConfigError(f"{value!r} is not {LISTS.expects}")
+    return tuple(_texts(each) for each in value)
+
+
 def _whole(value: Any, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{value!r} is no whole number of at least {least}")
@@ -162,6 +168,7 @@ def _int_or_text(text: str) -> int | str:
 TEXT = Kind("a text", _text)
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
+LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None)
 FLAG = Kind("true or false", _flag, _flag_or_text)
 TABLE = Kind("a table of keys", _table, None)
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)

@@ -15,6 +15,7 @@ from ...domain.retention import Retention
 from ...domain.schema import TIMES
 from ...domain.source import FORMATS, RecordSpec
 from ..backends import available, load_backend
+from .cumulate import CUMULATE, cumulate
 from .document import parse
 from .environment import overlay
 from .kinds import (
@@ -33,6 +34,7 @@ from .kinds import (
     flatten,
     whole,
 )
+from .measures import measures_shape
 from .retraction import RETRACTION, retraction, retraction_shape
 from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
 from .values import (
@@ -50,12 +52,13 @@ from .values import (
 from .wide_table import WIDE_TABLE, wide_table, wide_table_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ...domain.cumulate import CumulateSettings
     from ...domain.retraction import RetractionSettings
-    from ...domain.wide_table import WideTableSettings
     from .document import Document
     from .lines import KeyPath
+    from .values import ServiceSettings
 
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
@@ -80,6 +83,7 @@ ANY_SOURCE = {
     "schema": Key(SCHEMA, required=True),
     "event_time": Key(TEXT),
     "watermark_delay": Key(DURATION, _NO_WAIT),
+    "idle_after": Key(DURATION),
     "row_kind": Key(TEXT),
     "time_zone": Key(ZONE, "UTC"),
 }
@@ -110,7 +114,7 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction", "wide_table", "snapshots"), required=True),
+    "service": Key(choice("ranking", "retraction", "cumulate", "wide_table", "snapshots"), required=True),
     "retain": Key(TABLE),
     "expire_every": Key(_FROM_ZERO),
     "epoch_takes": Key(DURATION),
@@ -146,6 +150,7 @@ RANKING = {
 SERVICES: Mapping[str, Mapping[str, Key]] = {
     "ranking": OF_ONE_SOURCE | RANKING,
     "retraction": OF_ONE_SOURCE | RETRACTION,
+    "cumulate": OF_ONE_SOURCE | CUMULATE,
     "wide_table": ANY_STREAM | WIDE_TABLE,
     "snapshots": ANY_PIPELINE | SNAPSHOTS,
 }
@@ -220,7 +225,12 @@ class _Loader:
         changes = self._changes(path, given)
         records = self.document.built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
         return SourceSettings(
-            str(path[-1]), self._input(kind, given), records, given["event_time"], given["watermark_delay"]
+            str(path[-1]),
+            self._input(kind, given),
+            records,
+            given["event_time"],
+            given["watermark_delay"],
+            given["idle_after"],
         )
 
     def _changes(self, path: KeyPath, given: Mapping[str, Any]) -> ChangeSpec:
@@ -255,7 +265,7 @@ class _Loader:
         kept = {"place": self.document.place(path), "retain": retain, **plain}
         if service == "snapshots":
             return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
-        settings: RankingSettings | RetractionSettings | WideTableSettings
+        settings: ServiceSettings
         source: str | Mapping[str, str]
         if service == "wide_table":
             settings, source = wide_table(self.document, path, given, sources)
@@ -269,12 +279,16 @@ class _Loader:
 
     def _of_one_source(
         self, path: KeyPath, service: str, given: Mapping[str, Any], sources: Mapping[str, SourceSettings]
-    ) -> tuple[RankingSettings | RetractionSettings, str]:
+    ) -> tuple[ServiceSettings, str]:
         if given["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
         source = sources[given["source"]]
-        own = self._retraction if service == "retraction" else self._ranking
-        return own(path, given, source), source.name
+        own: Mapping[str, Callable[[KeyPath, Mapping[str, Any], SourceSettings], ServiceSettings]] = {
+            "ranking": self._ranking,
+            "retraction": self._retraction,
+            "cumulate": self._cumulate,
+        }
+        return own[service](path, given, source), source.name
 
     def _output(self, path: KeyPath, sources: Iterable[SourceSettings]) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
@@ -310,6 +324,9 @@ class _Loader:
     def _retraction(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
         return retraction(self.document, path, given, source, self._resolved)
 
+    def _cumulate(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> CumulateSettings:
+        return cumulate(self.document, path, given, source)
+
     def _resolved(self, path: str) -> str:
         return path if "://" in path else str((self.document.file.parent / path).resolve())
 
@@ -338,7 +355,7 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
     retain = {"retain": RETAIN} if isinstance(pipeline.get("retain"), dict) else {}
-    shapes = (retraction_shape, wide_table_shape, snapshots_shape, _publish_shape)
+    shapes = (retraction_shape, measures_shape, wide_table_shape, snapshots_shape, _publish_shape)
     return {**own, **retain, **{name: key for shape in shapes for name, key in shape(pipeline).items()}}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...domain.retraction import HOLDS, Measure, PastTable, PlainTable, RetractionSettings
+from ...domain.retraction import HOLDS, PastTable, PlainTable, RetractionSettings
 from .kinds import DURATION, TABLE, TEXT, TEXTS, ZONE, Key, choice
+from .measures import measures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from .document import Document
     from .lines import KeyPath
@@ -24,7 +25,6 @@ RETRACTION = {
     "roll_after": Key(DURATION),
     "past": Key(TABLE),
 }
-_MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
 _PLAIN_TABLE = {"path": Key(TEXT, required=True), "format": Key(TEXT, "parquet")}
 _ANY_PAST = {"holds": Key(choice(*HOLDS), "rows")}
 _PAST = _ANY_PAST | _PLAIN_TABLE
@@ -55,7 +55,7 @@ def retraction(
         document.check_columns((*path, key), schema.names, *given[key])
     for key in ("updated_at", "deleted_at"):
         document.check_columns((*path, key), schema.names, given[key])
-    measures = tuple(_measures(document, (*path, "measures"), source))
+    counted = tuple(measures(document, (*path, "measures"), source))
     past = None if given["past"] is None else _past(document, (*path, "past"), resolved)
     kept = {name: given[name] for name in RETRACTION if name not in {"measures", "past"}}
     return document.built(
@@ -63,7 +63,7 @@ def retraction(
         lambda: RetractionSettings(
             pipeline=str(path[-1]),
             schema=schema,
-            measures=measures,
+            measures=counted,
             past=past,
             same_time=given["updated_at"] in source.records.changes.metadata,
             event_time=source.event_time,
@@ -75,28 +75,11 @@ def retraction(
 def retraction_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a retraction's tables, as far as a pipeline has them."""
     shape: dict[str, Any] = {}
-    if isinstance(measures := pipeline.get("measures"), dict):
-        shape["measures"] = {name: _MEASURE if isinstance(at, dict) else Key(TEXT) for name, at in measures.items()}
     if isinstance(past := pipeline.get("past"), dict):
         tables = past.get("tables")
         named = dict.fromkeys(tables, _PLAIN_TABLE) if isinstance(tables, dict) else {}
         shape["past"] = {**_PAST, **_PAST_QUERY, "tables": named}
     return shape
-
-
-def _measures(document: Document, path: KeyPath, source: SourceSettings) -> Iterator[Measure]:
-    for name, given in document.table(path).items():
-        at = (*path, name)
-        said = document.section(at, _MEASURE) if isinstance(given, dict) else {"measure": _text(document, at)}
-        yield document.built(at, lambda: _measure(name, said, source))  # noqa: B023 - called at once
-
-
-def _measure(name: str, said: Mapping[str, Any], source: SourceSettings) -> Measure:
-    return Measure.parse(name, said["measure"], said.get("where"), source.records.rows)
-
-
-def _text(document: Document, path: KeyPath) -> str:
-    return str(document.value(path, Key(TEXT, required=True)))
 
 
 def _past(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> PastTable:

@@ -12,6 +12,7 @@ from ...domain.retention import Retention
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...domain.cumulate import CumulateSettings
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
     from ...domain.snapshots import SnapshotSettings
@@ -74,6 +75,9 @@ class StreamInput:
     """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
 
 
+ServiceSettings: TypeAlias = (
+    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings"
+)
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
 
 
@@ -87,6 +91,7 @@ class SourceSettings:
         records: how a record is read into a row.
         event_time: the column that the watermark follows; None for no watermark.
         watermark_delay: how far the newest event time runs ahead of completeness.
+        idle_after: how long it brings nothing until its watermark follows the clock, so far behind; None: never.
     """
 
     name: str
@@ -94,6 +99,7 @@ class SourceSettings:
     records: RecordSpec
     event_time: str | None = None
     watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
 
 
 @frozen
@@ -135,7 +141,7 @@ class PipelineSettings:
     """
 
     source: str | Mapping[str, str] | None
-    service: RankingSettings | RetractionSettings | WideTableSettings | SnapshotSettings
+    service: ServiceSettings
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
+from ..measures import Measure
 from ..plain_table import PlainTable
 from ..segments import Segments
 from ..service import Service
 from .filing import FILED, Filing
-from .measures import Measure
 from .past import HOLDS, PastTable
 from .settings import RetractionSettings
 from .step import RetractionStep

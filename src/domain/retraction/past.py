@@ -8,9 +8,9 @@ import narwhals as nw
 from attrs import field, frozen
 
 from ..errors import ConfigError
+from ..groups import as_key
+from ..measures import ROWS
 from ..sql import with_parameters
-from .groups import as_key
-from .measures import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from narwhals.dtypes import DType
 
+    from ..measures import Measure
     from ..plain_table import PlainTable
     from ..ports import QueryEngine
     from ..schema import Schema
-    from .measures import Measure
     from .settings import RetractionSettings
 
 HOLDS = ("rows", "totals")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from ..errors import ConfigError
+from ..groups import check_groupable
+from ..measures import Measure
 from ..schema import INTEGERS, TIMES, Schema
-from .groups import check_groupable
-from .measures import Measure
 
 if TYPE_CHECKING:
     from datetime import timedelta

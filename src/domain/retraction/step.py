@@ -15,13 +15,13 @@ from ..changelog.row_kind import INSERT
 from ..collect import collect_small
 from ..epoch import ERROR, ROW_KIND
 from ..errors import ConfigError
+from ..groups import as_key
+from ..measures import ROWS, evaluated, sign
 from ..segments import SEGMENT
 from ..service import Step
 from ..watermark import newest_of
 from .books import Posting, merged
 from .filing import REPEAT
-from .groups import as_key
-from .measures import ROWS, select_list, sign
 from .tables import CUT, NAME, TIMES, VALUE
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _DEAD = "_dead"
 _FIRST_DAY = date(1970, 1, 1)
-_BATCH = "batch"
 
 
 def day_number(day: date) -> int:
@@ -116,14 +115,7 @@ class RetractionStep:
 
     def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Rows with what their measures are over."""
-        measures = self.settings.measures
-        wanted = select_list(measures)
-        if all(measure.simple for measure in measures):
-            named = {name.lower(): name for name in self.settings.schema.names}
-            taken = (nw.col(named[each.bare.lower()]).alias(name) for name, each in wanted.items())
-            return rows.with_columns(nw.col(ROW_KIND), *taken)
-        listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
-        return self.queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
+        return evaluated(rows, self.settings.measures, self.settings.schema, self.queries)
 
     def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
         timed = self.settings.event_time

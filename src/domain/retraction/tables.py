@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from .. import dead_letter
+from ..groups import group_key
+from ..measures import ROWS
 from ..merge import Max
 from ..schema import Column, Schema, column
 from ..table import TableSpec
 from .books import Book
-from .groups import group_key
-from .measures import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

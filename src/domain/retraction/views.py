@@ -8,19 +8,19 @@ import narwhals as nw
 from attrs import frozen
 
 from ..changelog.net import net_changes
+from ..groups import NULLS, from_key
+from ..measures import ROWS
 from ..schema import Column, Schema, column
 from ..segments import SEGMENT
 from ..service import ViewSpec
-from .groups import NULLS, from_key
-from .measures import ROWS
 from .settings import DAY
 from .tables import TIMES, VALUE
 
 if TYPE_CHECKING:
     from ..ledger import Snapshot
+    from ..measures import Measure
     from ..ports import FrameEngine
     from .books import Book
-    from .measures import Measure
     from .settings import RetractionSettings
     from .step import RetractionStep
     from .tables import RetractionTables

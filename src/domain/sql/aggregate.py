@@ -11,11 +11,12 @@ from ..errors import ConfigError
 from .expression import Expression, expression_of
 from .parsing import parsed, shown
 
-Function: TypeAlias = Literal["count", "count_distinct", "sum", "avg", "min", "max"]
+Function: TypeAlias = Literal["count", "count_distinct", "approx_count_distinct", "sum", "avg", "min", "max"]
 
 ALLOWED = "count(*), count(x), count(distinct x), sum(x), avg(x), min(x), max(x)"
 
 _FUNCTIONS: dict[type[exp.Expr], Function] = {
+    exp.ApproxDistinct: "approx_count_distinct",
     exp.Count: "count",
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -68,8 +69,8 @@ def _aggregate(tree: exp.Expr, text: str) -> Aggregate:
 
 
 def _has_more(*trees: exp.Expr) -> bool:
-    """Whether there is more than the one argument: further ones, or ``EXCEPT`` of a star."""
-    return any(each.args.get(part) for each in trees for part in ("expressions", "except_", "except"))
+    """Whether there is more than the one argument: further ones, ``EXCEPT`` of a star, or how exact an estimate is."""
+    return any(each.args.get(part) for each in trees for part in ("expressions", "except_", "except", "accuracy"))
 
 
 def _refusal(text: str) -> ConfigError:

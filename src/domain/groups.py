@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from ..errors import ConfigError
-from ..schema import INTEGERS, column
+from .errors import ConfigError
+from .schema import INTEGERS, column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..schema import Column, DataType, Schema
+    from .schema import Column, DataType, Schema
 
 NULLS = "_nulls"
 """bigint: which columns of the group are null, bit by bit; the columns themselves hold a stand-in then."""

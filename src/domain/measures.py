@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ..changelog.row_kind import removes
-from ..epoch import ROW_KIND
-from ..errors import ConfigError
-from ..schema import INTEGERS, Column, DataType, column
-from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
+from .changelog.row_kind import removes
+from .epoch import ROW_KIND
+from .errors import ConfigError
 from .groups import check_groupable
+from .schema import INTEGERS, Column, DataType, column
+from .sql import Aggregate, Expression, parse_aggregate, parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..schema import Schema
+    from .ports import QueryEngine
+    from .schema import Schema
 
 ROWS = "_rows"
 """bigint: how many rows a group has, or by how many that changes."""
@@ -25,6 +26,7 @@ ROWS = "_rows"
 _BIGINT = DataType("bigint")
 _DIGITS = 10  # that a sum has more than its addends, as in Spark
 _MAX_PRECISION = 38
+_BATCH = "batch"
 
 
 @frozen
@@ -44,13 +46,22 @@ class Measure:
     argument_type: DataType | None = None
 
     @classmethod
-    def parse(cls, name: str, text: str, where: str | None, schema: Schema) -> Measure:
+    def parse(cls, name: str, text: str, where: str | None, schema: Schema, *, estimates: bool = False) -> Measure:
         """A measure from its SQL, such as ``sum(amount)``.
+
+        Args:
+            name: of its column.
+            text: the SQL.
+            where: which rows it is over, as SQL; None for all.
+            schema: of the rows.
+            estimates: whether ``approx_count_distinct(x)`` is allowed, which cannot be taken back.
 
         Raises:
             ConfigError: it is none, names no column of the schema, or cannot be taken back exactly.
         """
         aggregate = parse_aggregate(text)
+        if aggregate.function == "approx_count_distinct" and not estimates:
+            raise ConfigError(f"{text!r} is an estimate, which cannot be taken back; write count(distinct …)")
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
@@ -67,7 +78,7 @@ class Measure:
             raise ConfigError(
                 f"{text!r}: the type of what it is over is not plain; write a column, or cast(… as decimal(18,2))"
             )
-        if self.counted:
+        if self.counted or self.estimated:
             check_groupable(self.name, self.argument_type)
         elif self.argument_type.name != "decimal" and self.argument_type.name not in INTEGERS:
             raise ConfigError(
@@ -79,6 +90,11 @@ class Measure:
     def counted(self) -> bool:
         """Whether it is answered from its values and how often each occurs, as sums do not tell it."""
         return self.aggregate.function in {"count_distinct", "min", "max"}
+
+    @property
+    def estimated(self) -> bool:
+        """Whether it is an estimate, from the hashes of its values."""
+        return self.aggregate.function == "approx_count_distinct"
 
     @property
     def argument(self) -> str:
@@ -99,7 +115,7 @@ class Measure:
     def type(self) -> DataType:
         """The type of its column."""
         match self.aggregate.function:
-            case "count" | "count_distinct":
+            case "count" | "count_distinct" | "approx_count_distinct":
                 return _BIGINT
             case "avg":
                 return DataType("double")
@@ -126,7 +142,7 @@ class Measure:
     @property
     def sums(self) -> tuple[Column, ...]:
         """The columns that it keeps for each group; each is a sum."""
-        if self.counted or self.counts_all:
+        if self.counted or self.estimated or self.counts_all:
             return ()
         count = column(self._count, "bigint")
         return (count,) if self.aggregate.function == "count" else (count, Column(self._sum, self.sum_type))
@@ -202,6 +218,21 @@ def sign() -> nw.Expr:
     return nw.when(removes(nw.col(ROW_KIND))).then(-1).otherwise(1).cast(nw.Int64)
 
 
-def select_list(measures: tuple[Measure, ...]) -> dict[str, Any]:
-    """What is to be evaluated for each row, by the column that takes it."""
-    return {name: expression for measure in measures for name, expression in measure.evaluated}
+def evaluated(
+    rows: nw.LazyFrame[Any], measures: tuple[Measure, ...], schema: Schema, queries: QueryEngine
+) -> nw.LazyFrame[Any]:
+    """Rows with what their measures are over, and which rows these count.
+
+    Args:
+        rows: of a batch.
+        measures: see above.
+        schema: the columns of the source's rows.
+        queries: evaluates what is more than a column.
+    """
+    wanted = {name: expression for measure in measures for name, expression in measure.evaluated}
+    if all(measure.simple for measure in measures):
+        named = {name.lower(): name for name in schema.names}
+        taken = (nw.col(named[str(each.bare).lower()]).alias(name) for name, each in wanted.items())
+        return rows.with_columns(nw.col(ROW_KIND), *taken)
+    listed = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in wanted.items())])
+    return queries.query(f"SELECT {listed} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted

@@ -1,0 +1,406 @@
+Feature: Cumulate windows
+  Today's page views and visitors, a point a minute: a curve that never dips and is drawn the same again.
+  At every step that the watermark passes, each group has its tick: what the window has come to by then.
+
+  Background:
+    Given the deployment views.toml
+
+  @core
+  Scenario: The day so far, a point a minute
+    When an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:10 | a    | ann     |
+      | 2024-03-01 00:00:40 | b    | ann     |
+      | 2024-03-01 00:01:05 | a    | bob     |
+    And an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:01:50 | a    | ann     |
+      | 2024-03-01 00:03:00 | b    | cat     |
+    Then page_views.ticks shows exactly
+      | window_start     | tick             | grouping | page | pv | uv | revision |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | page     | a    | 1  | 1  | 0        |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | page     | b    | 1  | 1  | 0        |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | ""       |      | 2  | 1  | 0        |
+      | 2024-03-01 00:00 | 2024-03-01 00:02 | page     | a    | 3  | 2  | 0        |
+      | 2024-03-01 00:00 | 2024-03-01 00:02 | ""       |      | 4  | 2  | 0        |
+
+  Scenario: A pane holds its start and not its end
+    When an epoch of views brings
+      | at                         | page |
+      | 2024-03-01 00:04:59.999999 | a    |
+      | 2024-03-01 00:05:00        | a    |
+      | 2024-03-01 00:06:00        | a    |
+    Then page_views.ticks_total shows exactly
+      | tick             | pv |
+      | 2024-03-01 00:05 | 1  |
+      | 2024-03-01 00:06 | 2  |
+
+  Scenario: A watermark that jumps over several steps makes the ticks of each
+    Given the setting pipelines.page_views.ticks = "dense"
+    When an epoch of views brings
+      | at                  | page |
+      | 2024-03-01 23:56:30 | a    |
+      | 2024-03-01 23:58:10 | b    |
+    And an epoch of views brings
+      | at                  | page |
+      | 2024-03-02 00:02:00 | a    |
+    Then page_views.ticks shows exactly
+      | window_start     | tick             | grouping | page | pv |
+      | 2024-03-01 00:00 | 2024-03-01 23:57 | page     | a    | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:57 | ""       |      | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:58 | page     | a    | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:58 | ""       |      | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:59 | page     | a    | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:59 | page     | b    | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 23:59 | ""       |      | 2  |
+      | 2024-03-01 00:00 | 2024-03-02 00:00 | page     | a    | 1  |
+      | 2024-03-01 00:00 | 2024-03-02 00:00 | page     | b    | 1  |
+      | 2024-03-01 00:00 | 2024-03-02 00:00 | ""       |      | 2  |
+
+  Scenario: A page that is null is not all pages
+    When an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:10 |      | ann     |
+      | 2024-03-01 00:00:20 | ""   | ann     |
+      | 2024-03-01 00:00:30 | a    | bob     |
+      | 2024-03-01 00:01:00 | a    | bob     |
+    Then page_views.ticks shows exactly
+      | tick             | grouping | page | pv | uv |
+      | 2024-03-01 00:01 | page     |      | 1  | 1  |
+      | 2024-03-01 00:01 | page     | ""   | 1  | 1  |
+      | 2024-03-01 00:01 | page     | a    | 1  | 1  |
+      | 2024-03-01 00:01 | ""       |      | 3  | 2  |
+
+  Scenario: The curve goes on at night, when no rows come
+    Given the setting sources.views.idle_after = "5m"
+    And the setting pipelines.page_views.ticks = "dense"
+    And an epoch of views brings
+      | at                  | page |
+      | 2023-12-31 23:59:10 | a    |
+      | 2023-12-31 23:59:50 | b    |
+    Then page_views.ticks shows nothing
+    When 4m passes
+    And all pipelines run until idle
+    Then page_views.ticks shows nothing
+    When 3m passes
+    And all pipelines run until idle
+    Then page_views.ticks shows exactly
+      | tick             | grouping | page | pv |
+      | 2024-01-01 00:00 | page     | a    | 1  |
+      | 2024-01-01 00:00 | page     | b    | 1  |
+      | 2024-01-01 00:00 | ""       |      | 2  |
+    And page_views has published 2 epochs
+
+  Scenario: A curve to draw has every step, and tells where there is no tick
+    When an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:10 | a    | ann     |
+      | 2024-03-01 00:02:10 | b    | ann     |
+      | 2024-03-01 00:03:40 | a    | bob     |
+    Then page_views.curve shows exactly
+      | window_start     | tick             | page | pv | uv |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | a    | 1  | 1  |
+      | 2024-03-01 00:00 | 2024-03-01 00:02 | a    |    |    |
+      | 2024-03-01 00:00 | 2024-03-01 00:03 | a    |    |    |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | b    |    |    |
+      | 2024-03-01 00:00 | 2024-03-01 00:02 | b    |    |    |
+      | 2024-03-01 00:00 | 2024-03-01 00:03 | b    | 1  | 1  |
+    And page_views.curve_total shows exactly
+      | tick             | pv | uv |
+      | 2024-03-01 00:01 | 1  | 1  |
+      | 2024-03-01 00:02 |    |    |
+      | 2024-03-01 00:03 | 2  | 1  |
+
+  Scenario: What a crash leaves half done is counted once
+    When these rows arrive at views
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:10 | a    | ann     |
+      | 2024-03-01 00:02:10 | b    | ann     |
+    And page_views crashes after the first commit
+    And these rows arrive at views
+      | at                  | page | visitor |
+      | 2024-03-01 00:02:50 | b    | bob     |
+      | 2024-03-01 00:03:10 | b    | ann     |
+    And all pipelines run until idle
+    Then page_views.ticks_total shows exactly
+      | tick             | pv | uv |
+      | 2024-03-01 00:01 | 1  | 1  |
+      | 2024-03-01 00:03 | 3  | 2  |
+
+  Scenario: The ticks of a dimension set are also kept as a plain table
+    Given the setting pipelines.page_views.materialize = ["ticks_page"]
+    And the setting pipelines.page_views.late = "revise"
+    When an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:10 | a    | ann     |
+      | 2024-03-01 00:01:10 | a    | ann     |
+    And an epoch of views brings
+      | at                  | page | visitor |
+      | 2024-03-01 00:00:20 | a    | bob     |
+      | 2024-03-01 00:00:20 | b    | bob     |
+    Then the table page_views.ticks_page holds exactly
+      | tick             | page | pv | uv | revision |
+      | 2024-03-01 00:01 | a    | 2  | 2  | 1        |
+      | 2024-03-01 00:01 | b    | 1  | 1  | 0        |
+
+  Scenario: The day's orders, from the changes that a database tells of
+    Given the deployment
+      """
+      [sources.orders]
+      kind = "kafka"
+      servers = "127.0.0.1:9092"
+      topics = ["shop"]
+      format = "maxwell-json"
+      tables = ["shop.orders"]
+      schema = "order_id bigint, state string, amount decimal(9,2), changed timestamp"
+      metadata = { changed = "commit_time" }
+      event_time = "changed"
+
+      [pipelines.orders]
+      service = "cumulate"
+      source = "orders"
+      step = "1h"
+      dimensions = [["state"]]
+      measures = { orders = "count(*)", amount = "sum(amount)" }
+      """
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1709251200,"data":{"order_id":1,"state":"new","amount":10.50}}
+      {"database":"shop","table":"orders","type":"insert","ts":1709251260,"data":{"order_id":2,"state":"new","amount":2.25}}
+      {"database":"shop","table":"orders","type":"update","ts":1709254800,"data":{"order_id":1,"state":"paid","amount":10.50},"old":{"state":"new"}}
+      {"database":"shop","table":"orders","type":"delete","ts":1709258400,"data":{"order_id":2,"state":"new","amount":2.25}}
+      {"database":"shop","table":"orders","type":"insert","ts":1709262000,"data":{"order_id":3,"state":"paid","amount":1.00}}
+      """
+    And all pipelines run until idle
+    Then orders.ticks shows exactly
+      | tick             | grouping | state | orders | amount |
+      | 2024-03-01 01:00 | state    | new   | 2      | 12.75  |
+      | 2024-03-01 02:00 | state    | new   | 1      | 2.25   |
+      | 2024-03-01 02:00 | state    | paid  | 1      | 10.50  |
+      | 2024-03-01 03:00 | state    | new   | 0      |        |
+
+  Scenario: A row without a time is set aside with the reason
+    When an epoch of views brings
+      | at                  | page |
+      |                     | a    |
+      | 2024-03-01 00:01:00 | a    |
+    Then the dead letters of page_views are exactly
+      | reason                                  |
+      | column at is null, so it has no pane    |
+
+  Rule: What a trigger that fires early gets wrong does not happen
+
+    Scenario: The curve does not dip where rows come in disorder
+      Given the setting sources.views.watermark_delay = "2m"
+      When an epoch of views brings
+        | at                  | page |
+        | 2024-03-01 00:02:30 | a    |
+        | 2024-03-01 00:00:30 | a    |
+        | 2024-03-01 00:01:30 | a    |
+      And an epoch of views brings
+        | at                  | page |
+        | 2024-03-01 00:02:40 | a    |
+        | 2024-03-01 00:01:10 | a    |
+        | 2024-03-01 00:05:00 | a    |
+      Then page_views.ticks_total shows exactly
+        | tick             | pv | revision |
+        | 2024-03-01 00:01 | 1  | 0        |
+        | 2024-03-01 00:02 | 3  | 0        |
+        | 2024-03-01 00:03 | 5  | 0        |
+
+    Scenario Outline: The curve is the same when it is drawn again, however its rows are batched
+      Given the setting sources.views.watermark_delay = "2m"
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:02:30 | a    | ann     |
+        | 2024-03-01 00:00:30 | b    | bob     |
+      And <then>
+        | at                  | page | visitor |
+        | 2024-03-01 00:01:10 | a    | bob     |
+      And <then>
+        | at                  | page | visitor |
+        | 2024-03-01 00:05:10 | a    | cat     |
+      And all pipelines run until idle
+      Then page_views.ticks shows exactly
+        | tick             | grouping | page | pv | uv | revision |
+        | 2024-03-01 00:01 | page     | b    | 1  | 1  | 0        |
+        | 2024-03-01 00:01 | ""       |      | 1  | 1  | 0        |
+        | 2024-03-01 00:02 | page     | a    | 1  | 1  | 0        |
+        | 2024-03-01 00:02 | ""       |      | 2  | 1  | 0        |
+        | 2024-03-01 00:03 | page     | a    | 2  | 2  | 0        |
+        | 2024-03-01 00:03 | ""       |      | 3  | 2  | 0        |
+
+      Examples:
+        | then                       |
+        | an epoch of views brings   |
+        | these rows arrive at views |
+
+    Scenario: Parts sum to the whole at every tick
+      Given the setting pipelines.page_views.ticks = "dense"
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:10 | a    | ann     |
+        | 2024-03-01 00:01:20 | b    | ann     |
+        | 2024-03-01 00:02:30 | a    | ann     |
+      And an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:02:40 | b    | bob     |
+        | 2024-03-01 00:04:00 | a    | ann     |
+      Then page_views.ticks shows exactly
+        | tick             | grouping | page | pv |
+        | 2024-03-01 00:01 | page     | a    | 1  |
+        | 2024-03-01 00:01 | ""       |      | 1  |
+        | 2024-03-01 00:02 | page     | a    | 1  |
+        | 2024-03-01 00:02 | page     | b    | 1  |
+        | 2024-03-01 00:02 | ""       |      | 2  |
+        | 2024-03-01 00:03 | page     | a    | 2  |
+        | 2024-03-01 00:03 | page     | b    | 2  |
+        | 2024-03-01 00:03 | ""       |      | 4  |
+        | 2024-03-01 00:04 | page     | a    | 2  |
+        | 2024-03-01 00:04 | page     | b    | 2  |
+        | 2024-03-01 00:04 | ""       |      | 4  |
+
+  Rule: A row whose pane has had its tick is late
+
+    Background:
+      Given an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:10 | a    | ann     |
+        | 2024-03-01 00:01:20 | a    | bob     |
+        | 2024-03-01 00:03:00 | b    | ann     |
+
+    Scenario: It is kept aside, and the curve stays as it is
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:50 | a    | cat     |
+        | 2024-03-01 00:03:10 | a    | ann     |
+        | 2024-03-01 00:04:00 | a    | ann     |
+      Then page_views.ticks_page shows exactly
+        | tick             | page | pv | uv | revision |
+        | 2024-03-01 00:01 | a    | 1  | 1  | 0        |
+        | 2024-03-01 00:02 | a    | 2  | 2  | 0        |
+        | 2024-03-01 00:04 | a    | 3  | 2  | 0        |
+        | 2024-03-01 00:04 | b    | 1  | 1  | 0        |
+      And the dead letters of page_views are exactly
+        | epoch | reason                                                  |
+        | 1     | late: the tick at the end of its pane was there already |
+
+    @core
+    Scenario: It makes a new revision of the ticks that it changes, and what they were stays
+      Given the setting pipelines.page_views.late = "revise"
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:50 | a    | bob     |
+      Then page_views.ticks_page shows exactly
+        | tick             | page | pv | uv | revision |
+        | 2024-03-01 00:01 | a    | 2  | 2  | 1        |
+        | 2024-03-01 00:02 | a    | 3  | 2  | 1        |
+      And page_views.revisions shows exactly
+        | tick             | grouping | page | pv | uv | revision |
+        | 2024-03-01 00:01 | page     | a    | 1  | 1  | 0        |
+        | 2024-03-01 00:01 | page     | a    | 2  | 2  | 1        |
+        | 2024-03-01 00:02 | page     | a    | 2  | 2  | 0        |
+        | 2024-03-01 00:02 | page     | a    | 3  | 2  | 1        |
+        | 2024-03-01 00:01 | ""       |      | 1  | 1  | 0        |
+        | 2024-03-01 00:01 | ""       |      | 2  | 2  | 1        |
+        | 2024-03-01 00:02 | ""       |      | 2  | 2  | 0        |
+        | 2024-03-01 00:02 | ""       |      | 3  | 2  | 1        |
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:04:00 | b    | bob     |
+      Then page_views.ticks_total shows exactly
+        | tick             | pv | uv | revision |
+        | 2024-03-01 00:01 | 2  | 2  | 1        |
+        | 2024-03-01 00:02 | 3  | 2  | 1        |
+        | 2024-03-01 00:04 | 4  | 2  | 0        |
+
+    Scenario: It makes a tick where its group had none
+      Given the setting pipelines.page_views.late = "revise"
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:02:50 | a    | ann     |
+      Then page_views.ticks_page shows exactly
+        | tick             | page | pv | uv | revision |
+        | 2024-03-01 00:01 | a    | 1  | 1  | 0        |
+        | 2024-03-01 00:02 | a    | 2  | 2  | 0        |
+        | 2024-03-01 00:03 | a    | 3  | 2  | 0        |
+
+    Scenario: What was kept aside counts after all when late rows may revise
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:50 | a    | cat     |
+      Given the setting pipelines.page_views.late = "revise"
+      When the dead letters of page_views are read again
+      Then page_views.ticks_total shows exactly
+        | tick             | pv | uv | revision |
+        | 2024-03-01 00:01 | 2  | 2  | 1        |
+        | 2024-03-01 00:02 | 3  | 3  | 1        |
+      And page_views.dead_letters shows nothing
+
+  Rule: Rows may be taken back
+
+    Background:
+      Given the setting sources.views.row_kind = "kind"
+      And the setting pipelines.page_views.measures = { pv = "count(*)", uv = "count(distinct visitor)", first = "min(visitor)" }
+
+    Scenario: A delete in another pane than its insert
+      When an epoch of views brings
+        | kind | at                  | page | visitor |
+        | +I   | 2024-03-01 00:00:10 | a    | ann     |
+        | +I   | 2024-03-01 00:00:20 | a    | bob     |
+        | +I   | 2024-03-01 00:01:10 | a    | ann     |
+        | -D   | 2024-03-01 00:01:20 | a    | ann     |
+      And an epoch of views brings
+        | kind | at                  | page | visitor |
+        | -D   | 2024-03-01 00:02:20 | a    | ann     |
+        | +I   | 2024-03-01 00:04:00 | b    | cat     |
+      Then page_views.ticks_page shows exactly
+        | tick             | page | pv | uv | first |
+        | 2024-03-01 00:01 | a    | 2  | 2  | ann   |
+        | 2024-03-01 00:02 | a    | 2  | 2  | ann   |
+        | 2024-03-01 00:03 | a    | 1  | 1  | bob   |
+
+    Scenario: An update changes what its pane came to
+      When an epoch of views brings
+        | kind | at                  | page | visitor |
+        | +I   | 2024-03-01 00:00:10 | a    | ann     |
+        | -U   | 2024-03-01 00:00:10 | a    | ann     |
+        | +U   | 2024-03-01 00:00:10 | b    | ann     |
+        | +I   | 2024-03-01 00:02:00 | b    | ann     |
+      Then page_views.ticks_page shows exactly
+        | tick             | page | pv | uv | first |
+        | 2024-03-01 00:01 | a    | 0  | 0  |       |
+        | 2024-03-01 00:01 | b    | 1  | 1  | ann   |
+
+  Rule: A day is a day of the clock on the wall
+
+    Background:
+      Given the setting pipelines.page_views.time_zone = "Europe/Berlin"
+      And the setting pipelines.page_views.step = "6h"
+      And the setting pipelines.page_views.ticks = "dense"
+
+    Scenario: A day of 23 hours
+      When an epoch of views brings
+        | at               | page |
+        | 2024-03-30 23:00 | a    |
+        | 2024-03-31 22:00 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv |
+        | 2024-03-30 23:00 | 2024-03-31 05:00 | 1  |
+        | 2024-03-30 23:00 | 2024-03-31 11:00 | 1  |
+        | 2024-03-30 23:00 | 2024-03-31 17:00 | 1  |
+        | 2024-03-30 23:00 | 2024-03-31 22:00 | 1  |
+
+    Scenario: A day of 25 hours
+      When an epoch of views brings
+        | at               | page |
+        | 2024-10-26 22:00 | a    |
+        | 2024-10-27 22:30 | a    |
+        | 2024-10-27 23:00 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv |
+        | 2024-10-26 22:00 | 2024-10-27 04:00 | 1  |
+        | 2024-10-26 22:00 | 2024-10-27 10:00 | 1  |
+        | 2024-10-26 22:00 | 2024-10-27 16:00 | 1  |
+        | 2024-10-26 22:00 | 2024-10-27 22:00 | 1  |
+        | 2024-10-26 22:00 | 2024-10-27 23:00 | 2  |

@@ -1,0 +1,1 @@
+"""Curves as pictures: files of Matplotlib's, and texts for a terminal."""

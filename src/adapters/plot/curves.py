@@ -1,0 +1,40 @@
+"""What is to be drawn."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@frozen
+class Curves:
+    """One measure of several groups over the same steps.
+
+    Args:
+        title: what is drawn.
+        measure: its name.
+        zone: IANA zone in which times are shown.
+        steps: every step of the window up to the newest tick (UTC), in order.
+        lines: by the group's name, a value a step; None where there is no tick.
+    """
+
+    title: str
+    measure: str
+    zone: str
+    steps: tuple[datetime, ...] = field(converter=tuple[datetime, ...])
+    lines: Mapping[str, tuple[float | None, ...]]
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """How many steps of each group have no tick."""
+        return {name: sum(value is None for value in values) for name, values in self.lines.items()}
+
+    def named(self, name: str) -> str:
+        """A group with what its line lacks, for a legend."""
+        missing = self.missing[name]
+        return f"{name} ({missing} of {len(self.steps)} steps without a tick)" if missing else name

@@ -1,0 +1,55 @@
+"""Curves as PNG or SVG files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .curves import Curves
+
+_SIZE = (10, 5)  # inches
+_NAN = float("nan")
+
+
+def save(curves: Curves, path: str) -> None:
+    """Write a picture; of the same curves the same bytes.
+
+    Args:
+        curves: what is to be drawn.
+        path: ends in ``.png`` or ``.svg``.
+    """
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    svg = path.lower().endswith(".svg")
+    canvas = FigureCanvasSVG(figure) if svg else FigureCanvasAgg(figure)
+    _draw(figure.add_subplot(), curves)
+    # Neither the day nor chance is to be found in the file: a curve that is drawn again is the same.
+    with mpl.rc_context({"svg.hashsalt": "headwater"}):
+        canvas.print_figure(path, metadata={"Date": None} if svg else {"Software": None})
+
+
+def _draw(axes: Axes, curves: Curves) -> None:
+    zone = ZoneInfo(curves.zone)
+    steps = [step.astimezone(zone) for step in curves.steps]
+    for name, values in curves.lines.items():
+        given = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
+        gaps = [_NAN if value is None else value for value in values]
+        (line,) = axes.plot(steps, gaps, marker=".", markersize=4, label=curves.named(name))
+        if curves.missing[name]:  # a thin line leads over steps without a tick, which have no mark
+            axes.plot(
+                [step for step, _ in given], [value for _, value in given], ":", color=line.get_color(), linewidth=0.8
+            )
+    locator = AutoDateLocator(tz=zone)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
+    axes.set(title=curves.title, xlabel=curves.zone, ylabel=curves.measure)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="upper left")

@@ -1,0 +1,295 @@
+"""Cumulate windows against their oracle, over random rows, orders, cuts into batches, crashes and late rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from attrs import define, evolve, field, frozen
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from headwater.app.runner import Runner, RunOptions
+from headwater.domain.cumulate import Cumulate, CumulateSettings
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.clock import ManualClock
+from headwater.testing.failing_store import Crash, FailingStore, Fault
+from headwater.testing.rows_source import RowsSource
+
+from .cumulate_oracle import SCHEMA, Row, aggregate, curve, measures, pane_end, rows, window_start
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headwater.domain.epoch import Publication
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@frozen
+class Cut:
+    """How windows are cut, and a moment near which something happens to them."""
+
+    zone: str
+    step: timedelta
+    size: timedelta
+    offset: timedelta
+    near: datetime
+
+
+CUTS = [
+    Cut("UTC", _HOUR / 4, _DAY, timedelta(), datetime(2024, 3, 1, 20, tzinfo=UTC)),
+    Cut("Asia/Shanghai", _HOUR, _DAY, 4 * _HOUR, datetime(2024, 3, 1, 16, tzinfo=UTC)),
+    Cut("America/New_York", _HOUR, _DAY, timedelta(), datetime(2024, 3, 10, 2, tzinfo=UTC)),  # 23 h
+    Cut("America/New_York", 6 * _HOUR, _DAY, timedelta(), datetime(2024, 11, 3, 2, tzinfo=UTC)),  # 25 h
+    Cut("Australia/Lord_Howe", _HOUR, _DAY, timedelta(), datetime(2024, 10, 5, 10, tzinfo=UTC)),  # 23.5 h
+    Cut("America/Havana", _HOUR, _DAY, timedelta(), datetime(2024, 3, 10, 1, tzinfo=UTC)),  # there is no midnight
+    Cut("Europe/Berlin", _DAY, 7 * _DAY, 4 * _DAY, datetime(2024, 3, 30, 12, tzinfo=UTC)),
+    Cut("Europe/Berlin", _HOUR / 2, 6 * _HOUR, _HOUR, datetime(2024, 3, 31, 0, tzinfo=UTC)),
+]
+
+
+@frozen
+class Scale:
+    """How much there is at most of each thing in a schedule; `sizes` are those of epochs, in rows."""
+
+    measures: int
+    rows: int
+    runs: int
+    sizes: st.SearchStrategy[int]
+
+
+_LARGE = Scale(measures=4, rows=20, runs=3, sizes=st.integers(1, 12))
+_SMALL = Scale(measures=3, rows=14, runs=2, sizes=st.integers(5, 14))
+"""Where an epoch takes seconds."""
+
+
+@frozen
+class Schedule:
+    """Settings, what arrives, and runs of so many rows an epoch, each of which may die."""
+
+    settings: CumulateSettings
+    rows: list[Row]
+    runs: list[tuple[int, Fault | None]]
+
+
+@st.composite
+def faults(draw: st.DrawFn) -> Fault | None:
+    """A crash at any commit, or none."""
+    if draw(st.integers(0, 2)):
+        return None
+    return Fault(before=draw(st.booleans()), commit=draw(st.integers(1, 6)), passing=draw(st.booleans()))
+
+
+@st.composite
+def schedules(draw: st.DrawFn, scale: Scale, *, late: bool) -> Schedule:
+    """Anything: in disorder that the watermark waits for, or, with late rows, in any order at all."""
+    cut, changes = draw(st.sampled_from(CUTS)), draw(st.booleans())
+    delay = draw(st.sampled_from([timedelta(), cut.step / 2, 2 * cut.step]))
+    chosen = CumulateSettings(
+        pipeline="views",
+        schema=SCHEMA,
+        event_time="at",
+        step=cut.step,
+        size=cut.size,
+        offset=cut.offset,
+        time_zone=cut.zone,
+        measures=draw(measures(scale.measures, estimates=not changes)),
+        dimensions=draw(st.sampled_from([[[]], [["page"], []], [["page", "country"], ["page"], []]])),
+        late=draw(st.sampled_from(["drop", "revise"])),
+        ticks=draw(st.sampled_from(["sparse", "dense"])),
+        watermark_delay=delay,
+        retracts=changes,
+    )
+    given = draw(rows(cut.near, 12 * cut.step, scale.rows, changes=changes))
+    seconds = int((12 * cut.step if late else delay).total_seconds())
+    arrival = [row["at"] + timedelta(seconds=draw(st.integers(0, seconds))) for row in given]
+    arriving = [row for _, row in sorted(zip(arrival, given, strict=True), key=lambda each: each[0])]
+    runs = draw(st.lists(st.tuples(scale.sizes, faults()), min_size=1, max_size=scale.runs))
+    return Schedule(chosen, arriving, runs)
+
+
+@define(eq=False)
+class Trial:
+    """One pipeline, held against the oracle at every publication."""
+
+    backend: Backend
+    schedule: Schedule
+    clock: ManualClock = field(factory=ManualClock)
+
+    def runner(self, fault: Fault | None = None, limit: int = 1_000) -> Runner:
+        store, chosen = self.backend.open(), self.schedule.settings
+        return Runner(
+            "views",
+            Cumulate(chosen, self.backend.engine, self.backend.queries),
+            RowsSource(SCHEMA, self.backend.frame, limit, self.schedule.rows),
+            FailingStore(store, fault) if fault else store,
+            store,
+            self.backend.engine,
+            self.clock,
+            uuid4().hex,
+            RunOptions(compact_every=2, retries=1, watermark_delay=chosen.watermark_delay),
+        )
+
+    def run(self) -> Runner:
+        for size, fault in self.schedule.runs:
+            try:
+                self.runner(fault, size).run(until_idle=True)
+            except Crash:
+                continue
+        runner = self.runner()
+        runner.run(until_idle=True)
+        return runner
+
+    def check(self) -> None:
+        runner = self.run()
+        published = list(runner.ledger.publications())[::-1]
+        taken: list[Row] = []
+        watermark, read, seen = None, 0, []
+        for publication in published:
+            arrived = self.schedule.rows[read : publication.offsets["rows"]]
+            taken += [row for row in arrived if self._is_taken(row, watermark)]
+            read, watermark = publication.offsets["rows"], publication.watermark
+            shown = self._shown(runner, publication, "ticks")
+            expected = curve(taken, watermark, self.schedule.settings)
+            found = {self._key(row): {name: row[name] for name in self._measures} for row in shown}
+            assert found == expected, f"epoch {publication.epoch.number}"
+            assert len(found) == len(shown), "a tick stands twice"
+            seen += shown
+        assert read == len(self.schedule.rows)
+        if published:
+            self._check_revisions(self._shown(runner, published[-1], "revisions"), seen, shown)
+            self._check_wholes({self._key(row): row for row in shown}, taken)
+
+    def _check_revisions(self, revisions: list[Row], seen: list[Row], shown: list[Row]) -> None:
+        """What was ever shown is still told; nothing else is, and the newest revision is the one shown."""
+        assert {_bytes(row) for row in revisions} == {_bytes(row) for row in seen}
+        newest: dict[Any, int] = {}
+        for row in revisions:
+            newest[self._key(row)] = max(row["revision"], newest.get(self._key(row), 0))
+        assert {self._key(row): row["revision"] for row in shown} == newest
+        assert len(revisions) == sum(newest.values()) + len(newest)
+
+    def _check_wholes(self, shown: dict[Any, Row], taken: list[Row]) -> None:
+        """Parts sum to the whole at every tick, and what only grows never falls."""
+        chosen = self.schedule.settings
+        grown = all(row["_row_kind"] == "+I" for row in taken)
+        for (start, tick, grouping, *_), whole in shown.items():
+            if grouping == "" and "pv" in self._measures:
+                for dimensions in chosen.dimensions:
+                    name = ",".join(dimensions)
+                    assert whole["pv"] == sum(each["pv"] for each in _at(shown, start, tick, name))
+        if grown:
+            for name in {"pv", "uv", "amounts", "paid", "about"} & set(self._measures):
+                for (start, tick, *group), row in shown.items():
+                    later = [
+                        each for (at, end, *own), each in shown.items() if (at, own) == (start, group) and end > tick
+                    ]
+                    assert all(row[name] <= each[name] for each in later)
+
+    def _is_taken(self, row: Row, watermark: datetime | None) -> bool:
+        chosen = self.schedule.settings
+        return chosen.late == "revise" or watermark is None or pane_end(row["at"], chosen) > watermark
+
+    def _shown(self, runner: Runner, publication: Publication, view: str) -> list[Row]:
+        frame = runner.service.view(view, runner.ledger.snapshot(publication))
+        found: list[Row] = frame.collect(backend="polars").rows(named=True)
+        return found
+
+    @property
+    def _measures(self) -> list[str]:
+        return [measure.name for measure in self.schedule.settings.measures]
+
+    def _key(self, row: Row) -> Any:
+        names = self.schedule.settings.dimension_schema.names
+        return (row["window_start"], row["tick"], row["grouping"], *(row[name] for name in names))
+
+
+def _at(shown: dict[Any, Row], start: datetime, tick: datetime, grouping: str) -> list[Row]:
+    """What each group of a dimension set has come to at a tick."""
+    newest: dict[Any, tuple[datetime, Row]] = {}
+    for (at, end, name, *group), row in shown.items():
+        if (at, name) == (start, grouping) and end <= tick and end >= newest.get(tuple(group), (end,))[0]:
+            newest[tuple(group)] = (end, row)
+    return [row for _, row in newest.values()]
+
+
+def _bytes(row: Row) -> str:
+    return json.dumps(row, default=str)
+
+
+@given(schedules(_LARGE, late=True))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_ticks_on_memory(schedule: Schedule) -> None:
+    Trial(memory_backend(), schedule).check()
+
+
+@given(schedules(_LARGE, late=False), st.integers(1, 12))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
+    """In any order that the watermark waits for, in any batches, with crashes or without: one result."""
+    ordered = sorted(schedule.rows, key=lambda row: row["at"])
+    others = [evolve(schedule, runs=[(size, None)]), evolve(schedule, rows=ordered, runs=[])]
+    results = []
+    for each in [schedule, *others]:
+        trial = Trial(memory_backend(), each)
+        runner = trial.run()
+        assume(runner.ledger.latest is not None)
+        view = runner.service.views[0]
+        frame = runner.service.view("ticks", runner.ledger.snapshot()).sort(*view.sort)
+        results.append([_bytes(row) for row in frame.collect(backend="polars").rows(named=True)])
+    assert results[0] == results[1] == results[2]
+
+
+@given(schedules(_LARGE, late=True))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> None:
+    chosen = evolve(schedule.settings, late="revise")
+    far = {**dict.fromkeys(SCHEMA.names), "id": -1, "at": datetime(2025, 1, 1, tzinfo=UTC), "_row_kind": "+I"}
+    trial = Trial(memory_backend(), evolve(schedule, settings=chosen, rows=[*schedule.rows, far]))
+    runner = trial.run()
+    shown = runner.service.view("ticks", runner.ledger.snapshot()).collect(backend="polars").rows(named=True)
+    last: dict[Any, Row] = {}
+    for row in sorted(shown, key=lambda each: each["tick"]):
+        last[(row["window_start"], row["grouping"], *(row[name] for name in chosen.dimension_schema.names))] = row
+    groups: dict[Any, list[Row]] = {}
+    for row in schedule.rows:
+        for dimensions in chosen.dimensions:
+            names = chosen.dimension_schema.names
+            group = [row[name] if name in dimensions else None for name in names]
+            groups.setdefault((window_start(row["at"], chosen), ",".join(dimensions), *group), []).append(row)
+    assert last.keys() == groups.keys()
+    for key, members in groups.items():
+        assert {name: last[key][name] for name in aggregate([], chosen.measures)} == aggregate(members, chosen.measures)
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+@given(schedule=schedules(_SMALL, late=True))
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+def test_ticks_on_delta(spark: SparkSession, tmp_path: Path, schedule: Schedule) -> None:
+    Trial(delta_backend(spark, str(tmp_path / uuid4().hex)), schedule).check()
+
+
+@pytest.mark.hudi
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@given(schedule=schedules(_SMALL, late=True))
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+def test_ticks_on_hudi(spark: SparkSession, tmp_path: Path, name: str, schedule: Schedule) -> None:
+    Trial(hudi_backend(spark, str(tmp_path / uuid4().hex), name), schedule).check()
