@@ -57,7 +57,7 @@ class Closing:
     def so_far(self, table: TableSpec, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
         """What the panes closed before add up to; without keys, in all windows that may go on."""
         within: dict[str, Any] = {PANE: (SO_FAR,)}
-        if keys is None:
+        if keys is None or not self.late:  # a late row's window may be any
             within[WINDOW] = self.windows
         return self.snapshot.read(table.name, Matching(keys, within))
 
