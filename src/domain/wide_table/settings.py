@@ -192,7 +192,10 @@ class WideTableSettings:
             for each in topic.own(self.key):
                 if (other := given.get(each.name.lower())) is not None:
                     by = f"the topics {other!r} and {topic.name!r}" if other != topic.name else f"topic {other!r} twice"
-                    raise ConfigError(f"column {each.name!r} is given by {by}; give one of them another name by select")
+                    raise ConfigError(
+                        f"column {each.name!r} is given by {by} (letters' case aside); give one of them another name by"
+                        " select"
+                    )
                 given[each.name.lower()] = topic.name
 
     def _check_names(self) -> None:
