@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..domain.epoch import Offsets, Publication
     from ..domain.ports import Pace, QueryEngine
+    from ..domain.service import ViewSpec
     from ..domain.snapshots import Input, Schedule, SnapshotSettings
     from .runner import Runner
 
@@ -53,7 +54,9 @@ class PipelineInputs(InputSource):
         if not self.schedule.looks(last, now, pace):
             return None
         found = self._newest(now)
-        return OffsetRange(after, found.to_offsets()) if self.schedule.due(last, found, pace) else None
+        if not self.schedule.due(last, found, pace) or not self._has_columns(found):
+            return None
+        return OffsetRange(after, found.to_offsets())
 
     def readable(self, offsets: OffsetRange) -> bool:
         plan = Plan.of(offsets.until)
@@ -97,6 +100,15 @@ class PipelineInputs(InputSource):
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
         return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint)
 
+    def _has_columns(self, plan: Plan) -> bool:
+        """Whether every input can be queried: a published table has no columns before its first version."""
+        views = ((plan.inputs[name], each) for name, each in self.settings.inputs.items() if isinstance(each, ViewOf))
+        return all(at != NOTHING_YET or self._view(each).schema.columns for at, each in views)
+
+    def _view(self, each: ViewOf) -> ViewSpec:
+        service = self.runner(each.pipeline).service
+        return service.known(each.view) if each.view else service.views[0]
+
     def _states(self) -> dict[str, str]:
         """The plain tables as they are."""
         tables = ((name, each) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable))
@@ -126,8 +138,7 @@ class PipelineInputs(InputSource):
     def _rows(self, each: Input, snapshots: Mapping[str, Snapshot]) -> nw.LazyFrame[Any]:
         if isinstance(each, PlainTable):
             return self.queries.scan(each.path, each.format)
-        service = self.runner(each.pipeline).service
-        return service.view(each.view or service.views[0].name, snapshots[each.pipeline])
+        return self.runner(each.pipeline).service.view(self._view(each).name, snapshots[each.pipeline])
 
 
 def _epoch(publication: Publication | None) -> int:

@@ -381,7 +381,7 @@ class Runner:
     def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
         """What an epoch reads; inputs stay readable until `holding` ends."""
         if not isinstance(self.source, InputSource):
-            return Batch(epoch, self.source.read(offsets), offsets, self.source.format)
+            return self.source.batch(epoch, offsets)
         inputs = holding.enter_context(self.source.hold(offsets))
         nothing = self.store.read(self.tables[-1].name, None)
         return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)

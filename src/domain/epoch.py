@@ -54,6 +54,8 @@ class Batch:
         offsets: what they were read from.
         format: of the records, as the source names it.
         again: the rows are dead letters read once more: they come late to everything, and are no repeats.
+        topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
+            one topic is planned quicker there.
         inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
     """
 
@@ -62,6 +64,7 @@ class Batch:
     offsets: OffsetRange
     format: str
     again: bool = False
+    topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
 
 

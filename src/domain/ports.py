@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol, runtime_checkable
 
 from attrs import frozen
 
+from .epoch import Batch
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
-    from .epoch import Mark, OffsetRange, Offsets, Publication
+    from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
     from .lease import Lease
     from .schema import Schema
     from .table import TableSpec
@@ -245,6 +247,10 @@ class StreamSource(Protocol):
     @abstractmethod
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, the same ones each time, with the columns of `Batch.rows`."""
+
+    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
+        """The rows of a range as the batch of an epoch; see `read`."""
+        return Batch(epoch, self.read(offsets), offsets, self.format)
 
     @abstractmethod
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

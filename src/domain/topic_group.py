@@ -8,7 +8,7 @@ import narwhals as nw
 from attrs import define, field
 
 from .collect import collect_small
-from .epoch import BATCH_COLUMNS, ORIGIN, POSITION, OffsetRange
+from .epoch import BATCH_COLUMNS, ORIGIN, POSITION, Batch, OffsetRange
 from .errors import NotSupported
 from .ports import StreamSource
 from .schema import Column, Schema
@@ -16,7 +16,7 @@ from .schema import Column, Schema
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from .epoch import Offsets
+    from .epoch import Epoch, Offsets
 
 TOPIC = "_topic"
 """string: the topic that a row came from."""
@@ -74,13 +74,12 @@ class TopicGroup(StreamSource):
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, of those topics that have some in it."""
-        after, parts = offsets.after or {}, []
-        for at, (topic, member) in enumerate(self.members.items()):
-            until = offsets.until.get(topic)
-            if until is not None and until != after.get(topic):
-                rows = member.read(OffsetRange(after.get(topic), until))
-                parts.append(self._tagged(at, topic, rows, member.schema))
-        return nw.concat(parts, how="diagonal")
+        return nw.concat(list(self._topics(offsets).values()), how="diagonal")
+
+    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
+        """As `read`, and by topic as well."""
+        topics = self._topics(offsets)
+        return Batch(epoch, nw.concat(list(topics.values()), how="diagonal"), offsets, self.format, topics=topics)
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters once more, each by its own topic's source.
@@ -102,6 +101,16 @@ class TopicGroup(StreamSource):
         """How much waits in each topic."""
         so_far = after or {}
         return ", ".join(f"{topic}: {member.lag(so_far.get(topic))}" for topic, member in self.members.items())
+
+    def _topics(self, offsets: OffsetRange) -> dict[str, nw.LazyFrame[Any]]:
+        """The rows of a range by topic."""
+        after, topics = offsets.after or {}, {}
+        for at, (topic, member) in enumerate(self.members.items()):
+            until = offsets.until.get(topic)
+            if until is not None and until != after.get(topic):
+                rows = member.read(OffsetRange(after.get(topic), until))
+                topics[topic] = self._tagged(at, topic, rows, member.schema)
+        return topics
 
     def _topics_of(self, letters: nw.LazyFrame[Any]) -> set[str]:
         topic = nw.col("origin").str.replace_all(f"{_SEPARATOR}.*$", "").alias(TOPIC)

@@ -92,6 +92,37 @@ class MergingContract(StoreHarness):
         assert table.rows() == bag((1, 6, 0, "six", None, 9, 9, 4))
 
     @both_layouts
+    def test_groups_go_through_all_that_may_happen(self, store: KeptStore, layout: Layout) -> None:
+        table = self.table(store, evolve(GROUPED, layout=layout))
+        table.commit(merge=[(1, 5, 5, "one", "one", 5, 5, 1), (2, 5, 5, "two", "two", 5, 5, 1)])
+        second = table.commit(merge=[(1, 6, 0, "six", None, None, None, 1), (3, 1, 1, "three", None, None, None, None)])
+        then = bag((1, 6, 0, "six", None, 5, 5, 2), (2, 5, 5, "two", "two", 5, 5, 1), (3, 1, 1, "three", *[None] * 4))
+        table.compact()
+        assert table.rows() == table.rows_at(second) == then
+        table.commit(merge=[(1, 5, 9, "late", "late", 9, 9, 1)], delete=[(2,)])
+        late = bag((1, 6, 0, "six", None, 9, 9, 3), (3, 1, 1, "three", *[None] * 4))
+        assert table.rows() == late
+        table.commit(merge=[(2, 1, 1, "again", None, None, None, 1)])
+        table.compact()
+        fifth = table.newest
+        assert table.rows() == late + bag((2, 1, 1, "again", None, None, None, 1))
+        table.rollback(second)
+        assert table.rows() == then
+        table.commit(merge=[(1, 7, 7, "seven", None, 1, 1, 1)])
+        assert table.rows(table.matching([(1,)], ["id"])) == bag((1, 7, 7, "seven", None, 5, 5, 3))
+        table.commit(overwrite=[(2, 1, 1, "anew", None, 1, 1, 1)])
+        newest = table.commit(merge=[(2, 0, 0, "old", "old", 2, 2, 1)])
+        table.compact()
+        assert table.rows() == bag((2, 1, 1, "anew", None, 2, 2, 2))
+        assert table.rows_at(second) == then
+        assert table.changes(second, newest) == bag(
+            *((*row, "-D") for row in then if row[0] != 2),
+            (2, 5, 5, "two", "two", 5, 5, 1, "-U"),
+            (2, 1, 1, "anew", None, 2, 2, 2, "+U"),
+        )
+        assert table.rows_at(fifth) == late + bag((2, 1, 1, "again", None, None, None, 1))
+
+    @both_layouts
     def test_other_types_are_folded_too(self, store: KeptStore, layout: Layout) -> None:
         rules = {"first": Min(), "last": Max(), "on": Max(), "word": Min(), "flag": LastNonNull(), "raw": KeepFirst()}
         ddl = "id bigint, first timestamp, last timestamp, on date, word string, flag boolean, raw binary"

@@ -55,6 +55,19 @@ def shown(trial: Trial, **how: Any) -> Counter[tuple[int, int]]:
 @pytest.mark.hudi
 @pytest.mark.usefixtures("spark")
 class TestHudi:
+    def test_a_published_table_is_read_in_the_columns_of_its_newest_version(
+        self, tmp_path: Path, exits: ExitStack
+    ) -> None:
+        trial = Trial(tmp_path, "hudi-mor", exits)
+        trial.deploy((DEPLOYMENT.parent / "tags.toml").read_text(encoding="utf-8"))
+        (tmp_path / "tags.csv").write_text("project,tag\n1,red\n")
+        trial.run()
+        trial.set("pipelines.tagged.tables.projects", '"SELECT tag, length(tag) AS letters FROM tags"')
+        trial.run()
+        answer = trial.open().answer("tagged.projects", read_optimized=True)
+        assert answer.view.schema.names == ("tag", "letters")
+        assert answer.frame.collect(backend="polars").rows() == [("red", 3)]
+
     def test_a_table_merged_on_read_shows_its_last_compaction(self, tmp_path: Path, exits: ExitStack) -> None:
         trial = loaded(tmp_path, "hudi-mor", exits)
         newest = Counter([(1, 1), (2, 2), (3, 5)])

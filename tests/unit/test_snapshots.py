@@ -111,6 +111,20 @@ class TestSchedule:
         assert schedule.due(plan(NOON), plan(now, shop=2), Pace.CLOSE)
         assert not schedule.due(plan(NOON), plan(now), Pace.CLOSE)
 
+    @pytest.mark.parametrize(
+        ("last", "now", "due"),
+        [
+            pytest.param(1, 15, True, id="on time"),
+            pytest.param(0, 29, True, id="nothing had moved when it was time"),
+            pytest.param(29, 30, False, id="right after one that was late"),
+            pytest.param(29, 44, False, id="between two multiples"),
+            pytest.param(29, 45, True, id="at the next but one"),
+        ],
+    )
+    def test_versions_do_not_crowd(self, last: int, now: int, *, due: bool) -> None:
+        was, at = (NOON + timedelta(minutes=minutes) for minutes in (last, now))
+        assert Schedule(QUARTERS, by_watermark=False).due(plan(was), plan(at, shop=2), Pace.SCHEDULE) is due
+
     @pytest.mark.parametrize("pace", [Pace.SCHEDULE, Pace.DRAIN])
     @pytest.mark.parametrize(
         ("before", "after", "due"),
@@ -245,6 +259,34 @@ class TestVersions:
         trial.run()
         with pytest.raises(ConfigError, match="keeps no dead letters"):
             trial.open().replay("dim")
+
+    def test_a_published_table_is_waited_for(self, trial: Trial) -> None:
+        """It has no columns before its first version, where any other view is read as empty."""
+        text = """
+[pipelines.late]
+service = "snapshots"
+inputs = { nothing = "silent.ranks", cities = "dim.cities", info = "info" }
+every = "1h"
+[pipelines.late.tables]
+late = "SELECT i.shop, n.items FROM info i LEFT JOIN nothing n ON n.shop = i.shop CROSS JOIN cities"
+
+[pipelines.silent]
+service = "ranking"
+source = "silence"
+group = ["shop"]
+id = ["items"]
+order_by = "at"
+
+[sources.silence]
+kind = "files"
+path = "in"
+schema = "shop bigint, items bigint, at timestamp"
+"""
+        trial.deploy(SHOPS + text)
+        trial.run(["info", "late", "silent"])
+        assert trial.publications("late") == []
+        trial.run()
+        assert trial.reader.view("late").rows() == [(1, None)]
 
     def test_versions_of_versions(self, trial: Trial) -> None:
         text = """

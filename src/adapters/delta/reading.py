@@ -8,7 +8,7 @@ from attrs import define
 from pyspark.sql import functions as F
 
 from ...domain.change import Matching
-from ..spark.matching import only_matching
+from ..spark.matching import only_matching, parted
 from ..spark.schema import empty_frame, quoted, typed
 from .pruning import prune
 from .rows import APPENDED, DELETED, OPERATION, content, content_of_parts, logged, stored_schema
@@ -48,7 +48,8 @@ class Reading:
 
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> DataFrame:
         """The rows that match in files that hold all rows of their keys."""
-        early, late = self._split(matching or Matching())
+        wanted = matching or Matching()
+        early, late = parted(wanted, self.spec.key) if logged(self.spec) else (wanted, Matching())
         held = prune(files, early.within, self.spec.schema)
         if not held:
             return empty_frame(self.log.session, self.spec.schema)
@@ -60,17 +61,6 @@ class Reading:
         """The rows of files as they are stored, in any order of the columns."""
         rows, schema = self.log.frame(self.version, files), stored_schema(self.spec)
         return rows if set(schema.names).issubset(rows.columns) else typed(rows, schema)
-
-    def _split(self, matching: Matching) -> tuple[Matching, Matching]:
-        """What can be asked of stored rows, and what only of folded ones: other columns may change by folding."""
-        if not logged(self.spec):
-            return matching, Matching()
-        key = set(self.spec.key)
-        early = {name: values for name, values in matching.within.items() if name in key}
-        late = {name: values for name, values in matching.within.items() if name not in key}
-        if matching.keys is None or key.issuperset(matching.keys.collect_schema().names()):
-            return Matching(matching.keys, early), Matching(None, late)
-        return Matching(None, early), Matching(matching.keys, late)
 
     def folded(self, files: Collection[DataFile], wanted: Matching) -> DataFrame:
         """As `content_of`, for what can be asked of stored rows, and with `_sequence` where the table is logged."""

@@ -13,17 +13,20 @@ from pyspark.sql import functions as F
 from ...domain.change import Matching
 from ...domain.epoch import POSITION, ROW_KIND
 from ...domain.errors import NotSupported
-from ...domain.merge import Replace, fold
+from ...domain.merge import Replace
 from ...domain.schema import Schema
 from ...domain.table import RETYPING
-from ..spark.merging import one_a_key
+from ..spark.merging import folded, one_a_key
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
-from .names import KEY, PARTITION
+from .arriving import arriving, gone
+from .names import KEY, PARTITION, SEQUENCE
 from .rows import stored
 from .texts import folder_text, key_text
 from .writing import Operation, Written
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from ...domain.change import Change
     from ...domain.table import TableSpec
     from .reading import Reading
@@ -37,11 +40,13 @@ _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
 
 
-def written(change: Change, now: Reading) -> Written:
-    """The rows that make a change of the newest version."""
+def written(change: Change, now: Reading, sequence: int) -> Written:
+    """The rows that make a change of the newest version, by the commit of a number."""
     spec = now.spec
     if change.overwrite is not None:
-        return overwritten(change.overwrite.to_native(), now)
+        return overwritten(change.overwrite.to_native(), now, sequence)
+    if now.folded:
+        return arriving(change, now, sequence)
     parts = [] if change.append is None else [stored(change.append.to_native(), spec)]
     if change.merge is not None:
         parts.append(stored(_merged(change.merge, now), spec))
@@ -52,14 +57,14 @@ def written(change: Change, now: Reading) -> Written:
     return Written(rows, Operation.UPSERT if spec.key else Operation.ADD)
 
 
-def overwritten(rows: DataFrame, now: Reading) -> Written:
+def overwritten(rows: DataFrame, now: Reading, sequence: int) -> Written:
     """Rows in the place of all there are; in columns of their own, where the table is replaced as a whole.
 
     Raises:
         NotSupported: a column has another type than in the newest version.
     """
     if not now.spec.whole:
-        return Written(stored(rows, now.spec), Operation.OVERWRITE)
+        return Written(stored(rows, now.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
     schema = Schema.of(lazy(rows))
     before = now.spec.schema
     # Hudi would write the new values as the old type, without a word where it can.
@@ -75,6 +80,11 @@ def overwritten(rows: DataFrame, now: Reading) -> Written:
     return Written(stored(nullable, evolve(now.spec, schema=schema)), Operation.OVERWRITE, schema)
 
 
+def number(now: Reading, sequence: int) -> Column | None:
+    """What the rows of a commit are numbered with, where they are."""
+    return F.lit(sequence) if now.folded else None
+
+
 def restored(moves: nw.LazyFrame[Any], spec: TableSpec) -> Written:
     """The rows that make the changes told by row kinds."""
     rows: DataFrame = moves.filter(nw.col(ROW_KIND) != "-U").to_native()
@@ -86,8 +96,11 @@ def replacing(rows: DataFrame, now: Reading) -> DataFrame:
 
     Hudi's own overwrite leaves buckets that are resized with files nobody reads: what is written next is lost in them.
     """
-    keys = now.content().select(*map(named, now.spec.key))
-    others = stored(keys, now.spec, deleted=F.lit(True)).join(rows.select(KEY), KEY, "left_anti")
+    if now.folded:
+        names, there = [KEY, SEQUENCE], gone(now.arrived(), now.spec)
+    else:
+        names, there = [KEY], stored(now.content().select(*map(named, now.spec.key)), now.spec, deleted=F.lit(True))
+    others = there.join(rows.select(*names), names, "left_anti")
     return rows.union(others.select(rows.columns))
 
 
@@ -101,9 +114,7 @@ def _merged(incoming: nw.LazyFrame[Any], now: Reading) -> DataFrame:
     there = _met(rows, now)
     position = POSITION if POSITION in rows.columns else "0"
     both = _arriving(there, spec, _BEFORE_ALL).union(_arriving(rows, spec, position))
-    folded = fold(lazy(both), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
-    native: DataFrame = folded.to_native()
-    return native
+    return folded(both, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
 
 
 def _met(rows: DataFrame, now: Reading) -> DataFrame:

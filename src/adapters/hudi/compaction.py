@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -12,6 +13,8 @@ from .definition import TableType
 from .lock import UPKEEP, locked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .definition import Definition
     from .place import Folder
     from .timeline import Timeline
@@ -55,21 +58,49 @@ class CompactionPolicy:
         }
 
 
-def compact(folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy) -> bool:
-    """Do what upkeep pays now: whether there was anything to do."""
+def compact(
+    folder: Folder, timeline: Timeline, definition: Definition, policy: CompactionPolicy, refold: Callable[[], None]
+) -> bool:
+    """Do what upkeep pays now: whether there was anything to do.
+
+    Args:
+        folder: of the table.
+        timeline: of the table.
+        definition: of the table.
+        policy: what pays.
+        refold: leaves one row a key, in a table that is folded when it is read. Base files are only made of what it
+            left, so that they can be read alone.
+    """
     with locked(folder, UPKEEP), upkeep_client(folder, timeline, definition, policy.settings) as client:
-        folded = definition.table_type is TableType.MERGE_ON_READ and _folded(folder, timeline, client)
+        folding = partial(_refolded, timeline, policy, refold) if definition.folded else _always
+        folded = definition.table_type is TableType.MERGE_ON_READ and _folded(folder, timeline, client, folding)
         if definition.table_type is TableType.MERGE_ON_READ and not definition.resized:
             return folded
         # A commit to files that are being put together would fail: here it waits.
         with locked(folder):
+            if definition.folded and timeline.unfolded():  # commits have come in between: the next time
+                return folded
             return _put_together(folder, timeline, client) or folded
 
 
-def _folded(folder: Folder, timeline: Timeline, client: Any) -> bool:
+def _refolded(timeline: Timeline, policy: CompactionPolicy, refold: Callable[[], None]) -> bool:
+    """Leave one row a key, where there are commits enough since that was done: whether it is so now."""
+    if (unfolded := timeline.unfolded()) >= policy.min_files:
+        refold()
+        return True
+    return unfolded == 0
+
+
+def _always() -> bool:
+    return True
+
+
+def _folded(folder: Folder, timeline: Timeline, client: Any, ready: Callable[[], bool]) -> bool:
     """Fold logs into base files, while commits go on beside it."""
     with locked(folder):
-        instant = timeline.pending("filterPendingCompactionTimeline") or _scheduled(folder, client.scheduleCompaction)
+        instant = timeline.pending("filterPendingCompactionTimeline")
+        if instant is None and ready():
+            instant = _scheduled(folder, client.scheduleCompaction)
     if instant is not None:
         client.compact(instant, True)
     return instant is not None

@@ -41,12 +41,14 @@ class Definition:
         buckets: into which the rows of a partition are shared out by key, at first.
         resized: whether compaction puts buckets together and parts them as their sizes ask for (Hudi's consistent
             hashing); else they stay as many as they are.
+        folded: whether rows of a key are folded when they are read: a commit then stores its own rows and reads none.
     """
 
     spec: TableSpec
     table_type: TableType
     buckets: int
     resized: bool = False
+    folded: bool = False
 
     @property
     def hudi_name(self) -> str:
@@ -65,6 +67,7 @@ class Definition:
                 "table_type": self.table_type.value,
                 "buckets": self.buckets,
                 "resized": self.resized,
+                "folded": self.folded,
                 "whole": spec.whole,
             },
             indent=1,
@@ -75,9 +78,10 @@ class Definition:
         """Read `to_json` back, for the table of a name."""
         kept = json.loads(text)
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
-        whole = kept.get("whole", False)  # tables from before there were any do not say
+        # Tables from before there were any do not say.
+        whole, *flags = (kept.get(name, False) for name in ("whole", "resized", "folded"))
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
-        return cls(spec, TableType(kept["table_type"]), kept["buckets"], kept.get("resized", False))
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags)
 
     def for_load(self, files: int) -> Definition:
         """As it is to be before a first load that will make about so many files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 KEY = "_headwater_key"
+SEQUENCE = "_headwater_sequence"
 PARTITION = "_headwater_partition"
 DELETED = "_hoodie_is_deleted"
 

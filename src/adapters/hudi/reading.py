@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from ...domain.change import Between, Matching
-from ..spark.matching import literal, only_matching
+from ...domain.schema import column
+from ..spark.matching import literal, only_matching, parted
+from ..spark.merging import folded
 from ..spark.schema import empty_frame, quoted
-from .names import KEY
+from .names import KEY, SEQUENCE
 from .rows import in_folders, told
 from .texts import folder_values
 
@@ -38,12 +40,14 @@ class Reading:
         folder: where it is.
         version: which.
         by_key: the settings by which the file of a key is found; none where it is not to be looked for.
+        folded: whether rows of a key are folded when they are read.
     """
 
     spec: TableSpec
     folder: Folder
     version: str | None
     by_key: Mapping[str, str] | None = None
+    folded: bool = False
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
         """The rows that match, in the spec's columns; of some partitions only, where `folders` names them."""
@@ -51,11 +55,30 @@ class Reading:
         chosen = self._chosen(wanted, folders)
         if self.version is None or (self.spec.partition_by and not chosen):
             return self.nothing()
+        if self.folded:
+            return self._folded(wanted)
         at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
         rows = self._loaded({"as.of.instant": self.version, **at_once})
         if self.spec.partition_by:
             rows = in_folders(rows, chosen)
         found = only_matching(told(rows, self.spec), wanted, self.spec.schema)
+        return found.selectExpr(*map(quoted, self.spec.schema.names))
+
+    def arrived(self, wanted: Matching | None = None) -> DataFrame:
+        """The rows that match as they came, of a table that folds them: with `SEQUENCE`, and several a key."""
+        if self.version is None:
+            return empty_frame(self.folder.session, self.spec.schema.plus(column(SEQUENCE, "bigint")))
+        rows = self._loaded({"as.of.instant": self.version, **_LISTED_AT_ONCE})
+        return only_matching(told(rows, self.spec, SEQUENCE), wanted or Matching(), self.spec.schema)
+
+    def fold(self, arrived: DataFrame, arrivals: str | None = None) -> DataFrame:
+        """One row a key, with the `SEQUENCE` of its newest, and as `arrivals` those of all of them."""
+        rules, groups = self.spec.column_rules, self.spec.groups
+        return folded(arrived, key=self.spec.key, rules=rules, groups=groups, arrival=SEQUENCE, arrivals=arrivals)
+
+    def _folded(self, wanted: Matching) -> DataFrame:
+        early, late = parted(wanted, self.spec.key)
+        found = only_matching(self.fold(self.arrived(early)), late, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
     def of_keys(self, keys: Collection[str], folders: Collection[str] | None) -> DataFrame:
@@ -73,13 +96,16 @@ class Reading:
         return empty_frame(self.folder.session, self.spec.schema)
 
     def base(self) -> DataFrame:
-        """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first."""
+        """The rows of the newest base files, whatever their versions, in the spec's columns; none before the first.
+
+        They are one a key: what is folded when it is read goes into base files right after it was folded.
+        """
         if self.version is None:
             return self.nothing()
         return told(self._loaded({"hoodie.datasource.query.type": "read_optimized"}), self.spec)
 
     def _loaded(self, options: Mapping[str, str]) -> DataFrame:
-        return self.folder.session.read.format("hudi").options(**_LISTED, **options).load(self.folder.path)
+        return self.folder.session.read.format("hudi").options(**{**_LISTED, **options}).load(self.folder.path)
 
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions to look into."""

@@ -21,7 +21,8 @@ from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
 from .archiving import ArchivePolicy, Archiving
-from .changing import overwritten, replacing, restored, written
+from .arriving import rearranged, refolded
+from .changing import number, overwritten, replacing, restored, written
 from .compaction import CompactionPolicy, compact
 from .definition import Definition, TableType, ensured, kept
 from .differing import differences
@@ -31,7 +32,7 @@ from .lock import locked
 from .place import Folder
 from .reading import Reading
 from .rows import stored
-from .timeline import Timeline
+from .timeline import FOLDED, MARK, Timeline
 from .writing import Operation, Written, by_key, write
 
 if TYPE_CHECKING:
@@ -66,9 +67,8 @@ class _Table:
         """A version whose files lie there as its commit wrote them."""
         if version is not None:
             self.timeline.check_whole(version)
-        if version is None or not self.spec.whole:
-            return Reading(self.spec, self.folder, version, by_key(self.definition))
-        return Reading(evolve(self.spec, schema=self.timeline.columns(version)), self.folder, version)
+        spec = _as_of(version, self.spec, self.timeline)
+        return Reading(spec, self.folder, version, by_key(self.definition), self.definition.folded)
 
     def newest_version(self) -> Version:
         """The newest version there is; call it when there is one."""
@@ -139,8 +139,10 @@ class HudiStore(FolderStore, BaseReading):
         with translated(table, timeline.folder.path):
             if (there := kept(timeline.folder, table)) is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
-            rows = Reading(there.spec, timeline.folder, timeline.newest()).base()
-            return lazy(only_matching(rows, matching or Matching(), there.spec.schema))
+            newest = timeline.newest()
+            spec = _as_of(newest, there.spec, timeline)
+            rows = Reading(spec, timeline.folder, newest).base()
+            return lazy(only_matching(rows, matching or Matching(), spec.schema))
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
@@ -158,7 +160,7 @@ class HudiStore(FolderStore, BaseReading):
         with translated(table, used.folder.path):
             if used.timeline.newest() is None:
                 return None
-            if not compact(used.folder, used.timeline, used.definition, self.compaction):
+            if not compact(used.folder, used.timeline, used.definition, self.compaction, partial(_refold, used)):
                 return None
             # Not its own instant, which is that of its plan: commits made meanwhile are newer, and build on it.
             return used.newest_version()
@@ -183,38 +185,37 @@ class HudiStore(FolderStore, BaseReading):
     def _check_told(self, table: str, version: str) -> None:
         self._table(table).timeline.check_told(version)
 
-    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading], Written]) -> Version:
+    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading, int], Written]) -> Version:
         with translated(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.clear_unmade()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_the_clock(head.newest)
             now = used.whole(head.newest)
-            made = prepare(now)
+            made = prepare(now, mark.sequence)
             if made.operation is Operation.OVERWRITE and used.definition.resized:
                 made = Written(replacing(made.rows, now), Operation.UPSERT)
-            write(made, used.folder.path, used.definition, mark.to_json())
+            write(made, used.folder.path, used.definition, {MARK: mark.to_json()})
             return used.newest_version()
 
-    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading) -> Written:
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading, sequence: int) -> Written:
         """Rows that are a table's whole new content, in bulk where it is the first."""
         if now.version is not None:
-            return Written(stored(rows, used.spec), Operation.OVERWRITE)
+            return Written(stored(rows, used.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
         files = max(1, -(-size // self.compaction.target_bytes))
         used.definition = used.definition.for_load(files)
         used.definition.keep(used.folder)
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return Written(stored(sized, used.spec), Operation.LOAD)
+        return Written(stored(sized, used.spec, sequence=number(now, sequence)), Operation.LOAD)
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG
-        return Definition(
-            spec,
-            self.table_type if logged else TableType.COPY_ON_WRITE,
-            1 if spec.partition_by else self.buckets,
-        )
+        table_type = self.table_type if logged else TableType.COPY_ON_WRITE
+        # A commit reads touched partitions to fold what it brings into them; without any it would read all there is.
+        folded = table_type is TableType.MERGE_ON_READ and bool(spec.groups) and not spec.partition_by
+        return Definition(spec, table_type, 1 if spec.partition_by else self.buckets, folded=folded)
 
     def _timeline(self, table: str) -> Timeline:
         if table in self._tables:
@@ -225,9 +226,23 @@ class HudiStore(FolderStore, BaseReading):
         return self._tables[name]
 
 
-def _restored(used: _Table, to: Version | None, now: Reading) -> Written:
+def _restored(used: _Table, to: Version | None, now: Reading, sequence: int) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
     if to is None or not used.spec.key:
-        return overwritten(now.nothing() if to is None else wanted.content(), now)
+        return overwritten(now.nothing() if to is None else wanted.content(), now, sequence)
+    if now.folded:
+        return rearranged(now, wanted)
     return restored(differences(now, wanted, used.timeline), used.spec)
+
+
+def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpec:
+    """A table's spec at a version, whose columns are its own where the table is replaced as a whole."""
+    return evolve(spec, schema=timeline.columns(version)) if spec.whole and version is not None else spec
+
+
+def _refold(used: _Table) -> None:
+    """Leave one row a key, by a commit that no reader sees anything of; call it under the table's lock."""
+    newest = used.timeline.newest()
+    used.timeline.wait_for_the_clock(newest)
+    write(refolded(used.whole(newest)), used.folder.path, used.definition, {FOLDED: "true"})

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"
 COLUMNS = f"{METADATA_PREFIX}columns"
+FOLDED = f"{METADATA_PREFIX}folded"
+"""Of a commit of upkeep that left one row a key."""
 _META = ".hoodie"
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
@@ -51,6 +54,11 @@ class Instant:
         """The columns that it gave the table, if it did."""
         text = self._metadata.getExtraMetadata().get(COLUMNS)
         return None if text is None else Schema.parse(text)
+
+    @property
+    def folds(self) -> bool:
+        """Whether it left one row a key."""
+        return self._metadata.getExtraMetadata().get(FOLDED) is not None
 
     @property
     def completed(self) -> str:
@@ -205,6 +213,11 @@ class Timeline:
             if instant.mark:
                 return Head(newest, instant.mark.sequence)
         return Head(newest)
+
+    def unfolded(self) -> int:
+        """How many marked commits came after the last one that left one row a key."""
+        since = takewhile(lambda instant: not instant.folds, self.newest_first())
+        return sum(instant.mark is not None for instant in since)
 
     def wait_for_the_clock(self, newest: str | None) -> None:
         """Make sure that the next instant comes after the newest: instants are ordered by the time they are made.

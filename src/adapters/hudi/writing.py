@@ -9,10 +9,12 @@ from attrs import frozen
 
 from ..spark.size import fits_one_task
 from .definition import TableType
-from .names import KEY, PARTITION
-from .timeline import COLUMNS, MARK, METADATA_PREFIX
+from .names import KEY, PARTITION, SEQUENCE
+from .timeline import COLUMNS, METADATA_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from ...domain.schema import Schema
@@ -85,11 +87,11 @@ class Written:
     columns: Schema | None = None
 
 
-def write(written: Written, path: str, definition: Definition, mark: str) -> None:
-    """Commit stored rows, with the mark in the commit."""
+def write(written: Written, path: str, definition: Definition, metadata: Mapping[str, str]) -> None:
+    """Commit stored rows, with metadata in the commit whose names begin with `METADATA_PREFIX`."""
     rows = written.rows
     few = rows.coalesce(1) if written.operation.gathered and fits_one_task(rows) else rows
-    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.word, MARK: mark}
+    settings = table_settings(definition) | {"hoodie.datasource.write.operation": written.operation.word, **metadata}
     if written.columns is not None:
         settings |= _OTHER_COLUMNS | {COLUMNS: written.columns.ddl}
     few.write.format("hudi").options(**settings).mode("append").save(path)
@@ -111,7 +113,8 @@ def table_settings(definition: Definition) -> dict[str, str]:
     if spec.partition_by:
         settings["hoodie.datasource.write.partitionpath.field"] = PARTITION
     if spec.key:
-        settings |= {"hoodie.datasource.write.recordkey.field": KEY} | _index(definition)
+        record_key = f"{KEY},{SEQUENCE}" if definition.folded else KEY
+        settings |= {"hoodie.datasource.write.recordkey.field": record_key} | _index(definition)
     return settings
 
 

@@ -12,6 +12,8 @@ from .schema import named, spark_type
 from .size import fits_one_task
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, DataFrame
 
     from ...domain.schema import DataType, Schema
@@ -27,6 +29,15 @@ def only_matching(rows: DataFrame, wanted: Matching, schema: Schema) -> DataFram
     if fits_one_task(rows, keys):
         rows, keys = rows.coalesce(1), F.broadcast(keys)
     return rows.join(keys, list(keys.columns), "left_semi")
+
+
+def parted(matching: Matching, key: Collection[str]) -> tuple[Matching, Matching]:
+    """What can be asked of rows before they are folded by their key, and what only after: other columns may change."""
+    early = {name: values for name, values in matching.within.items() if name in key}
+    late = {name: values for name, values in matching.within.items() if name not in key}
+    if matching.keys is None or set(key).issuperset(matching.keys.collect_schema().names()):
+        return Matching(matching.keys, early), Matching(None, late)
+    return Matching(None, early), Matching(matching.keys, late)
 
 
 def literal(value: Any, data_type: DataType) -> Any:

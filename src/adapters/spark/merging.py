@@ -37,8 +37,12 @@ def folded(
     rules: Mapping[str, ColumnRule],
     groups: Sequence[Latest] = (),
     arrival: str,
+    arrivals: str | None = None,
 ) -> DataFrame:
     """Fold all rows of a key into one, as `fold` does and with its arguments, in one aggregation.
+
+    With `arrivals`, a column of that name lists those of all rows of the key; there must be a rule other than `Replace`
+    then.
 
     Columns that are picked from one row are the greatest struct of what that row wins by and the columns themselves:
     structs compare field by field, nulls first, as sequences do, and no two rows of a key arrive together. `fold` takes
@@ -53,9 +57,11 @@ def folded(
         *(F.expr(f"{sql} AS _pick_{at}") for at, (sql, _) in enumerate(picks)),
         *(F.expr(f"{function}({quoted(name)}) AS {quoted(name)}") for name, function in plain.items()),
         F.expr(f"max({quoted(arrival)}) AS {quoted(arrival)}"),
+        *([] if arrivals is None else [F.expr(f"collect_list({quoted(arrival)}) AS {quoted(arrivals)}")]),
     )
     picked = {name: f"_pick_{at}.{quoted(name)}" for at, (_, names) in enumerate(picks) for name in names}
-    in_order = (*key, *rules, *(name for group in groups for name in (*group.by, *group.columns)), arrival)
+    in_order = [*key, *rules, *(name for group in groups for name in (*group.by, *group.columns)), arrival]
+    in_order += [] if arrivals is None else [arrivals]
     return found.selectExpr(*(f"{picked.get(name, quoted(name))} AS {quoted(name)}" for name in in_order))
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..epoch import Offsets
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATE = 10
+"""The part of an interval, one in so many, by which a version may come late without putting off the next one."""
 NOTHING_YET = -1
 """The epoch of an input that has published nothing."""
 
@@ -94,12 +96,14 @@ class Schedule:
         return not (all(waiting) if pace is Pace.CLOSE else any(waiting))
 
     def _clock_passed(self, last: datetime, now: datetime) -> bool:
-        """Whether a multiple lies between two looks at the clock.
+        """Whether a multiple has come since a version that is far enough away from it.
 
-        One that was set back by less than an interval is waited for, so that no version comes early; else the schedule
-        starts anew from where the clock stands, so that it does not stand still until the clock is back.
+        Versions that come late, because nothing had moved at their time, thus do not crowd: readers count on the
+        interval. A clock that was set back by less than an interval is waited for; else the schedule starts anew from
+        where the clock stands, so that it does not stand still until the clock is back.
         """
-        return self._interval(now) > self._interval(last) or last - now >= self.every
+        multiple = _EPOCH + self._interval(now) * self.every
+        return multiple - last >= self.every - self.every / _LATE or last - now >= self.every
 
     def _watermark_passed(self, last: Plan | None, now: Plan) -> bool:
         if now.watermark is None:

@@ -58,18 +58,25 @@ class TopicEtl:
         They have the key, the topic's columns of the table, `TOPIC`, `ACTS`, `time` where the topic has an event time,
         and `BATCH_COLUMNS`; ``_error`` has the reason where a row cannot be used.
         """
-        there = set(batch.rows.collect_schema().names())
-        own = {name: column_of(self.at, name) for name in (*self._topic.schema.names, ABSENT)}
-        told = {name: taken for name, taken in own.items() if taken in there}
-        if not told:
+        records = self._records(batch)
+        if records is None:
             return None
-        rows = batch.rows.filter(nw.col(TOPIC) == self._topic.name).select(
-            TOPIC, *(nw.col(taken).alias(name) for name, taken in told.items()), *BATCH_COLUMNS
-        )
-        rows = self._evaluated(rows)
+        partial = ABSENT in records.collect_schema().names()
+        rows = self._evaluated(records)
         rows = self._one_a_key(rows) if self._topic.generates else rows
         rows = self._checked(self._acting(rows, again=batch.again))
-        return self._kept(rows, batch, partial=ABSENT in told)
+        return self._kept(rows, batch, partial=partial)
+
+    def _records(self, batch: Batch) -> nw.LazyFrame[Any] | None:
+        """The topic's records under their own names; None if it has none."""
+        given = batch.topics.get(self._topic.name) if batch.topics else batch.rows
+        there = () if given is None else given.collect_schema().names()
+        own = {name: column_of(self.at, name) for name in (*self._topic.schema.names, ABSENT)}
+        told = [nw.col(taken).alias(name) for name, taken in own.items() if taken in there]
+        if given is None or not told:
+            return None
+        rows = given if batch.topics else given.filter(nw.col(TOPIC) == self._topic.name)
+        return rows.select(TOPIC, *told, *BATCH_COLUMNS)
 
     @property
     def _topic(self) -> TopicSettings:

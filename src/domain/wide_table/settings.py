@@ -192,10 +192,7 @@ class WideTableSettings:
             for each in topic.own(self.key):
                 if (other := given.get(each.name.lower())) is not None:
                     by = f"the topics {other!r} and {topic.name!r}" if other != topic.name else f"topic {other!r} twice"
-                    raise ConfigError(
-                        f"column {each.name!r} is given by {by} (letters' case aside); give one of them another name by"
-                        " select"
-                    )
+                    raise ConfigError(f"column {each.name!r} is given by {by}; give one of them another name by select")
                 given[each.name.lower()] = topic.name
 
     def _check_names(self) -> None:
@@ -235,6 +232,8 @@ class WideTableSettings:
 
     def changed(self, fingerprint: str) -> str | None:
         """What differs from the settings of another fingerprint beside new topics and columns; None if nothing."""
+        if not fingerprint.startswith("{"):
+            return "service"
         now, built = json.loads(self.fingerprint), json.loads(fingerprint)
         other = [name for name, told in built.items() if now.get(name) != told]
         return ", ".join(_told(name, gone=name not in now) for name in other) or None
