@@ -1,11 +1,13 @@
-"""The reference fold against a plain oracle, over random rows cut at random places."""
+"""The reference fold, and Spark's own, against a plain oracle, over random rows cut at random places."""
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,8 @@ from headwater.domain.merge import ColumnRule, KeepFirst, LastNonNull, Latest, M
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from pyspark.sql import SparkSession
 
 Row: TypeAlias = dict[str, int | None]
 
@@ -99,9 +103,9 @@ def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(BATCHES, st.randoms(use_true_random=False))
-def test_folding_is_what_the_rules_say(batches: list[list[Row]], random: Any) -> None:
+def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) -> None:
     rows = pl.concat(frames(batches))
-    shuffled = rows[random.sample(range(rows.height), rows.height)]
+    shuffled = rows[chance.sample(range(rows.height), rows.height)]
     assert rows_of(folded(shuffled).select(sorted(COLUMNS))) == [
         dict(sorted(row.items())) for row in oracle(rows.to_dicts())
     ]
@@ -126,3 +130,24 @@ def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[
     rows = pl.concat(frames(batches))
     names = ["k", "replaced", "nr"]
     assert rows_of(folded(rows.select(names), names)) == rows_of(folded(rows).select(names))
+
+
+@pytest.mark.delta
+def test_spark_folds_as_the_rules_say(spark: SparkSession) -> None:
+    from headwater.adapters.spark.merging import folded as folded_by_spark
+    from headwater.adapters.spark.schema import frame_of
+    from headwater.domain.schema import Schema
+
+    chance = random.Random(6)
+    rows: list[Row] = [
+        {name: chance.choice([None, *range(3 if name in {"a", "b", "seq"} else 10)]) for name in COLUMNS}
+        | {"k": chance.randrange(400), "nr": nr}
+        for nr in range(1500)
+    ]
+    schema = Schema.parse(", ".join(f"{name} bigint" for name in COLUMNS))
+    frame = frame_of(spark, schema, [tuple(row[name] for name in COLUMNS) for row in rows]).to_native()
+    found = folded_by_spark(frame, key=KEY, rules=RULES, groups=GROUPS, arrival="nr", arrivals="all")
+    lines = [row.asDict() for row in found.collect()]
+    arrivals = {line["k"]: sorted(line.pop("all")) for line in lines}
+    assert {line["k"]: line for line in lines} == {line["k"]: line for line in oracle(rows)}
+    assert arrivals == {key: [row["nr"] for row in rows if row["k"] == key] for key in arrivals}
