@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def save(curves: Curves, path: str) -> None:
 
 def _draw(axes: Axes, curves: Curves) -> None:
     zone = ZoneInfo(curves.zone)
-    steps = [step.astimezone(zone) for step in curves.steps]
+    steps = [date2num(step) for step in curves.steps]
     for name, values in curves.lines.items():
         given = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
         gaps = [_NAN if value is None else value for value in values]
