@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 LOOKED_UP_BYTES = 32 * 1024 * 1024
 """How large a table is at least for it to be quicker to look for a few keys than to read all rows …"""
-LOOKED_UP_KEYS = 2000
-"""… and how few they are."""
+LOOKED_UP_KEYS = 32
+"""… and how few they are: each stored key is compared with each of them, one after the other."""
 _ARRIVAL = "_arrival"
 _BEFORE_ALL = "-1"
 """Stored rows have arrived before all that come, whose positions count from 0."""
