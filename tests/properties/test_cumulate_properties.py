@@ -224,13 +224,13 @@ def _bytes(row: Row) -> str:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_ticks_on_memory(schedule: Schedule) -> None:
     Trial(memory_backend(), schedule).check()
 
 
 @given(schedules(_LARGE, late=False), st.integers(1, 12))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
     """In any order that the watermark waits for, in any batches, with crashes or without: one result."""
     ordered = sorted(schedule.rows, key=lambda row: row["at"])
@@ -247,7 +247,7 @@ def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> None:
     chosen = evolve(schedule.settings, late="revise")
     far = {**dict.fromkeys(SCHEMA.names), "id": -1, "at": datetime(2025, 1, 1, tzinfo=UTC), "_row_kind": "+I"}
