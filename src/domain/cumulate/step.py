@@ -108,7 +108,9 @@ class CumulateStep:
         if not closing.moves or not self._waits(closing):
             return None
         # No farther than to the tick: what comes between it and the clock need not be late.
-        return Step(self._changes(self._nothing(closing), closing), 0, 0, None, watermark=self.panes.moment(closing.after))
+        return Step(
+            self._changes(self._nothing(closing), closing), 0, 0, None, watermark=self.panes.moment(closing.after)
+        )
 
     def _waits(self, closing: Closing) -> bool:
         """Whether panes that are closed without new rows make ticks."""
