@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.hudi.groups import DataFile, FileGroup, Slice
@@ -36,6 +36,7 @@ def read_from(group: FileGroup, version: str) -> set[DataFile]:
     return {file for each in slices for file in each.files if file.instant <= version}
 
 
+@settings(deadline=None)
 @given(groups(), st.sets(st.sampled_from(INSTANTS)))
 def test_every_file_is_unneeded_that_no_kept_version_is_read_from(group: FileGroup, kept: set[str]) -> None:
     files = {file for each in group.slices for file in each.files}
