@@ -2,31 +2,22 @@
 
 FLINK/venv/bin/python benchmarks/retraction_flink.py heap|rocksdb FOLDER HOME
 
-Needs nothing but PyFlink, in an environment of its own, and beside that the jars of Paimon; see docs/benchmarks.md.
+See `flink_side` for what it needs.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import sys
 from pathlib import Path
 from time import time
 from typing import Any
 
-_JARS = Path(sys.prefix).parent / "jars"
+from flink_side import ran, start, tell
+
 _STATES = {"heap": "hashmap", "rocksdb": "rocksdb"}
 _SETTINGS = {
-    "parallelism.default": "2",
     "taskmanager.memory.managed.size": "512m",  # RocksDB's; the heap is the JVM's
-    "taskmanager.memory.network.min": "64m",
-    "taskmanager.memory.network.max": "64m",
-    "jobmanager.bind-host": "127.0.0.1",
-    "taskmanager.bind-host": "127.0.0.1",
-    "rest.bind-address": "127.0.0.1",
-    "rest.port": "0",
-    "execution.checkpointing.interval": "5 s",
     # Messages that come again are known by the row's key: this keeps every row.
     "table.exec.source.cdc-events-duplicate": "true",
     "table.exec.mini-batch.enabled": "true",
@@ -39,7 +30,6 @@ CREATE TEMPORARY TABLE orders (
 )
 WITH ('connector' = 'filesystem', 'format' = 'maxwell-json', 'path' = '{path}')
 """
-_LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
 _TOTALS = """
 CREATE TABLE lake.`default`.totals (
   state STRING, orders BIGINT, amount DECIMAL(38, 2), PRIMARY KEY (state) NOT ENFORCED
@@ -53,32 +43,6 @@ _SHOW = "SELECT state, orders, amount FROM lake.`default`.totals"
 _CHECKPOINT = re.compile(r"Completed checkpoint \d+ for job \w+ \((\d+) bytes")
 
 
-def _start(home: Path, state: str) -> Any:
-    """What makes table environments, in a JVM with the heap that every side has."""
-    os.environ |= {
-        "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
-        "HADOOP_CLASSPATH": os.pathsep.join(map(str, sorted(_JARS.glob("*.jar")))),
-        "FLINK_LOG_DIR": str(home / "log"),
-    }
-    (home / "log").mkdir()
-    (home / "tmp").mkdir()
-    from pyflink.common import Configuration
-    from pyflink.table import EnvironmentSettings, TableEnvironment
-
-    settings = Configuration()
-    places = {"execution.checkpointing.dir": (home / "checkpoints").as_uri(), "io.tmp.dirs": str(home / "tmp")}
-    for name, value in (_SETTINGS | places | {"state.backend.type": state}).items():
-        settings.set_string(name, value)
-
-    def environment(mode: str) -> Any:
-        builder = EnvironmentSettings.new_instance().with_configuration(settings)
-        tables = TableEnvironment.create(getattr(builder, f"in_{mode}_mode")().build())
-        tables.execute_sql(_LAKE.format(path=(home / "lake").as_uri()))
-        return tables
-
-    return environment
-
-
 def _one_file(folder: Path, home: Path) -> Path:
     """All messages in one file: of several, Flink reads some at the same time, and a row's changes out of order."""
     whole = home / "in" / "messages.json"
@@ -90,12 +54,10 @@ def _one_file(folder: Path, home: Path) -> Path:
 
 
 def _count(tables: Any, source: Path) -> float:
-    """Count all messages; the seconds that the job ran, its submission not among them."""
+    """Count all messages; the seconds that the job ran."""
     tables.execute_sql(_SOURCE.format(path=source.as_uri()))
     tables.execute_sql(_TOTALS)
-    running = tables.execute_sql(_COUNT)
-    running.wait()
-    return float(running.get_job_client().get_job_execution_result().result().get_net_runtime()) / 1000
+    return ran(tables.execute_sql(_COUNT))
 
 
 def _totals(tables: Any) -> dict[str, list[int]]:
@@ -113,15 +75,10 @@ def main() -> int:
     """Measure, and write the figures down."""
     state, (folder, home) = _STATES[sys.argv[1]], (Path(each).resolve() for each in sys.argv[2:])
     source = _one_file(folder, home)
-    environment = _start(home, state)
+    environment = start(home, _SETTINGS | {"state.backend.type": state})
     seconds = _count(environment("streaming"), source)
-    figures = {
-        "began": time() - seconds,
-        "seconds": seconds,
-        "state_bytes": _largest_checkpoint(home / "log"),
-        "totals": _totals(environment("batch")),
-    }
-    (home / "figures.json").write_text(json.dumps(figures))
+    began, totals = time() - seconds, _totals(environment("batch"))
+    tell(home, began=began, seconds=seconds, state_bytes=_largest_checkpoint(home / "log"), totals=totals)
     return 0
 
 

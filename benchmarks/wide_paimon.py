@@ -3,29 +3,20 @@
 FLINK/venv/bin/python benchmarks/wide_paimon.py stream|epochs FOLDER HOME
 
 `stream` is one streaming job over all records, published at each checkpoint; `epochs` is a batch job for each epoch.
-Needs nothing but PyFlink, in an environment of its own, and beside that jars; see docs/benchmarks.md.
+See `flink_side` for what it needs.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
-_JARS = Path(sys.prefix).parent / "jars"
+from flink_side import ran, start, tell
+
 _SETTINGS = {
-    "parallelism.default": "2",
     "taskmanager.memory.managed.size": "256m",  # sorting in batch jobs; writers of Paimon take theirs from the heap
-    "taskmanager.memory.network.min": "64m",
-    "taskmanager.memory.network.max": "64m",
-    "jobmanager.bind-host": "127.0.0.1",
-    "taskmanager.bind-host": "127.0.0.1",
-    "rest.bind-address": "127.0.0.1",
-    "rest.port": "0",
-    "execution.checkpointing.interval": "5 s",
     "table.exec.sink.upsert-materialize": "NONE",
 }
 _KINDS = {"seq": "BIGINT", "at": "BIGINT", "units": "BIGINT", "value": "DOUBLE", "note": "STRING"}
@@ -33,37 +24,10 @@ _TOPICS = ("price", "stock")
 _COLUMNS = {topic: [f"{topic}_{name}" for name in _KINDS] for topic in _TOPICS}
 _ALL = [name for topic in _TOPICS for name in _COLUMNS[topic]]
 _TYPED = {name: _KINDS[name.partition("_")[2]] for name in _ALL}
-_LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
 _WIDE = "lake.`default`.wide"
 _FILES = """
 CREATE TEMPORARY TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'format' = 'parquet', 'path' = '{path}')
 """
-
-
-def _start(home: Path) -> Any:
-    """What makes table environments, in a JVM with the heap that every side has."""
-    os.environ |= {
-        "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
-        "HADOOP_CLASSPATH": os.pathsep.join(map(str, sorted(_JARS.glob("*.jar")))),
-        "FLINK_LOG_DIR": str(home / "log"),
-    }
-    (home / "log").mkdir()
-    (home / "tmp").mkdir()
-    from pyflink.common import Configuration
-    from pyflink.table import EnvironmentSettings, TableEnvironment
-
-    settings = Configuration()
-    places = {"execution.checkpointing.dir": (home / "checkpoints").as_uri(), "io.tmp.dirs": str(home / "tmp")}
-    for name, value in (_SETTINGS | places).items():
-        settings.set_string(name, value)
-
-    def environment(mode: str) -> Any:
-        builder = EnvironmentSettings.new_instance().with_configuration(settings)
-        tables = TableEnvironment.create(getattr(builder, f"in_{mode}_mode")().build())
-        tables.execute_sql(_LAKE.format(path=(home / "lake").as_uri()))
-        return tables
-
-    return environment
 
 
 def _wide(tables: Any) -> None:
@@ -84,11 +48,9 @@ def _topic(tables: Any, topic: str, files: Path, name: str) -> str:
 
 
 def _merge(tables: Any, files: dict[str, Path], number: int = 0) -> float:
-    """Write the records of both topics; the seconds that the job ran, its submission not among them."""
+    """Write the records of both topics; the seconds that the job ran."""
     parts = [_topic(tables, topic, each, f"{topic}_{number}") for topic, each in files.items()]
-    running = tables.execute_sql(f"INSERT INTO {_WIDE} {' UNION ALL '.join(parts)}")
-    running.wait()
-    return float(running.get_job_client().get_job_execution_result().result().get_net_runtime()) / 1000
+    return ran(tables.execute_sql(f"INSERT INTO {_WIDE} {' UNION ALL '.join(parts)}"))
 
 
 def _epoch(tables: Any, files: dict[str, Path], number: int) -> float:
@@ -115,7 +77,7 @@ def _read(tables: Any, home: Path) -> float:
 def main() -> int:
     """Measure, and write the figures down."""
     way, (folder, home) = sys.argv[1], (Path(each).resolve() for each in sys.argv[2:])
-    environment = _start(home)
+    environment = start(home, _SETTINGS)
     batch = environment("batch")
     _wide(batch)
     if way == "stream":
@@ -126,14 +88,9 @@ def main() -> int:
         files = ({topic: folder / topic / name for topic in _TOPICS} for name in names)
         epochs = [_epoch(batch, each, number) for number, each in enumerate(files)]
         seconds = sum(epochs)
-    figures = {
-        "began": time() - seconds,
-        "seconds": seconds,
-        "state_bytes": sum(each.stat().st_size for each in (home / "lake").rglob("*") if each.is_file()),
-        "epochs": epochs,
-        "view": _read(batch, home),
-    }
-    (home / "figures.json").write_text(json.dumps(figures))
+    began, read = time() - seconds, _read(batch, home)
+    kept = sum(each.stat().st_size for each in (home / "lake").rglob("*") if each.is_file())
+    tell(home, began=began, seconds=seconds, state_bytes=kept, epochs=epochs, view=read)
     return 0
 
 
