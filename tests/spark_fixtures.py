@@ -25,6 +25,10 @@ TUNED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # What a web page would show of plans and tasks that have ended.
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
 }
 
 
@@ -46,6 +50,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _forget_tables() -> Iterator[None]:
+    """Let Delta forget a test's tables: it keeps each one's state, and its plans, for an hour after the last use."""
+    yield
+    from pyspark.sql import SparkSession
+
+    if session := SparkSession.getActiveSession():
+        from headwater.adapters.spark.jvm import java_class
+
+        java_class(session, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+        session.catalog.clearCache()
 
 
 def compact_few_files(runner: Runner) -> None:
