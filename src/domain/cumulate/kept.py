@@ -63,9 +63,7 @@ class Kept:
         amount = nw.col(self.amount)
         return rows.group_by(*by).agg(amount.sum() if self.adds_up else amount.max())
 
-    def moved(
-        self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, closing: Closing
-    ) -> nw.LazyFrame[Any]:
+    def moved(self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, closing: Closing) -> nw.LazyFrame[Any]:
         """What is kept of the panes that are closed now; what comes late counts where the watermark stood."""
         parts = [closing.waiting(self.table), closing.closed(posted)]
         if late is not None:
@@ -73,9 +71,7 @@ class Kept:
         together = nw.concat([part.select(*self.table.key, self.amount) for part in parts])
         return self.engine.persist(self.folded(together, *self.table.key))
 
-    def change(
-        self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, moved: nw.LazyFrame[Any]
-    ) -> Change:
+    def change(self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, moved: nw.LazyFrame[Any]) -> Change:
         """What the epoch does to the table."""
         *named, _pane = self.table.key
         closed = self.folded(moved, *named).with_columns(nw.lit(SO_FAR).cast(nw.Int64).alias(PANE))

@@ -170,7 +170,9 @@ class CumulateStep:
         pane = (WINDOW, PANE, *also)
         # What rows share in all dimensions is added up first: the sets have to look at that alone.
         finest = rows.group_by(*names, *pane).agg(nw.col(name).sum() for name in summed)
-        sums = self._in_sets(finest).group_by(*self.tables.group, PANE, *also).agg(nw.col(name).sum() for name in summed)
+        sums = (
+            self._in_sets(finest).group_by(*self.tables.group, PANE, *also).agg(nw.col(name).sum() for name in summed)
+        )
         later = self.tables.added.without(summed)
         none = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
         brought = {}
