@@ -58,6 +58,16 @@ class Kept:
         """Whether what is kept of several panes is their sum; else their greatest."""
         return not isinstance(self.table.rules[self.amount], Max)
 
+    @property
+    def of(self) -> dict[str, Callable[[str], nw.Expr]]:
+        """What is made of the amount of each name and adds up by group, by column of `CumulateTables.added`."""
+        return {}
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """These columns."""
+        return tuple(self.of)
+
     def folded(self, rows: nw.LazyFrame[Any], *by: str) -> nw.LazyFrame[Any]:
         """What rows of the table come to together."""
         amount = nw.col(self.amount)
@@ -127,32 +137,25 @@ class Kept:
         running = amount.cum_sum() if self.adds_up else amount.cum_max()
         return cells.with_columns(running.over(*named, ROUND, order_by=PANE).alias(self.amount))
 
-    def revised(
-        self,
-        of: Mapping[str, Callable[[str], nw.Expr]],
-        posted: nw.LazyFrame[Any],
-        late: nw.LazyFrame[Any],
-        closing: Closing,
-    ) -> nw.LazyFrame[Any]:
-        """By how much late rows change something about the groups' names in each round, from each pane on.
+    def late(self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any], closing: Closing) -> nw.LazyFrame[Any]:
+        """By how much late rows change the `sums` of groups in each round, from each pane on.
 
         Args:
-            of: as in `effects`.
             posted: what the batch brings in time.
             late: what it brings late.
             closing: the panes that are closed.
 
         Returns:
-            The group, `PANE`, `ROUND` and the columns of `of`.
+            The group, `PANE`, `ROUND` and `sums`.
         """
         *named, _pane = self.table.key
         amount = nw.col(self.amount)
         known = self.rounds(late.select(*named).unique(), posted, late, closing)
         before = amount.shift(1).over(*named, PANE, order_by=ROUND)
         known = known.with_columns(amount.alias(NEW), before.alias(OLD)).filter(nw.col(ROUND) > BEGINNING)
-        changed = effects(known, of, [*named, ROUND])
-        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in of), ignore_nulls=False))
-        return changed.group_by(*self.group, PANE, ROUND).agg(nw.col(into).sum() for into in of)
+        changed = effects(known, self.of, [*named, ROUND])
+        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.of), ignore_nulls=False))
+        return changed.group_by(*self.group, PANE, ROUND).agg(nw.col(into).sum() for into in self.of)
 
 
 def effects(

@@ -1,8 +1,8 @@
 """Revisions of ticks: what late rows make of them, round by round.
 
 A *round* lasts while the watermark stands in one pane. All late rows that come in a round make one revision of each
-tick that they change. So revisions follow from the order of rows, wherever epochs end: of a round that goes on, the next
-epoch tells the revision anew.
+tick that they change. So revisions follow from the order of rows, wherever epochs end: of a round that goes on, the
+next epoch tells the revision anew.
 
     a tick in a round = the tick as it was + what late rows add, of its pane and those before, in rounds up to that
 """

@@ -52,16 +52,13 @@ class Sketch(Kept):
     def added(self, moved: nw.LazyFrame[Any], closing: Closing) -> nw.LazyFrame[Any]:
         """What this epoch adds to the sums that an estimate is made of, from each pane on."""
         *named, _pane = self.table.key
-        changed = effects(self.running(moved, closing), self._of, named)
-        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self._of), ignore_nulls=False))
-        return changed.group_by(*self.group, PANE).agg(nw.col(into).sum() for into in self._of)
-
-    def late(self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any], closing: Closing) -> nw.LazyFrame[Any]:
-        """What late rows add to those sums in each round, from each pane on."""
-        return self.revised(self._of, posted, late, closing)
+        changed = effects(self.running(moved, closing), self.of, named)
+        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.of), ignore_nulls=False))
+        return changed.group_by(*self.group, PANE).agg(nw.col(into).sum() for into in self.of)
 
     @property
-    def _of(self) -> dict[str, Callable[[str], nw.Expr]]:
+    def of(self) -> dict[str, Callable[[str], nw.Expr]]:
+        """See `estimate`."""
         inverse, used = sums_of(self.measure)
         return {inverse: _inverse, used: lambda each: (nw.col(each) > 0).cast(nw.Int64)}
 

@@ -22,7 +22,7 @@ from .panes import PANE, WINDOW
 from .revisions import ENTRIES, Revisions
 from .settings import GROUPING, grouping_of
 from .sketches import Sketch
-from .tables import distinct_of, extreme_of, sums_of
+from .tables import extreme_of
 from .ticks import Moved, ValuesLeft
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class CumulateStep:
         signed = [each for measure in measures for each in measure.signed()]
         rows = rows.with_columns(nw.col(ROW_KIND), sign().alias(ROWS), *signed)
         summed = [ROWS, *(each.name for measure in measures for each in measure.sums)]
-        pane = (WINDOW, PANE, *also)
+        pane: tuple[str, ...] = (WINDOW, PANE, *also)
         # What rows share in all dimensions is added up first: the sets have to look at that alone.
         finest = rows.group_by(*names, *pane).agg(nw.col(name).sum() for name in summed)
         sums = (
@@ -223,13 +223,13 @@ class CumulateStep:
             moved = kept.moved(brought, came_late, closing)
             changes[kept.table.name] = kept.change(brought, came_late, moved)
             if isinstance(kept, Sketch):
-                added.append(self._only(kept.added(moved, closing), *sums_of(kept.measure)))
+                added.append(self._only(kept.added(moved, closing), *kept.sums))
                 continue
             events = kept.events(moved, closing)
-            if (column := extreme_of(kept.measure)) not in self.tables.extremes:
-                column = distinct_of(kept.measure)
-                added.append(self._only(kept.counted(events, column), column))
+            if kept.sums:
+                added.append(self._only(kept.counted(events), *kept.sums))
                 continue
+            column = extreme_of(kept.measure)
             left[column] = ValuesLeft(kept, brought, came_late)
             arriving[column] = kept.arriving(events, column)
             if (groups := kept.unsettled(events)) is not None:
@@ -252,14 +252,9 @@ class CumulateStep:
         one, none = (nw.lit(each).cast(nw.Int64).alias(ENTRIES) for each in (1, 0))
         parts = [late.sums.with_columns(nw.col(PANE), one)]
         for name, kept in self.kept.items():
-            if isinstance(kept, Sketch):
-                columns, more = sums_of(kept.measure), kept.late(posted.kept[name], late.kept[name], closing)
-            elif extreme_of(kept.measure) in self.tables.extremes:
-                continue
-            else:
-                column = distinct_of(kept.measure)
-                columns, more = (column,), kept.late(posted.kept[name], late.kept[name], closing, column)
-            parts.append(self._only(more, *columns).with_columns(nw.col(PANE), none))
+            if kept.sums:
+                more = kept.late(posted.kept[name], late.kept[name], closing)
+                parts.append(self._only(more, *kept.sums).with_columns(nw.col(PANE), none))
         together = nw.concat([each.select(*key, *names, ENTRIES) for each in parts])
         counted = [nw.col(name).sum() for name in names]
         return self.engine.persist(together.group_by(*key).agg(*counted, nw.col(ENTRIES).max()))

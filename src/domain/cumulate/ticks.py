@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ..change import Matching
 from .lateness import ROUND
 from .panes import PANE
 from .settings import REVISION
@@ -16,6 +15,7 @@ from .tables import SO_FAR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..change import Matching
     from ..ledger import Snapshot
     from ..ports import FrameEngine
     from .closing import Closing

@@ -11,9 +11,11 @@ from ..measures import ROWS
 from .kept import NEW, OLD, Kept, effects
 from .lateness import ROUND
 from .panes import PANE
-from .tables import SO_FAR, TIMES, VALUE
+from .tables import SO_FAR, TIMES, VALUE, distinct_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .closing import Closing
 
 _EFFECT, _CAME, _UNTIL = "_effect", "_came", "_until"
@@ -46,21 +48,22 @@ class Values(Kept):
         changed = effects(came, {_EFFECT: nw.col}, named)
         return self.engine.persist(changed.filter(nw.col(PANE) != SO_FAR).select(*self.table.key, _EFFECT, _CAME))
 
-    def counted(self, events: nw.LazyFrame[Any], into: str) -> nw.LazyFrame[Any]:
+    @property
+    def of(self) -> dict[str, Callable[[str], nw.Expr]]:
+        """A distinct count is a sum; an extreme is not."""
+        if self.measure.aggregate.function != "count_distinct":
+            return {}
+        return {distinct_of(self.measure): _there}
+
+    def counted(self, events: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """By how much the number of values changes in each group, from each pane on."""
         changed = events.filter(nw.col(_EFFECT) != 0).group_by(*self.group, PANE).agg(nw.col(_EFFECT).sum())
-        return changed.select(*self.group, PANE, nw.col(_EFFECT).alias(into))
+        return changed.select(*self.group, PANE, nw.col(_EFFECT).alias(distinct_of(self.measure)))
 
     def arriving(self, events: nw.LazyFrame[Any], into: str) -> nw.LazyFrame[Any]:
         """The extreme of the values that came in each pane closed now."""
         came = events.filter(nw.col(_CAME) > 0)
         return came.group_by(*self.group, PANE).agg(self.measure.of_values(nw.col(VALUE)).alias(into))
-
-    def late(
-        self, posted: nw.LazyFrame[Any], late: nw.LazyFrame[Any], closing: Closing, into: str
-    ) -> nw.LazyFrame[Any]:
-        """By how much late rows change the number of values of each group in each round, from each pane on."""
-        return self.revised({into: _there}, posted, late, closing)
 
     def unsettled(self, events: nw.LazyFrame[Any]) -> nw.LazyFrame[Any] | None:
         """The groups that a value left, whose extremes the newest one and what came do not tell; None if none did."""
