@@ -37,7 +37,7 @@ class Told:
     Args:
         rows: with `LATE`; those with an error are never late.
         standing: the end of the pane in which the watermark stood before them.
-        marks: the places at which they moved it; None if no row is late to those before it.
+        marks: the places at which they moved it; None if they did not, or are late to it alone.
     """
 
     rows: nw.LazyFrame[Any]
@@ -99,24 +99,23 @@ class Lateness:
         rows = rows.with_columns((nw.col(ORIGIN) if lanes else nw.lit("")).alias(_LANE))
         good = rows.filter(nw.col(ERROR).is_null()).select(_LANE, POSITION, PANE, _MARK)
         late = nw.col(ERROR).is_null() & (nw.col(PANE) < before)
-        if not in_order or not self._may_pass(good, before):
+        if not in_order:
+            return Told(rows.with_columns(late.alias(LATE)), before)
+        open_ = nw.when(nw.col(PANE) >= before).then(nw.col(PANE))
+        (bounds,) = collect_small(good.select(open_.min().alias(PANE), nw.col(_MARK).max()))
+        if bounds[_MARK] is None or bounds[_MARK] <= before:  # the watermark stays where it stands
             return Told(rows.with_columns(late.alias(LATE)), before)
         marks = good.filter(nw.col(_MARK) > before).group_by(_LANE, _MARK).agg(nw.col(POSITION).min().alias(_AT))
         marks = self.engine.persist(marks)
-        passed = self.engine.persist(self._passed(good.filter(nw.col(PANE) >= before), marks))
-        # Computed now, it is known to be small, and an engine that plans by size hands it to every task.
-        (found,) = collect_small(passed.select(nw.len().alias("panes")))
-        if not found["panes"]:
-            return Told(rows.with_columns(late.alias(LATE)), before)
-        rows = rows.join(passed, on=[_LANE, PANE], how="left")
-        behind = nw.col(ERROR).is_null() & (nw.col(POSITION) > nw.col(_PASSED)).fill_null(value=False)
-        return Told(rows.with_columns((late | behind).alias(LATE)).drop(_PASSED), before, marks)
-
-    def _may_pass(self, good: nw.LazyFrame[Any], before: int) -> bool:
-        """Whether some row may move the watermark past the pane of another."""
-        open_ = nw.when(nw.col(PANE) >= before).then(nw.col(PANE))
-        (bounds,) = collect_small(good.select(open_.min().alias(PANE), nw.col(_MARK).max()))
-        return bounds[PANE] is not None and bounds[_MARK] > bounds[PANE]
+        if bounds[PANE] is not None and bounds[PANE] < bounds[_MARK]:
+            passed = self.engine.persist(self._passed(good.filter(nw.col(PANE) >= before), marks))
+            # Computed now, it is known to be small, and an engine that plans by size hands it to every task.
+            (found,) = collect_small(passed.select(nw.len().alias("panes")))
+            if found["panes"]:
+                rows = rows.join(passed, on=[_LANE, PANE], how="left")
+                behind = (nw.col(POSITION) > nw.col(_PASSED)).fill_null(value=False)
+                late = late | (nw.col(ERROR).is_null() & behind)
+        return Told(rows.with_columns(late.alias(LATE)), before, marks)
 
     def _passed(self, good: nw.LazyFrame[Any], marks: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """For each pane that was passed, by lane, the place of the first row that moved the watermark past it."""
