@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -18,13 +19,18 @@ from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.errors import ConfigError
 from headwater.domain.measures import Measure
 from headwater.domain.schema import Schema
-from headwater.testing.backends import Backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from tests.properties.cumulate_oracle import pane_end, pane_ends, window_start
 from tests.properties.test_cumulate_properties import CUTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 SCHEMA = Schema.parse("at timestamp, page string, visitor string")
 MINUTE = timedelta(minutes=1)
@@ -310,6 +316,52 @@ def test_estimates_are_over_any_type_that_can_be_grouped_by(kind: str) -> None:
     runner.run(until_idle=True)
     frame = service.view("ticks", runner.ledger.snapshot())
     assert frame.collect(backend="polars")["about"].to_list() == [2]
+
+
+@pytest.mark.parametrize("ticks", ["sparse", "dense"])
+def test_sums_of_the_longest_decimals_keep_all_their_digits(ticks: str) -> None:
+    check_longest_decimals(memory_backend(), ticks)
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+def test_spark_keeps_all_digits_of_the_longest_decimals(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's difference of two decimal(38,10) is a decimal(38,9)."""
+    check_longest_decimals(delta_backend(spark, str(tmp_path)), "sparse")
+
+
+def check_longest_decimals(backend: Backend, ticks: str) -> None:
+    schema = Schema.parse("at timestamp, page string, amount decimal(28,10)")
+    total = [Measure.parse("total", "sum(amount)", None, schema)]
+    told = chosen(schema=schema, measures=total, dimensions=[[]], late="revise", ticks=ticks, retracts=True)
+    least, most = Decimal("0.0000000001"), Decimal("123456789012345678.0000000001")
+    rows = [
+        {**view("00:10"), "amount": most},
+        {**view("01:10"), "amount": least},
+        {**view("02:10"), "amount": least},
+        {**view("00:20"), "amount": least},
+        {**view("00:30"), "amount": least, "_row_kind": "-D"},
+        {**view("00:40"), "amount": most},
+        {**view("03:10"), "amount": least},
+        {**view("00:50"), "amount": -least},
+    ]
+    for limit in (8, 3):
+        source = RowsSource(schema, backend.frame, limit, rows)
+        store = backend.open()
+        service = Cumulate(evolve(told, pipeline=f"views{limit}"), backend.engine, backend.queries)
+        runner = Runner(f"views{limit}", service, source, store, store, backend.engine, ManualClock(), "run")
+        runner.run(until_idle=True)
+        shown = service.view("revisions", runner.ledger.snapshot()).sort("tick", "revision").collect(backend="polars")
+        assert shown["total"].to_list() == [
+            most,
+            2 * most,
+            2 * most - least,
+            most + least,
+            2 * most + least,
+            2 * most,
+            2 * most + 2 * least,
+            2 * most + least,
+        ]
 
 
 @given(st.sampled_from(CUTS), st.integers(-90 * 86_400, 90 * 86_400), st.integers(0, 999_999))

@@ -15,11 +15,14 @@ import narwhals as nw
 from attrs import frozen
 
 from ..change import Matching
+from .closing import BEGINNING
 from .lateness import ROUND
 from .panes import PANE
 from .settings import REVISION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ..ports import FrameEngine
     from .closing import Closing
     from .panes import Panes
@@ -96,30 +99,39 @@ class Revisions:
         return states.select(*key, *names)
 
     def _added(self, ticks: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """What each tick adds to the one before it."""
-        names = self.tables.added.names
-        before = {name: nw.col(name).shift(1).over(*self._group, order_by=PANE) for name in names}
-        rows = ticks.with_columns(each.alias(f"_before{name}") for name, each in before.items())
-        earlier = {each.name: _or_none(f"_before{each.name}", each.type.narwhals) for each in self.tables.added.columns}
-        return rows.select(*self._group, PANE, *((nw.col(name) - earlier[name]).alias(name) for name in names))
+        """What adds up to the ticks, pane by pane: each one, and the one before taken back.
+
+        Spark cuts digits off the difference of two decimals of 38; a sum and a sign keep the type.
+        """
+        key, names = (*self._group, PANE), self.tables.added.names
+        until = ticks.with_columns(nw.col(PANE).shift(-1).over(*self._group, order_by=PANE))
+        back = until.filter(~nw.col(PANE).is_null()).select(*key, *((-nw.col(name)).alias(name) for name in names))
+        return nw.concat([ticks.select(*key, *names), back])
 
     def _changed(self, states: nw.LazyFrame[Any], late: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """What ticks come to in each round of their group after their pane, with `ENTRIES`: whether they tick."""
-        key, added = [*self._group, PANE], self.tables.added
+        key, at, added = [*self._group, PANE], [*self._group, PANE, ROUND], self.tables.added
+        sums = (*added.names, ENTRIES)
         since = late.group_by(*self._group).agg(nw.col(PANE).min().alias(_FIRST))
-        rounds = late.select(*self._group, ROUND).unique().join(since, on=list(self._group), how="inner")
-        asked = states.join(rounds, on=list(self._group), how="inner")
-        asked = asked.filter(nw.col(PANE) < nw.col(ROUND), nw.col(PANE) >= nw.col(_FIRST))
-        by = {name: f"_by{name}" for name in (*added.names, ENTRIES)}
-        brought = late.select(*key, ROUND, *(nw.col(name).alias(own) for name, own in by.items()))
-        rows = asked.join(brought, on=[*key, ROUND], how="left")
-        kinds = {**{each.name: each.type.narwhals for each in added.columns}, ENTRIES: nw.Int64()}
-        rows = rows.with_columns(_or_none(own, kinds[name]).alias(own) for name, own in by.items())
-        lasting = [own for name, own in by.items() if name != ENTRIES or self.ticks.dense]
-        rows = rows.with_columns(nw.col(own).cum_sum().over(*self._group, ROUND, order_by=PANE) for own in lasting)
-        rows = rows.with_columns(nw.col(own).cum_sum().over(*key, order_by=ROUND) for own in by.values())
-        total = ((nw.col(name) + nw.col(by[name])).cast(kinds[name]).alias(name) for name in added.names)
-        return rows.select(*key, ROUND, *total, nw.col(by[ENTRIES]).alias(ENTRIES))
+        states = states.join(since, on=list(self._group), how="inner").filter(nw.col(PANE) >= nw.col(_FIRST))
+        rounds = late.select(*self._group, ROUND).unique()
+        asked = states.select(*key).join(rounds, on=list(self._group), how="inner")
+        asked = asked.filter(nw.col(PANE) < nw.col(ROUND))
+        rows = asked.join(late.select(*at, *sums), on=at, how="left").select(*at, *self._filled(sums))
+        lasting = [name for name in sums if name != ENTRIES or self.ticks.dense]
+        rows = rows.with_columns(nw.col(name).cum_sum().over(*self._group, ROUND, order_by=PANE) for name in lasting)
+        whole, none = (nw.lit(each).cast(nw.Int64) for each in (BEGINNING, 0))
+        before = states.select(*key, whole.alias(ROUND), *added.names, none.alias(ENTRIES))
+        rows = nw.concat([before, rows.select(*at, *sums)])
+        rows = rows.with_columns(nw.col(name).cum_sum().over(*key, order_by=ROUND) for name in sums)
+        return rows.filter(nw.col(ROUND) > BEGINNING)
+
+    def _filled(self, names: Iterable[str]) -> Iterator[nw.Expr]:
+        """Sums, and nothing where they are null."""
+        kinds = {each.name: each.type.narwhals for each in self.tables.added.columns} | {ENTRIES: nw.Int64()}
+        for name in names:
+            none = nw.lit(0).cast(kinds[name])
+            yield nw.when(nw.col(name).is_null()).then(none).otherwise(nw.col(name)).alias(name)
 
     def _numbered(self, revised: nw.LazyFrame[Any], known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Those rows that are a new revision, or stand in the place of one of a round that goes on."""
@@ -141,11 +153,6 @@ class Revisions:
         rows = rows.with_columns((nw.col(_CHANGED).cum_sum().over(*key, order_by=ROUND) - 1).alias(REVISION))
         rows = rows.filter(nw.col(_NEW) > 0, (nw.col(_CHANGED) > 0) | ~nw.col(_AGAIN).is_null())
         return rows.select(*at, nw.col(REVISION).cast(nw.Int64), *self.tables.told)
-
-
-def _or_none(name: str, kind: nw.dtypes.DType) -> nw.Expr:
-    """A column, and nothing where it is null."""
-    return nw.when(nw.col(name).is_null()).then(nw.lit(0).cast(kind)).otherwise(nw.col(name))
 
 
 def _differ(left: str, right: str) -> nw.Expr:
