@@ -24,9 +24,10 @@ from .cumulate_oracle import SCHEMA, Row, Story, aggregate, measures, rows, wind
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Publication
+    from headwater.domain.epoch import OffsetRange, Publication
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -121,13 +122,14 @@ class Trial:
     backend: Backend
     schedule: Schedule
     clock: ManualClock = field(factory=ManualClock)
+    source: type[RowsSource] = RowsSource
 
     def runner(self, fault: Fault | None = None, limit: int = 1_000) -> Runner:
         store, chosen = self.backend.open(), self.schedule.settings
         return Runner(
             "views",
             Cumulate(chosen, self.backend.engine, self.backend.queries),
-            RowsSource(SCHEMA, self.backend.frame, limit, self.schedule.rows),
+            self.source(SCHEMA, self.backend.frame, limit, self.schedule.rows),
             FailingStore(store, fault) if fault else store,
             store,
             self.backend.engine,
@@ -227,16 +229,41 @@ def test_the_same_bytes_in_any_order_that_the_watermark_waits_for(schedule: Sche
     _check_same(schedule, evolve(schedule, rows=sorted(schedule.rows, key=lambda row: row["at"])))
 
 
-def _check_same(*schedules: Schedule) -> None:
+@define(eq=False)
+class Partitions(RowsSource):
+    """Rows of two partitions, which an epoch reads one after the other."""
+
+    lanes: bool = True
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        start = offsets.after["rows"] if offsets.after else 0
+        return self._frame(sorted(range(start, offsets.until["rows"]), key=self._partition))
+
+    def _partition(self, number: int) -> str:
+        return str(self.given[number]["_origin"])
+
+
+@given(schedules(_LARGE, late=False), st.integers(1, 12), st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_bytes_from_partitions_that_the_delay_holds_together(
+    schedule: Schedule, size: int, data: st.DataObject
+) -> None:
+    shared = [{**row, "_origin": data.draw(st.sampled_from(["views/0", "views/1"]))} for row in schedule.rows]
+    partitions = evolve(schedule, rows=shared)
+    others = (evolve(partitions, runs=[(size, None)]), evolve(partitions, runs=[]))
+    _check_same(schedule, *(Trial(memory_backend(), each, source=Partitions) for each in (partitions, *others)))
+
+
+def _check_same(*trials: Schedule | Trial) -> None:
     results = []
-    for each in schedules:
-        runner = Trial(memory_backend(), each).run()
+    for each in trials:
+        runner = (each if isinstance(each, Trial) else Trial(memory_backend(), each)).run()
         assume(runner.ledger.latest is not None)
         for view in runner.service.views[:2]:
             frame = runner.service.view(view.name, runner.ledger.snapshot()).sort(*view.sort)
             results.append([_bytes(row) for row in frame.collect(backend="polars").rows(named=True)])
     ticks, revisions = results[:2]
-    assert results == [ticks, revisions] * len(schedules)
+    assert results == [ticks, revisions] * len(trials)
 
 
 @given(schedules(_LARGE, late=True))

@@ -226,6 +226,59 @@ class TestViews:
             assert Site().shows(name) == []
 
 
+@define(eq=False)
+class Partitions(RowsSource):
+    """Rows that say which partition they are of."""
+
+    lanes: bool = True
+
+
+class TestLateness:
+    """Rows of one epoch; ticks are those of all pages."""
+
+    def late(self, *rows: dict[str, Any], source: type[RowsSource] = RowsSource) -> list[str]:
+        site = Site(chosen(watermark_delay=MINUTE))
+        site.source = source(SCHEMA, site.backend.frame)
+        runner = site.read(*rows)
+        letters = runner.ledger.snapshot().read("views.dead_letters").sort("position").collect(backend="polars")
+        late = [raw for raw, reason in letters.select("raw", "reason").rows() if reason.startswith("late: ")]
+        return [raw.partition("minute ")[2].partition("'")[0] for raw in late]
+
+    def of(self, at: str, origin: str = "") -> dict[str, Any]:
+        return {**view(at, page=f"minute {at}"), **({"_origin": origin} if origin else {})}
+
+    def test_a_row_is_late_to_those_before_it_alone(self) -> None:
+        rows = map(self.of, ("00:30", "01:59", "00:40", "02:00", "00:50", "01:00", "09:00", "07:59", "08:00"))
+        assert self.late(*rows) == ["00:50", "07:59"]
+
+    def test_a_row_that_cannot_be_used_makes_none_late(self) -> None:
+        assert self.late(self.of("00:30"), {**self.of("59:00"), "_error": "broken"}, self.of("00:40")) == []
+
+    def test_partitions_are_late_to_themselves_alone(self) -> None:
+        rows = [self.of(at, "p0") for at in ("00:30", "09:00", "00:40")] + [
+            self.of(at, "p1") for at in ("00:30", "01:30")
+        ]
+        assert self.late(*rows, source=Partitions) == ["00:40"]
+        assert self.late(*rows) == ["00:40", "00:30", "01:30"]
+
+    def test_what_was_published_counts_for_all_partitions(self) -> None:
+        site = Site(chosen(watermark_delay=MINUTE))
+        site.source = Partitions(SCHEMA, site.backend.frame)
+        site.read(self.of("09:00", "p0"))
+        site.read(self.of("07:59", "p1"), self.of("08:00", "p1"))
+        assert site.runner().ledger.snapshot().read("views.dead_letters").collect(backend="polars").shape[0] == 1
+
+    def test_letters_read_again_are_not_late_to_one_another(self) -> None:
+        site = Site(chosen(late="drop"))
+        site.read(view("00:10"))
+        site.source.give([{**view(at), "_error": "broken"} for at in ("05:00", "00:20")])
+        site.read()
+        for row in site.source.given[1:]:
+            row.pop("_error")
+        site.runner().replay()
+        assert site.shows("ticks_total") == [("12:01", 2, 0)]
+
+
 def test_a_late_row_that_changes_nothing_makes_no_revision() -> None:
     site = Site(chosen(late="revise", measures=measures(uv="count(distinct visitor)", last="max(visitor)")))
     site.read(view("00:10"), view("03:00"))
