@@ -431,6 +431,7 @@ def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> N
     assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [(panes.micros(start), panes.micros(end))]
     ended = [start, *(each for each in pane_ends(start, told) if each <= moment)]
     assert panes.reached(moment) == panes.micros(ended[-1])
+    assert panes.ahead(moment) == panes.micros(end)
     numbered = panes.number(found, PANE, engine, into="number")
     number = list(pane_ends(start, told)).index(end) + 1
     assert numbered.collect(backend="polars")["number"].to_list() == [number]
