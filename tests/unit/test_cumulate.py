@@ -13,12 +13,15 @@ from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.adapters.kafka.polars_source import PolarsKafkaSource
+from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.runner import Runner, RunOptions
 from headwater.domain.cumulate import Cumulate, CumulateSettings
 from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.errors import ConfigError
 from headwater.domain.measures import Measure
 from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
 from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -260,6 +263,9 @@ class TestLateness:
         ]
         assert self.late(*rows, source=Partitions) == ["00:40"]
         assert self.late(*rows) == ["00:40", "00:30", "01:30"]
+
+    def test_a_topic_is_read_by_partitions(self) -> None:
+        assert PolarsKafkaSource(KafkaSettings("localhost:9092", ("views",)), RecordSpec(SCHEMA)).lanes
 
     def test_what_was_published_counts_for_all_partitions(self) -> None:
         site = Site(chosen(watermark_delay=MINUTE))
