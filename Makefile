@@ -20,7 +20,7 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide test test-all faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -34,6 +34,9 @@ demo-states: $(JARS)  ## count them by state from a changelog in Kafka, killed o
 
 demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, rankings as versions; every row checked
 	$(BIN)/python -m examples.flights.wide --backend $(BACKEND) $(ARGS)
+
+demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Kafka; every tick checked, drawn twice
+	$(BIN)/python -m examples.flights.curve --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)

@@ -337,6 +337,99 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | 3  | 3  | 1        |
       And page_views.dead_letters shows nothing
 
+  Rule: Which rows are late is a matter of their order, and not of where epochs end
+
+    Background:
+      Given the setting pipelines.page_views.measures = { pv = "count(*)" }
+      And the setting sources.views.files_per_epoch = 5
+
+    Scenario Outline: The same rows cut in another way leave the same ones aside
+      When an epoch of views brings
+        | at                  | page |
+        | 2024-03-01 00:00:10 | a    |
+        | 2024-03-01 00:02:10 | a    |
+      And <then>
+        | at                  | page |
+        | 2024-03-01 00:01:50 | a    |
+        | 2024-03-01 00:02:05 | b    |
+        | 2024-03-01 00:04:00 | a    |
+      And <then>
+        | at                  | page |
+        | 2024-03-01 00:03:59 | b    |
+        | 2024-03-01 00:05:00 | a    |
+      And all pipelines run until idle
+      Then page_views.ticks_total shows exactly
+        | tick             | pv | revision |
+        | 2024-03-01 00:01 | 1  | 0        |
+        | 2024-03-01 00:03 | 3  | 0        |
+        | 2024-03-01 00:05 | 4  | 0        |
+      And the dead letters of page_views are exactly
+        | reason                                                  |
+        | late: the tick at the end of its pane was there already |
+        | late: the tick at the end of its pane was there already |
+
+      Examples:
+        | then                       |
+        | an epoch of views brings   |
+        | these rows arrive at views |
+
+    Scenario: Within one epoch a row may be late to those before it
+      Given the setting pipelines.page_views.late = "revise"
+      When an epoch of views brings
+        | at                  | page |
+        | 2024-03-01 00:00:10 | a    |
+        | 2024-03-01 00:01:30 | a    |
+        | 2024-03-01 00:00:20 | a    |
+        | 2024-03-01 00:00:30 | a    |
+        | 2024-03-01 00:02:30 | a    |
+        | 2024-03-01 00:00:40 | a    |
+      Then page_views.revisions shows exactly
+        | tick             | grouping | page | pv | revision |
+        | 2024-03-01 00:01 | page     | a    | 1  | 0        |
+        | 2024-03-01 00:01 | page     | a    | 3  | 1        |
+        | 2024-03-01 00:01 | page     | a    | 4  | 2        |
+        | 2024-03-01 00:02 | page     | a    | 4  | 0        |
+        | 2024-03-01 00:02 | page     | a    | 5  | 1        |
+        | 2024-03-01 00:01 | ""       |      | 1  | 0        |
+        | 2024-03-01 00:01 | ""       |      | 3  | 1        |
+        | 2024-03-01 00:01 | ""       |      | 4  | 2        |
+        | 2024-03-01 00:02 | ""       |      | 4  | 0        |
+        | 2024-03-01 00:02 | ""       |      | 5  | 1        |
+
+    @core
+    Scenario Outline: The same rows cut in another way make the same revisions
+      Given the setting pipelines.page_views.late = "revise"
+      When an epoch of views brings
+        | at                  | page |
+        | 2024-03-01 00:00:10 | a    |
+        | 2024-03-01 00:01:30 | a    |
+        | 2024-03-01 00:00:20 | a    |
+      And <then>
+        | at                  | page |
+        | 2024-03-01 00:00:30 | a    |
+      And <then>
+        | at                  | page |
+        | 2024-03-01 00:02:30 | a    |
+        | 2024-03-01 00:00:40 | a    |
+      And all pipelines run until idle
+      Then page_views.revisions shows exactly
+        | tick             | grouping | page | pv | revision |
+        | 2024-03-01 00:01 | page     | a    | 1  | 0        |
+        | 2024-03-01 00:01 | page     | a    | 3  | 1        |
+        | 2024-03-01 00:01 | page     | a    | 4  | 2        |
+        | 2024-03-01 00:02 | page     | a    | 4  | 0        |
+        | 2024-03-01 00:02 | page     | a    | 5  | 1        |
+        | 2024-03-01 00:01 | ""       |      | 1  | 0        |
+        | 2024-03-01 00:01 | ""       |      | 3  | 1        |
+        | 2024-03-01 00:01 | ""       |      | 4  | 2        |
+        | 2024-03-01 00:02 | ""       |      | 4  | 0        |
+        | 2024-03-01 00:02 | ""       |      | 5  | 1        |
+
+      Examples:
+        | then                       |
+        | an epoch of views brings   |
+        | these rows arrive at views |
+
   Rule: Rows may be taken back
 
     Background:

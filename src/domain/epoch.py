@@ -57,6 +57,8 @@ class Batch:
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
         inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
+        lanes: origins are read side by side: `_position` orders the rows of one origin as they arrived, and says
+            nothing of rows of different ones.
     """
 
     epoch: Epoch
@@ -66,6 +68,7 @@ class Batch:
     again: bool = False
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
+    lanes: bool = False
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"

@@ -181,7 +181,7 @@ class Measure:
         for each in self.sums:
             none = nw.lit(0).cast(each.type.narwhals)
             one = nw.lit(1).cast(nw.Int64) if each.name == self._count else self.over.cast(each.type.narwhals)
-            signed = nw.when(removes(nw.col(ROW_KIND))).then(none - one).otherwise(one)
+            signed = nw.when(removes(nw.col(ROW_KIND))).then(-one).otherwise(one)
             yield nw.when(self.applies).then(signed).otherwise(none).alias(each.name)
 
     def summed(self) -> nw.Expr:

@@ -228,6 +228,9 @@ class StreamSource(Protocol):
     rereads: Collection[str]
     """Formats of the dead letters that `again` takes; none where rows cannot be had back from them."""
 
+    lanes: bool = False
+    """Whether origins are read side by side; see `Batch`."""
+
     @abstractmethod
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """What the next epoch reads, at most the configured size; None if there is nothing new.
@@ -250,7 +253,7 @@ class StreamSource(Protocol):
 
     def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
         """The rows of a range as the batch of an epoch; see `read`."""
-        return Batch(epoch, self.read(offsets), offsets, self.format)
+        return Batch(epoch, self.read(offsets), offsets, self.format, lanes=self.lanes)
 
     @abstractmethod
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -10,6 +10,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from attrs import define, field
 from hypothesis import strategies as st
 
 from headwater.domain.measures import Measure
@@ -121,6 +122,34 @@ def curve(taken: Iterable[Row], watermark: datetime | None, settings: CumulateSe
                 known = [row for row in members if row["at"] < end]
                 answer[(start, end, grouping, *group)] = aggregate(known, settings.measures)
     return answer
+
+
+@define
+class Story:
+    """Rows one at a time, each an epoch of its own: which are taken, and all that their ticks have ever said."""
+
+    settings: CumulateSettings
+    taken: list[Row] = field(factory=list)
+    watermark: datetime | None = None
+    told: dict[Any, list[Row]] = field(factory=dict)
+
+    def read(self, row: Row) -> None:
+        late = self.watermark is not None and pane_end(row["at"], self.settings) <= self.watermark
+        if not late or self.settings.late == "revise":
+            self.taken.append(row)
+        moved = row["at"] - self.settings.watermark_delay
+        before, self.watermark = self.watermark, max(moved, self.watermark or moved)
+        if before is None or pane_end(before, self.settings) != pane_end(self.watermark, self.settings):
+            self.told = self.so_far()
+
+    def so_far(self) -> dict[Any, list[Row]]:
+        """What each tick has said, each revision; a round of late rows that goes on has said what it has come to."""
+        told = {tick: list(said) for tick, said in self.told.items()}
+        for tick, now in curve(self.taken, self.watermark, self.settings).items():
+            said = told.setdefault(tick, [])
+            if not said or said[-1] != now:
+                said.append(now)
+        return told
 
 
 def aggregate(known: list[Row], wanted: Iterable[Measure]) -> Row:

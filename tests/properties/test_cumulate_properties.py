@@ -19,14 +19,15 @@ from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
-from .cumulate_oracle import SCHEMA, Row, aggregate, curve, measures, pane_end, rows, window_start
+from .cumulate_oracle import SCHEMA, Row, Story, aggregate, measures, rows, window_start
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Publication
+    from headwater.domain.epoch import OffsetRange, Publication
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -121,13 +122,14 @@ class Trial:
     backend: Backend
     schedule: Schedule
     clock: ManualClock = field(factory=ManualClock)
+    source: type[RowsSource] = RowsSource
 
     def runner(self, fault: Fault | None = None, limit: int = 1_000) -> Runner:
         store, chosen = self.backend.open(), self.schedule.settings
         return Runner(
             "views",
             Cumulate(chosen, self.backend.engine, self.backend.queries),
-            RowsSource(SCHEMA, self.backend.frame, limit, self.schedule.rows),
+            self.source(SCHEMA, self.backend.frame, limit, self.schedule.rows),
             FailingStore(store, fault) if fault else store,
             store,
             self.backend.engine,
@@ -147,33 +149,21 @@ class Trial:
         return runner
 
     def check(self) -> None:
-        runner = self.run()
-        published = list(runner.ledger.publications())[::-1]
-        taken: list[Row] = []
-        watermark, read, seen = None, 0, []
-        for publication in published:
-            arrived = self.schedule.rows[read : publication.offsets["rows"]]
-            taken += [row for row in arrived if self._is_taken(row, watermark)]
-            read, watermark = publication.offsets["rows"], publication.watermark
+        runner, story, read = self.run(), Story(self.schedule.settings), 0
+        shown: dict[Any, Row] = {}
+        for publication in list(runner.ledger.publications())[::-1]:
+            for row in self.schedule.rows[read : publication.offsets["rows"]]:
+                story.read(row)
+            read = publication.offsets["rows"]
+            assert publication.watermark == story.watermark
+            told = story.so_far()
+            every = {(*tick, revision): row for tick, said in told.items() for revision, row in enumerate(said)}
+            assert self._shown(runner, publication, "revisions") == every, f"epoch {publication.epoch.number}"
+            newest = {(*tick, len(said) - 1): said[-1] for tick, said in told.items()}
             shown = self._shown(runner, publication, "ticks")
-            expected = curve(taken, watermark, self.schedule.settings)
-            found = {self._key(row): {name: row[name] for name in self._measures} for row in shown}
-            assert found == expected, f"epoch {publication.epoch.number}"
-            assert len(found) == len(shown), "a tick stands twice"
-            seen += shown
+            assert shown == newest, f"epoch {publication.epoch.number}"
         assert read == len(self.schedule.rows)
-        if published:
-            self._check_revisions(self._shown(runner, published[-1], "revisions"), seen, shown)
-            self._check_wholes({self._key(row): row for row in shown}, taken)
-
-    def _check_revisions(self, revisions: list[Row], seen: list[Row], shown: list[Row]) -> None:
-        """What was ever shown is still told; nothing else is, and the newest revision is the one shown."""
-        assert {_bytes(row) for row in revisions} == {_bytes(row) for row in seen}
-        newest: dict[Any, int] = {}
-        for row in revisions:
-            newest[self._key(row)] = max(row["revision"], newest.get(self._key(row), 0))
-        assert {self._key(row): row["revision"] for row in shown} == newest
-        assert len(revisions) == sum(newest.values()) + len(newest)
+        self._check_wholes({tick[:-1]: row for tick, row in shown.items()}, story.taken)
 
     def _check_wholes(self, shown: dict[Any, Row], taken: list[Row]) -> None:
         """Parts sum to the whole at every tick, and what only grows never falls."""
@@ -192,22 +182,19 @@ class Trial:
                     ]
                     assert all(row[name] <= each[name] for each in later)
 
-    def _is_taken(self, row: Row, watermark: datetime | None) -> bool:
-        chosen = self.schedule.settings
-        return chosen.late == "revise" or watermark is None or pane_end(row["at"], chosen) > watermark
-
-    def _shown(self, runner: Runner, publication: Publication, view: str) -> list[Row]:
+    def _shown(self, runner: Runner, publication: Publication, view: str) -> dict[Any, Row]:
+        """The measures of each revision that a view shows."""
         frame = runner.service.view(view, runner.ledger.snapshot(publication))
-        found: list[Row] = frame.collect(backend="polars").rows(named=True)
+        rows = frame.collect(backend="polars").rows(named=True)
+        names = self.schedule.settings.dimension_schema.names
+        by = ("window_start", "tick", "grouping", *names, "revision")
+        found = {tuple(row[name] for name in by): {name: row[name] for name in self._measures} for row in rows}
+        assert len(found) == len(rows), "a revision stands twice"
         return found
 
     @property
     def _measures(self) -> list[str]:
         return [measure.name for measure in self.schedule.settings.measures]
-
-    def _key(self, row: Row) -> Any:
-        names = self.schedule.settings.dimension_schema.names
-        return (row["window_start"], row["tick"], row["grouping"], *(row[name] for name in names))
 
 
 def _at(shown: dict[Any, Row], start: datetime, tick: datetime, grouping: str) -> list[Row]:
@@ -229,21 +216,54 @@ def test_ticks_on_memory(schedule: Schedule) -> None:
     Trial(memory_backend(), schedule).check()
 
 
-@given(schedules(_LARGE, late=False), st.integers(1, 12))
+@given(schedules(_LARGE, late=True), st.integers(1, 12))
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
-    """In any order that the watermark waits for, in any batches, with crashes or without: one result."""
-    ordered = sorted(schedule.rows, key=lambda row: row["at"])
-    others = [evolve(schedule, runs=[(size, None)]), evolve(schedule, rows=ordered, runs=[])]
+    """In any order, in any batches, with crashes or without: one result, late rows and their revisions too."""
+    _check_same(schedule, evolve(schedule, runs=[(size, None)]), evolve(schedule, runs=[]))
+
+
+@given(schedules(_LARGE, late=False))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_bytes_in_any_order_that_the_watermark_waits_for(schedule: Schedule) -> None:
+    _check_same(schedule, evolve(schedule, rows=sorted(schedule.rows, key=lambda row: row["at"])))
+
+
+@define(eq=False)
+class Partitions(RowsSource):
+    """Rows of two partitions, which an epoch reads one after the other."""
+
+    lanes: bool = True
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        start = offsets.after["rows"] if offsets.after else 0
+        return self._frame(sorted(range(start, offsets.until["rows"]), key=self._partition))
+
+    def _partition(self, number: int) -> str:
+        return str(self.given[number]["_origin"])
+
+
+@given(schedules(_LARGE, late=False), st.integers(1, 12), st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_bytes_from_partitions_that_the_delay_holds_together(
+    schedule: Schedule, size: int, data: st.DataObject
+) -> None:
+    shared = [{**row, "_origin": data.draw(st.sampled_from(["views/0", "views/1"]))} for row in schedule.rows]
+    partitions = evolve(schedule, rows=shared)
+    others = (evolve(partitions, runs=[(size, None)]), evolve(partitions, runs=[]))
+    _check_same(schedule, *(Trial(memory_backend(), each, source=Partitions) for each in (partitions, *others)))
+
+
+def _check_same(*trials: Schedule | Trial) -> None:
     results = []
-    for each in [schedule, *others]:
-        trial = Trial(memory_backend(), each)
-        runner = trial.run()
+    for each in trials:
+        runner = (each if isinstance(each, Trial) else Trial(memory_backend(), each)).run()
         assume(runner.ledger.latest is not None)
-        view = runner.service.views[0]
-        frame = runner.service.view("ticks", runner.ledger.snapshot()).sort(*view.sort)
-        results.append([_bytes(row) for row in frame.collect(backend="polars").rows(named=True)])
-    assert results[0] == results[1] == results[2]
+        for view in runner.service.views[:2]:
+            frame = runner.service.view(view.name, runner.ledger.snapshot()).sort(*view.sort)
+            results.append([_bytes(row) for row in frame.collect(backend="polars").rows(named=True)])
+    ticks, revisions = results[:2]
+    assert results == [ticks, revisions] * len(trials)
 
 
 @given(schedules(_LARGE, late=True))

@@ -51,6 +51,26 @@ def test_the_sample_answers_ticks(deploy):
     assert views["curve"] == views["curve_page"] == (("window_start", "tick", "page", "pv", "uv"), ())
 
 
+_RANKING = """
+[pipelines.first_views]
+service = "ranking"
+source = "views"
+group = ["page"]
+id = ["user_id"]
+order_by = "at"
+"""
+
+
+def test_an_idle_rule_is_for_cumulate_windows(deploy):
+    idle = changed('event_time = "at"', 'event_time = "at"\nidle_after = "5m"')
+    assert deploy(idle + _RANKING).sources["views"].idle_after == timedelta(minutes=5)
+    ranked = idle[: idle.index("[pipelines.page_views]")] + _RANKING
+    with pytest.raises(
+        ConfigError, match=r"idle_after.*does nothing for first_views: only .*\"cumulate\".* leave it out"
+    ):
+        deploy(ranked)
+
+
 def test_what_may_be_left_out(deploy):
     text = SAMPLE
     for line in ('size = "1d"\n', 'time_zone = "Asia/Shanghai"\n'):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -12,19 +13,27 @@ from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.adapters.kafka.polars_source import PolarsKafkaSource
+from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.runner import Runner, RunOptions
 from headwater.domain.cumulate import Cumulate, CumulateSettings
 from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.errors import ConfigError
 from headwater.domain.measures import Measure
 from headwater.domain.schema import Schema
-from headwater.testing.backends import Backend, memory_backend
+from headwater.domain.source import RecordSpec
+from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from tests.properties.cumulate_oracle import pane_end, pane_ends, window_start
 from tests.properties.test_cumulate_properties import CUTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 SCHEMA = Schema.parse("at timestamp, page string, visitor string")
 MINUTE = timedelta(minutes=1)
@@ -220,6 +229,62 @@ class TestViews:
             assert Site().shows(name) == []
 
 
+@define(eq=False)
+class Partitions(RowsSource):
+    """Rows that say which partition they are of."""
+
+    lanes: bool = True
+
+
+class TestLateness:
+    """Rows of one epoch; ticks are those of all pages."""
+
+    def late(self, *rows: dict[str, Any], source: type[RowsSource] = RowsSource) -> list[str]:
+        site = Site(chosen(watermark_delay=MINUTE))
+        site.source = source(SCHEMA, site.backend.frame)
+        runner = site.read(*rows)
+        letters = runner.ledger.snapshot().read("views.dead_letters").sort("position").collect(backend="polars")
+        late = [raw for raw, reason in letters.select("raw", "reason").rows() if reason.startswith("late: ")]
+        return [raw.partition("minute ")[2].partition("'")[0] for raw in late]
+
+    def of(self, at: str, origin: str = "") -> dict[str, Any]:
+        return {**view(at, page=f"minute {at}"), **({"_origin": origin} if origin else {})}
+
+    def test_a_row_is_late_to_those_before_it_alone(self) -> None:
+        rows = map(self.of, ("00:30", "01:59", "00:40", "02:00", "00:50", "01:00", "09:00", "07:59", "08:00"))
+        assert self.late(*rows) == ["00:50", "07:59"]
+
+    def test_a_row_that_cannot_be_used_makes_none_late(self) -> None:
+        assert self.late(self.of("00:30"), {**self.of("59:00"), "_error": "broken"}, self.of("00:40")) == []
+
+    def test_partitions_are_late_to_themselves_alone(self) -> None:
+        rows = [self.of(at, "p0") for at in ("00:30", "09:00", "00:40")] + [
+            self.of(at, "p1") for at in ("00:30", "01:30")
+        ]
+        assert self.late(*rows, source=Partitions) == ["00:40"]
+        assert self.late(*rows) == ["00:40", "00:30", "01:30"]
+
+    def test_a_topic_is_read_by_partitions(self) -> None:
+        assert PolarsKafkaSource(KafkaSettings("localhost:9092", ("views",)), RecordSpec(SCHEMA)).lanes
+
+    def test_what_was_published_counts_for_all_partitions(self) -> None:
+        site = Site(chosen(watermark_delay=MINUTE))
+        site.source = Partitions(SCHEMA, site.backend.frame)
+        site.read(self.of("09:00", "p0"))
+        site.read(self.of("07:59", "p1"), self.of("08:00", "p1"))
+        assert site.runner().ledger.snapshot().read("views.dead_letters").collect(backend="polars").shape[0] == 1
+
+    def test_letters_read_again_are_not_late_to_one_another(self) -> None:
+        site = Site(chosen(late="drop"))
+        site.read(view("00:10"))
+        site.source.give([{**view(at), "_error": "broken"} for at in ("05:00", "00:20")])
+        site.read()
+        for row in site.source.given[1:]:
+            row.pop("_error")
+        site.runner().replay()
+        assert site.shows("ticks_total") == [("12:01", 2, 0)]
+
+
 def test_a_late_row_that_changes_nothing_makes_no_revision() -> None:
     site = Site(chosen(late="revise", measures=measures(uv="count(distinct visitor)", last="max(visitor)")))
     site.read(view("00:10"), view("03:00"))
@@ -312,6 +377,52 @@ def test_estimates_are_over_any_type_that_can_be_grouped_by(kind: str) -> None:
     assert frame.collect(backend="polars")["about"].to_list() == [2]
 
 
+@pytest.mark.parametrize("ticks", ["sparse", "dense"])
+def test_sums_of_the_longest_decimals_keep_all_their_digits(ticks: str) -> None:
+    check_longest_decimals(memory_backend(), ticks)
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+def test_spark_keeps_all_digits_of_the_longest_decimals(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's difference of two decimal(38,10) is a decimal(38,9)."""
+    check_longest_decimals(delta_backend(spark, str(tmp_path)), "sparse")
+
+
+def check_longest_decimals(backend: Backend, ticks: str) -> None:
+    schema = Schema.parse("at timestamp, page string, amount decimal(28,10)")
+    total = [Measure.parse("total", "sum(amount)", None, schema)]
+    told = chosen(schema=schema, measures=total, dimensions=[[]], late="revise", ticks=ticks, retracts=True)
+    least, most = Decimal("0.0000000001"), Decimal("123456789012345678.0000000001")
+    rows = [
+        {**view("00:10"), "amount": most},
+        {**view("01:10"), "amount": least},
+        {**view("02:10"), "amount": least},
+        {**view("00:20"), "amount": least},
+        {**view("00:30"), "amount": least, "_row_kind": "-D"},
+        {**view("00:40"), "amount": most},
+        {**view("03:10"), "amount": least},
+        {**view("00:50"), "amount": -least},
+    ]
+    for limit in (8, 3):
+        source = RowsSource(schema, backend.frame, limit, rows)
+        store = backend.open()
+        service = Cumulate(evolve(told, pipeline=f"views{limit}"), backend.engine, backend.queries)
+        runner = Runner(f"views{limit}", service, source, store, store, backend.engine, ManualClock(), "run")
+        runner.run(until_idle=True)
+        shown = service.view("revisions", runner.ledger.snapshot()).sort("tick", "revision").collect(backend="polars")
+        assert shown["total"].to_list() == [
+            most,
+            2 * most,
+            2 * most - least,
+            most + least,
+            2 * most + least,
+            2 * most,
+            2 * most + 2 * least,
+            2 * most + least,
+        ]
+
+
 @given(st.sampled_from(CUTS), st.integers(-90 * 86_400, 90 * 86_400), st.integers(0, 999_999))
 @settings(max_examples=100, deadline=None)
 def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> None:
@@ -326,6 +437,7 @@ def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> N
     assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [(panes.micros(start), panes.micros(end))]
     ended = [start, *(each for each in pane_ends(start, told) if each <= moment)]
     assert panes.reached(moment) == panes.micros(ended[-1])
+    assert panes.ahead(moment) == panes.micros(end)
     numbered = panes.number(found, PANE, engine, into="number")
     number = list(pane_ends(start, told)).index(end) + 1
     assert numbered.collect(backend="polars")["number"].to_list() == [number]

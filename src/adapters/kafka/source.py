@@ -33,6 +33,7 @@ class KafkaSource(StreamSource):
     schema: Schema = field(init=False)
     format: str = field(init=False)
     rereads: Collection[str] = field(init=False)
+    lanes: bool = field(init=False, default=True)
 
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:

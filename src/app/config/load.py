@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, ChangeSpec
+from ...domain.cumulate import CumulateSettings
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES
@@ -54,7 +55,6 @@ from .wide_table import WIDE_TABLE, wide_table, wide_table_shape
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ...domain.cumulate import CumulateSettings
     from ...domain.retraction import RetractionSettings
     from .document import Document
     from .lines import KeyPath
@@ -186,7 +186,21 @@ class _Loader:
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
+        self._check_idle(sources, pipelines)
         return Deployment(backend, sources, pipelines, run)
+
+    def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
+        """Refuse what would do nothing: only cumulate windows have answers that wait for the watermark alone."""
+        for name, source in sources.items():
+            readers = [key for key, each in pipelines.items() if name in each.sources]
+            if source.idle_after is None or not readers:
+                continue
+            if not any(isinstance(pipelines[key].service, CumulateSettings) for key in readers):
+                raise self.document.error(
+                    ("sources", name, "idle_after"),
+                    f'does nothing for {", ".join(readers)}: only a pipeline with service = "cumulate" makes'
+                    " anything of a watermark that moves without rows; leave it out",
+                )
 
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
 from ..service import Service
+from .lateness import Lateness
+from .revisions import Revisions
 from .settings import LATE, TICK, TICKS, WINDOW_START, CumulateSettings
 from .sketches import Sketch
 from .step import CumulateStep
@@ -57,7 +59,9 @@ class Cumulate(Service):
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order
         self.views = view_specs(settings)
-        self._step = CumulateStep(settings, tables, panes, ticks, kept, engine, queries)
+        revisions = Revisions(tables, panes, ticks, engine)
+        lateness = Lateness(panes, settings.event_time, settings.watermark_delay, engine)
+        self._step = CumulateStep(settings, tables, panes, ticks, revisions, lateness, kept, engine, queries)
         self._views = CumulateViews(settings, tables, panes, ticks, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

@@ -8,11 +8,13 @@ import narwhals as nw
 from attrs import frozen
 
 from ..change import Between, Matching
+from .lateness import ROUND
 from .panes import PANE, WINDOW
 from .tables import SO_FAR
 
 if TYPE_CHECKING:
     from ..ledger import Snapshot
+    from ..ports import FrameEngine
     from ..table import TableSpec
     from .panes import Panes
 
@@ -29,7 +31,7 @@ class Closing:
         panes: how time is cut.
         before: panes that end at or before this instant have had their ticks.
         after: those that end at or before this one have them after the epoch; not less than `before`.
-        late: whether the epoch brings rows of panes that have had their ticks.
+        late: whether the epoch brings late rows that count.
     """
 
     snapshot: Snapshot
@@ -55,16 +57,20 @@ class Closing:
         return self.snapshot.read(table.name, Matching(within=within))
 
     def so_far(self, table: TableSpec, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
-        """What the panes closed before add up to; without keys, in all windows that may go on."""
-        within: dict[str, Any] = {PANE: (SO_FAR,)}
-        if keys is None or not self.late:  # a late row's window may be any
-            within[WINDOW] = self.windows
-        return self.snapshot.read(table.name, Matching(keys, within))
+        """What the panes closed before add up to in windows that may go on; of some keys, or of all."""
+        return self.snapshot.read(table.name, Matching(keys, {PANE: (SO_FAR,), WINDOW: self.windows}))
 
     def history(self, table: TableSpec, keys: nw.LazyFrame[Any], until: int) -> nw.LazyFrame[Any]:
         """The panes that end at or before an instant."""
         return self.snapshot.read(table.name, Matching(keys, {PANE: Between(BEGINNING, until)}))
 
     def closed(self, posted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """What a batch brings to panes that are closed, late rows among it."""
+        """What a batch brings in time to panes that are closed."""
         return posted.filter(nw.col(PANE) <= self.after)
+
+    def arrived(self, late: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
+        """What a batch brings late, in the pane in which the watermark stood: ticks made from then on count it.
+
+        What no tick counts any more is left out, as its window was over.
+        """
+        return self.panes.within(late.with_columns(nw.col(ROUND).alias(PANE)), PANE, engine)

@@ -95,6 +95,13 @@ class Panes:
         start = self.window_of(micros)
         return start + (micros - start) // self.step * self.step
 
+    def ahead(self, moment: datetime) -> int:
+        """The end of the pane in which a moment lies."""
+        wall = self._wall_of(self.micros(moment))
+        if self.daily:
+            return self._instant_of(self._floored(wall, self.step) + self.step)
+        return min(self.reached(moment) + self.step, self._instant_of(self._floored(wall, self.size) + self.size))
+
     def window_of(self, micros: int) -> int:
         """The start of the window in which an instant lies."""
         return self._instant_of(self._floored(self._wall_of(micros), self.size))
@@ -142,6 +149,11 @@ class Panes:
         whole = nw.col(_STEPS) - _remainder(nw.col(_STEPS), self.step)
         number = (whole / self.step).cast(nw.Int64) + more
         return rows.with_columns(number.alias(into)).drop(_STEPS, _END)
+
+    def within(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+        """The rows whose `WINDOW` is not over at an instant, or ends with it; in microseconds, in a column."""
+        rows = self._with_end(rows, engine)
+        return rows.filter(nw.col(column) <= nw.col(_END)).drop(_END)
 
     def _with_end(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         if self.zone == "UTC":

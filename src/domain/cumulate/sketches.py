@@ -16,6 +16,8 @@ from .panes import PANE
 from .tables import REGISTER, RUN, sums_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..measures import Measure
     from .closing import Closing
 
@@ -49,11 +51,16 @@ class Sketch(Kept):
 
     def added(self, moved: nw.LazyFrame[Any], closing: Closing) -> nw.LazyFrame[Any]:
         """What this epoch adds to the sums that an estimate is made of, from each pane on."""
-        inverse, used = sums_of(self.measure)
         *named, _pane = self.table.key
-        of = {inverse: _inverse, used: lambda each: (nw.col(each) > 0).cast(nw.Int64)}
-        changed = effects(self.running(moved, closing), of, named).filter((nw.col(inverse) != 0) | (nw.col(used) != 0))
-        return changed.group_by(*self.group, PANE).agg(nw.col(inverse).sum(), nw.col(used).sum())
+        changed = effects(self.running(moved, closing), self.of, named)
+        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.of), ignore_nulls=False))
+        return changed.group_by(*self.group, PANE).agg(nw.col(into).sum() for into in self.of)
+
+    @property
+    def of(self) -> dict[str, Callable[[str], nw.Expr]]:
+        """See `estimate`."""
+        inverse, used = sums_of(self.measure)
+        return {inverse: _inverse, used: lambda each: (nw.col(each) > 0).cast(nw.Int64)}
 
 
 def estimate(measure: Measure) -> nw.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from .. import dead_letter
 from ..change import Change
@@ -17,11 +17,13 @@ from ..measures import ROWS, evaluated, sign
 from ..service import Step
 from ..watermark import advance, newest_of
 from .closing import BEGINNING, Closing
+from .lateness import LATE, ROUND, Lateness, Told
 from .panes import PANE, WINDOW
+from .revisions import ENTRIES, Revisions
 from .settings import GROUPING, grouping_of
 from .sketches import Sketch
-from .tables import distinct_of, extreme_of, sums_of
-from .ticks import Moved
+from .tables import extreme_of
+from .ticks import Moved, ValuesLeft
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 LATE_REASON = "late: the tick at the end of its pane was there already"
 
-_DEAD, _LATE = "_dead", "_late"
+_DEAD = "_dead"
 
 
 @frozen
@@ -48,7 +50,7 @@ class _Profile:
     rows: int
     good: int
     dead_letters: int
-    late: bool
+    late: int
     newest: datetime | None
 
 
@@ -76,6 +78,8 @@ class CumulateStep:
     tables: CumulateTables
     panes: Panes
     ticks: Ticks
+    revisions: Revisions
+    lateness: Lateness
     kept: Mapping[str, Values | Sketch]
     engine: FrameEngine
     queries: QueryEngine
@@ -84,19 +88,19 @@ class CumulateStep:
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         known = _watermark(snapshot)
-        before = self._reached(known)
         rows = evaluated(batch.rows, self.settings.measures, self.settings.schema, self.queries)
-        rows = self.panes.assign(rows, self.settings.event_time, self.engine)
-        checked = self.engine.persist(self._checked(rows, before))
-        profile = self._profile(checked)
+        told = self._told(self.engine.persist(self._checked(self.lateness.placed(rows))), known, batch)
+        profile = self._profile(told)
         self.engine.expect(profile.rows)
         watermark = advance(known, profile.newest, self.settings.watermark_delay)
-        closing = Closing(snapshot, self.panes, before, self._reached(watermark), late=profile.late)
+        counts = profile.late > 0 and self.settings.late == "revise"
+        closing = Closing(snapshot, self.panes, self._reached(known), self._reached(watermark), late=counts)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
+            changes[self.tables.letters.name] = Change(append=dead_letter.letters(self._refused(told), batch))
         if profile.good:
-            changes |= self._changes(self._posted(checked.filter(nw.col(ERROR).is_null())), closing)
+            in_time = self._posted(told.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE)))
+            changes |= self._changes(in_time, self._posted(told.late(), ROUND) if counts else None, closing)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
@@ -109,7 +113,7 @@ class CumulateStep:
             return None
         # No farther than to the tick: what comes between it and the clock need not be late.
         return Step(
-            self._changes(self._nothing(closing), closing), 0, 0, None, watermark=self.panes.moment(closing.after)
+            self._changes(self._nothing(closing), None, closing), 0, 0, None, watermark=self.panes.moment(closing.after)
         )
 
     def _waits(self, closing: Closing) -> bool:
@@ -128,47 +132,54 @@ class CumulateStep:
     def _reached(self, watermark: datetime | None) -> int:
         return BEGINNING if watermark is None else self.panes.reached(watermark)
 
-    def _checked(self, rows: nw.LazyFrame[Any], before: int) -> nw.LazyFrame[Any]:
-        """Give every row that cannot be used its reason, and mark late ones."""
+    def _checked(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give every row that has no pane its reason."""
         reason = or_else(
             nw.col(ERROR), nw.col(PANE).is_null(), f"column {self.settings.event_time} is null, so it has no pane"
         )
-        late = (nw.col(PANE) <= before).fill_null(value=False)
-        rows = rows.with_columns(reason.alias(ERROR), late.alias(_LATE))
-        if self.settings.late == "revise":
-            return rows
-        return rows.with_columns(or_else(nw.col(ERROR), nw.col(_LATE), LATE_REASON).alias(ERROR))
+        return rows.with_columns(reason.alias(ERROR))
 
-    def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
-        grouped = checked.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD)).group_by(_DEAD, _LATE)
+    def _told(self, checked: nw.LazyFrame[Any], known: datetime | None, batch: Batch) -> Told:
+        """The rows, and which of them are late. Letters came long ago: none is late to another that lay beside it."""
+        standing = None if known is None else self.panes.ahead(known)
+        return self.lateness.told(checked, standing, in_order=not batch.again, lanes=batch.lanes)
+
+    def _refused(self, told: Told) -> nw.LazyFrame[Any]:
+        """The rows with the reasons of those that cannot be used, late ones among them where they are dropped."""
+        if self.settings.late == "revise":
+            return told.rows
+        return told.rows.with_columns(or_else(nw.col(ERROR), nw.col(LATE), LATE_REASON).alias(ERROR))
+
+    def _profile(self, told: Told) -> _Profile:
+        grouped = told.rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD)).group_by(_DEAD, LATE)
         newest = nw.col(self.settings.event_time).max().alias("_newest_time")
         lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), newest))
-        good = [line for line in lines if not line[_DEAD]]
-        return _Profile(
-            rows=sum(line["_rows_read"] for line in lines),
-            good=sum(line["_rows_read"] for line in good),
-            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
-            late=any(line[_LATE] for line in good),
-            newest=newest_of(line["_newest_time"] for line in good),
-        )
+        rows, late = (sum(line["_rows_read"] for line in each) for each in (lines, [x for x in lines if x[LATE]]))
+        dead = sum(line["_rows_read"] for line in lines if line[_DEAD])
+        dead += late if self.settings.late == "drop" else 0
+        # A late row is older than what moved the watermark past it: whether it counts does not matter here.
+        newest_ = newest_of(line["_newest_time"] for line in lines if not line[_DEAD])
+        return _Profile(rows=rows, good=rows - dead, dead_letters=dead, late=late, newest=newest_)
 
-    def _posted(self, rows: nw.LazyFrame[Any]) -> _Posted:
-        """What the rows bring to each group of each dimension set."""
+    def _posted(self, rows: nw.LazyFrame[Any], *also: str) -> _Posted:
+        """What rows bring to each group of each dimension set, by pane and, where they are late, by round."""
         measures, names = self.settings.measures, self.settings.dimension_schema.names
         signed = [each for measure in measures for each in measure.signed()]
         rows = rows.with_columns(nw.col(ROW_KIND), sign().alias(ROWS), *signed)
         summed = [ROWS, *(each.name for measure in measures for each in measure.sums)]
-        pane = (WINDOW, PANE)
+        pane: tuple[str, ...] = (WINDOW, PANE, *also)
         # What rows share in all dimensions is added up first: the sets have to look at that alone.
         finest = rows.group_by(*names, *pane).agg(nw.col(name).sum() for name in summed)
-        sums = self._in_sets(finest).group_by(*self.tables.group, PANE).agg(nw.col(name).sum() for name in summed)
+        sums = (
+            self._in_sets(finest).group_by(*self.tables.group, PANE, *also).agg(nw.col(name).sum() for name in summed)
+        )
         later = self.tables.added.without(summed)
         none = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
         brought = {}
         for name, kept in self.kept.items():
             named = kept.table.key[-2]
             each = kept.folded(kept.entries(rows), *names, *pane, named)
-            brought[name] = kept.folded(self._in_sets(each), *kept.table.key)
+            brought[name] = kept.folded(self._in_sets(each), *kept.table.key, *also)
         return _Posted(sums.with_columns(nw.col(ROWS), *none), brought)
 
     def _in_sets(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -181,45 +192,72 @@ class CumulateStep:
             parts.append(rows.with_columns(nw.lit(grouping_of(dimensions)).alias(GROUPING), *without))
         return as_key(nw.concat(parts), schema)
 
-    def _changes(self, posted: _Posted, closing: Closing) -> dict[str, Change]:
+    def _changes(self, posted: _Posted, late: _Posted | None, closing: Closing) -> dict[str, Change]:
         """Add what the batch brings to the panes, and make the ticks of those that are closed."""
         if not closing.moves:
             changes = {self.kept[name].table.name: Change(merge=each) for name, each in posted.kept.items()}
             return {**changes, self.tables.panes.name: Change(merge=self._as_panes(posted.sums))}
-        posted = self._persisted(posted)
-        moved, changes = self._moved(posted, closing)
-        ticks, so_far = self.ticks.closed(moved, closing)
-        made = [ticks, self.ticks.revised(moved, closing)] if closing.late else [ticks]
+        posted, late = self._persisted(posted), late and self._persisted(late)
+        moved, changes = self._moved(posted, late, closing)
+        closed = self.ticks.closed(moved, closing)
+        revised = None
+        if late:
+            closed = evolve(closed, ticks=self.engine.persist(closed.ticks), states=self.engine.persist(closed.states))
+            revised = self.revisions.made(self._late(posted, late, closing), moved, closed, closing)
         columns = self.tables.panes.schema.names
-        merged = [self._as_panes(posted.sums), self._as_panes(so_far)]
-        changes[self.tables.points.name] = Change(append=nw.concat(made))
-        changes[self.tables.panes.name] = Change(merge=nw.concat([each.select(*columns) for each in merged]))
+        merged = [posted.sums, late.sums if late else None, closed.so_far]
+        panes = nw.concat([self._as_panes(each).select(*columns) for each in merged if each is not None])
+        changes[self.tables.points.name] = Change(append=closed.ticks, merge=revised)
+        changes[self.tables.panes.name] = Change(merge=panes)
         return changes
 
-    def _moved(self, posted: _Posted, closing: Closing) -> tuple[Moved, dict[str, Change]]:
-        """What is closed now or comes late, and what becomes of the tables of values."""
+    def _moved(self, posted: _Posted, late: _Posted | None, closing: Closing) -> tuple[Moved, dict[str, Change]]:
+        """What is closed now, and what becomes of the tables of values."""
         changes, arriving, unsettled, left = {}, {}, {}, {}
-        added = [closing.waiting(self.tables.panes), closing.closed(posted.sums)]
+        in_time = [closing.waiting(self.tables.panes), closing.closed(posted.sums)]
+        added = list(in_time)
+        if late:
+            added += [closing.arrived(late.sums, self.engine), self.revisions.standing(late.sums, closing)]
         for name, kept in self.kept.items():
-            brought = posted.kept[name]
-            moved = kept.moved(brought, closing)
-            changes[kept.table.name] = kept.change(brought, moved)
+            brought, came_late = posted.kept[name], late.kept[name] if late else None
+            moved = kept.moved(brought, came_late, closing)
+            changes[kept.table.name] = kept.change(brought, came_late, moved)
             if isinstance(kept, Sketch):
-                added.append(self._only(kept.added(moved, closing), *sums_of(kept.measure)))
+                added.append(self._only(kept.added(moved, closing), *kept.sums))
                 continue
             events = kept.events(moved, closing)
-            if (column := extreme_of(kept.measure)) not in self.tables.extremes:
-                column = distinct_of(kept.measure)
-                added.append(self._only(kept.counted(events, column), column))
+            if kept.sums:
+                added.append(self._only(kept.counted(events), *kept.sums))
                 continue
-            left[column] = (kept, brought)
-            arriving[column] = kept.arriving(events, closing, column)
-            if (groups := kept.unsettled(events, closing)) is not None:
+            column = extreme_of(kept.measure)
+            left[column] = ValuesLeft(kept, brought, came_late)
+            arriving[column] = kept.arriving(events, column)
+            if (groups := kept.unsettled(events)) is not None:
                 unsettled[column] = groups
         key, names = (*self.tables.group, PANE), self.tables.added.names
         together = nw.concat([each.select(*key, *names) for each in added])
         sums = self.engine.persist(together.group_by(*key).agg(nw.col(name).sum() for name in names))
-        return Moved(sums, arriving, unsettled, left), changes
+        born = self._born(in_time, late, closing) if late else None
+        return Moved(sums, arriving, unsettled, left, born), changes
+
+    def _born(self, in_time: list[nw.LazyFrame[Any]], late: _Posted, closing: Closing) -> nw.LazyFrame[Any]:
+        """The panes that rows came to in time; where every step ticks, also those in which late rows came."""
+        key = (*self.tables.group, PANE)
+        came = [*in_time, closing.arrived(late.sums, self.engine)] if self.ticks.dense else in_time
+        return self.engine.persist(nw.concat([each.select(*key) for each in came]).unique())
+
+    def _late(self, posted: _Posted, late: _Posted, closing: Closing) -> nw.LazyFrame[Any]:
+        """What late rows add in each round, from each pane on, and whether rows of that pane do."""
+        key, names = (*self.tables.group, PANE, ROUND), self.tables.added.names
+        one, none = (nw.lit(each).cast(nw.Int64).alias(ENTRIES) for each in (1, 0))
+        parts = [late.sums.with_columns(nw.col(PANE), one)]
+        for name, kept in self.kept.items():
+            if kept.sums:
+                more = kept.late(posted.kept[name], late.kept[name], closing)
+                parts.append(self._only(more, *kept.sums).with_columns(nw.col(PANE), none))
+        together = nw.concat([each.select(*key, *names, ENTRIES) for each in parts])
+        counted = [nw.col(name).sum() for name in names]
+        return self.engine.persist(together.group_by(*key).agg(*counted, nw.col(ENTRIES).max()))
 
     def _only(self, rows: nw.LazyFrame[Any], *columns: str) -> nw.LazyFrame[Any]:
         """Rows that add to some columns alone."""

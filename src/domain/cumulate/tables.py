@@ -12,6 +12,7 @@ from ..measures import ROWS
 from ..merge import Max, Sum
 from ..schema import Column, Schema, column
 from ..table import TableSpec
+from .lateness import ROUND
 from .panes import PANE, WINDOW
 from .settings import GROUPING, REVISION
 
@@ -38,7 +39,9 @@ class CumulateTables:
         panes: ``panes``: what each pane of a group adds, and under `SO_FAR` what all panes before the watermark do.
         kept: by measure that sums do not tell, ``values_…``: how often each value came in a pane, or, for an estimate,
             ``registers_…``: see `Sketch`. Under `SO_FAR` as above.
-        points: ``points``: what a group came to at the end of a pane, each revision; rows are only added.
+        points: ``points``: what a group came to at the end of a pane, as known when the watermark passed that, and as
+            known in each round in which late rows changed it. A round is named by the end of the pane in which the
+            watermark stood; one that is over never changes. Of two rows of one revision the earlier tells it.
         group: the columns that name a group within a window.
         added: the columns of `panes` and `points` that add up.
         extremes: those that do not: the least or greatest value, by column.
@@ -79,8 +82,8 @@ class CumulateTables:
             kept={each.name: _kept(name, each, group) for each in measures if each.counted or each.estimated},
             points=TableSpec(
                 f"{name}.points",
-                group.plus(pane, column(REVISION, "bigint"), *told),
-                key=(*group.names, PANE, REVISION),
+                group.plus(pane, column(ROUND, "bigint"), column(REVISION, "bigint"), *told),
+                key=(*group.names, PANE, ROUND),
                 partition_by=(WINDOW,),
             ),
             group=group.names,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ..change import Matching
+from .lateness import ROUND
 from .panes import PANE
 from .settings import REVISION
 from .tables import SO_FAR
@@ -15,6 +15,7 @@ from .tables import SO_FAR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..change import Matching
     from ..ledger import Snapshot
     from ..ports import FrameEngine
     from .closing import Closing
@@ -27,20 +28,58 @@ _KNOWN, _SETTLED = "_known", "_settled"
 
 
 @frozen(eq=False)
+class ValuesLeft:
+    """All values of a measure.
+
+    Args:
+        values: those that are stored.
+        posted: what a batch brings to them in time.
+        late: what it brings late.
+    """
+
+    values: Values
+    posted: nw.LazyFrame[Any]
+    late: nw.LazyFrame[Any] | None
+
+    def extremes(self, ticks: nw.LazyFrame[Any], closing: Closing, into: str) -> nw.LazyFrame[Any]:
+        """The extreme at each of some ticks; see `Values.extremes`."""
+        return self.values.extremes(ticks, self.posted, self.late, closing, into)
+
+
+@frozen(eq=False)
 class Moved:
     """What an epoch moves.
 
     Args:
-        added: what each pane adds to the columns of `CumulateTables.added`, closed now or late.
-        arriving: by extreme's column, the extreme of what came in each pane closed now.
+        added: what each pane closed now adds to the columns of `CumulateTables.added`; late rows add to the pane in
+            which the watermark stood when they came, which may be open yet.
+        arriving: by extreme's column, the extreme of what came in each of these panes.
         unsettled: by extreme's column, the groups whose extreme has to be found among all their values.
-        values: by extreme's column, those values, and what the batch brings to them.
+        values: by extreme's column, those values.
+        born: with late rows, the panes that let their groups tick: those alone, or from the first one on.
     """
 
     added: nw.LazyFrame[Any]
     arriving: Mapping[str, nw.LazyFrame[Any]]
     unsettled: Mapping[str, nw.LazyFrame[Any]]
-    values: Mapping[str, tuple[Values, nw.LazyFrame[Any]]]
+    values: Mapping[str, ValuesLeft]
+    born: nw.LazyFrame[Any] | None = None
+
+
+@frozen(eq=False)
+class Closed:
+    """What becomes of panes that are closed.
+
+    Args:
+        ticks: rows of `CumulateTables.points`.
+        so_far: what the panes add to the groups' sums so far: rows of `CumulateTables.panes` to merge.
+        states: with late rows, what a group came to at the end of each pane closed now, as known when the watermark
+            passed it, whether it ticked there or not.
+    """
+
+    ticks: nw.LazyFrame[Any]
+    so_far: nw.LazyFrame[Any]
+    states: nw.LazyFrame[Any]
 
 
 @frozen(eq=False)
@@ -61,46 +100,36 @@ class Ticks:
 
     def newest(self, snapshot: Snapshot, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """The newest revision of each tick."""
-        *named, _revision = self.tables.points.key
+        *named, _round = self.tables.points.key
         rows = snapshot.read(self.tables.points.name, matching)
-        return rows.unique(subset=named, keep="last", order_by=[REVISION])
+        return rows.unique(subset=named, keep="last", order_by=[ROUND])
 
-    def closed(self, moved: Moved, closing: Closing) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
-        """The ticks of panes closed now, and what all closed panes add to the groups' sums so far.
-
-        Returns:
-            Rows of `CumulateTables.points`; rows of `CumulateTables.panes` to merge.
-        """
+    def closed(self, moved: Moved, closing: Closing) -> Closed:
+        """The ticks of panes closed now, as known when the watermark passed them."""
         key = (*self._group, PANE)
         keys = None if self.dense else moved.added.select(*self._group).unique()
         opening = closing.so_far(self.tables.panes, keys).select(*key, *self.tables.told)
         states = self._running(nw.concat([opening, self._with_arriving(moved)]))
         states = self._settled(states, moved, closing)
+        made = states.filter(nw.col(PANE) <= closing.after)
         if not self.dense:
-            made = states.filter(nw.col(PANE) > closing.before)
+            made = made.filter(nw.col(PANE) > closing.before)
         else:
-            made = self._every(states, after=closing.before, until=closing.after)
-        ticks = made.select(*key, nw.lit(0).cast(nw.Int64).alias(REVISION), *self.tables.told)
-        return ticks, self._so_far(states, moved)
+            made = self.every(made, after=closing.before, until=closing.after)
+        born = made if moved.born is None else self._born(made, opening, moved.born)
+        first = (nw.col(PANE).alias(ROUND), nw.lit(0).cast(nw.Int64).alias(REVISION))
+        return Closed(born.select(*key, *first, *self.tables.told), self._so_far(states, moved), made)
 
-    def revised(self, moved: Moved, closing: Closing) -> nw.LazyFrame[Any]:
-        """New revisions of ticks that late rows change, and ticks that were not there for want of them."""
+    def _born(
+        self, states: nw.LazyFrame[Any], opening: nw.LazyFrame[Any], born: nw.LazyFrame[Any]
+    ) -> nw.LazyFrame[Any]:
+        """Those of some states that tick, as their groups have rows there."""
         key = (*self._group, PANE)
-        late = self.engine.persist(moved.added.filter(nw.col(PANE) <= closing.before))
-        since = late.group_by(*self._group).agg(nw.col(PANE).min().alias(_FIRST))
-        groups = late.select(*self._group).unique()
-        old = self.engine.persist(self.newest(closing.snapshot, Matching(groups)))
-        added = nw.concat([self._added(old), late.select(*key, *self.tables.added.names)])
-        added = added.group_by(*key).agg(nw.col(name).sum() for name in self.tables.added.names)
-        states = self._cumulated(added)
-        if self.dense:
-            states = self._every(states, after=None, until=closing.before)
-        states = states.join(since, on=list(self._group), how="inner").filter(nw.col(PANE) >= nw.col(_FIRST))
-        states = self.engine.persist(states.select(*key, *self.tables.added.names))
-        for column, (values, posted) in moved.values.items():
-            found = values.extremes(states, posted, closing, column)
-            states = states.join(found, on=list(key), how="left")
-        return self._changed(states, old)
+        if not self.dense:
+            return states.join(born, on=list(key), how="semi")
+        known = nw.concat([opening.select(*key), born.select(*key)])
+        since = known.group_by(*self._group).agg(nw.col(PANE).min().alias(_FIRST))
+        return states.join(since, on=list(self._group), how="inner").filter(nw.col(PANE) >= nw.col(_FIRST)).drop(_FIRST)
 
     @property
     def _group(self) -> tuple[str, ...]:
@@ -113,13 +142,14 @@ class Ticks:
             rows = rows.join(frame, on=list(key), how="left")
         return rows.select(*key, *self.tables.told)
 
-    def _cumulated(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def cumulated(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """What the sums of each group come to at each pane, from what each pane adds."""
         names = self.tables.added.names
         return added.with_columns(nw.col(name).cum_sum().over(*self._group, order_by=PANE) for name in names)
 
     def _running(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """What each group has come to at each pane, from what it had come to before and what each adds."""
-        rows = self._cumulated(added)
+        rows = self.cumulated(added)
         for name, measure in self.tables.extremes.items():
             least = measure.aggregate.function == "min"
             column, group = nw.col(name), self._group
@@ -138,9 +168,9 @@ class Ticks:
         key = [*self._group, PANE]
         for name, groups in moved.unsettled.items():
             states = self.engine.persist(states)
-            values, posted = moved.values[name]
             asked = states.join(groups, on=list(self._group), how="semi").filter(nw.col(PANE) > SO_FAR)
-            found = values.extremes(asked, posted, closing, _NEXT)
+            asked = asked.with_columns(nw.col(PANE).alias(ROUND))
+            found = moved.values[name].extremes(asked, closing, _NEXT).drop(ROUND)
             known = groups.with_columns(nw.lit(value=True).alias(_SETTLED))
             joined = states.join(known, on=list(self._group), how="left").join(found, on=key, how="left")
             own = nw.col(_SETTLED).is_null() | (nw.col(PANE) == SO_FAR)
@@ -155,7 +185,7 @@ class Ticks:
             sums = sums.join(last.select(*self._group, *self.tables.extremes), on=list(self._group), how="inner")
         return sums.with_columns(nw.lit(SO_FAR).cast(nw.Int64).alias(PANE))
 
-    def _every(self, states: nw.LazyFrame[Any], *, after: int | None, until: int) -> nw.LazyFrame[Any]:
+    def every(self, states: nw.LazyFrame[Any], *, after: int | None, until: int) -> nw.LazyFrame[Any]:
         """States at every end of a pane, each as it holds till the next one; after an instant, and up to another."""
         following = nw.col(PANE).shift(-1).over(*self._group, order_by=PANE)
         rows = states.with_columns(following.alias(_NEXT), nw.lit(until).cast(nw.Int64).alias(_UNTIL))
@@ -175,31 +205,3 @@ class Ticks:
     def _of(self, states: nw.LazyFrame[Any]) -> list[str]:
         there = states.collect_schema().names()
         return [name for name in self.tables.told if name in there]
-
-    def _added(self, ticks: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """What each tick adds to the one before it."""
-        names = self.tables.added.names
-        before = {name: nw.col(name).shift(1).over(*self._group, order_by=PANE) for name in names}
-        rows = ticks.with_columns(each.alias(f"_before{name}") for name, each in before.items())
-        none = {each.name: nw.lit(0).cast(each.type.narwhals) for each in self.tables.added.columns}
-        earlier = {
-            name: nw.when(nw.col(f"_before{name}").is_null()).then(none[name]).otherwise(nw.col(f"_before{name}"))
-            for name in names
-        }
-        return rows.select(*self._group, PANE, *((nw.col(name) - earlier[name]).alias(name) for name in names))
-
-    def _changed(self, states: nw.LazyFrame[Any], old: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The states that are not what the ticks say, as their next revision."""
-        key, seen = [*self._group, PANE], self.tables.seen
-        was = old.select(*key, REVISION, *(nw.col(name).alias(f"_was{name}") for name in seen))
-        rows = states.join(was, on=key, how="left")
-        differs = [_differ(name, f"_was{name}") for name in seen]
-        rows = rows.filter(nw.col(REVISION).is_null() | nw.any_horizontal(*differs, ignore_nulls=True))
-        revision = (nw.col(REVISION) + 1).fill_null(0).cast(nw.Int64).alias(REVISION)
-        return rows.with_columns(revision).select(*key, REVISION, *self.tables.told)
-
-
-def _differ(left: str, right: str) -> nw.Expr:
-    """Whether two columns differ, null being equal to null alone."""
-    one, other = nw.col(left), nw.col(right)
-    return (one != other).fill_null(value=False) | (one.is_null() != other.is_null())

@@ -15,6 +15,7 @@ from ..errors import ConfigError
 from ..groups import from_key
 from ..schema import Column, Schema, column
 from ..service import ViewSpec
+from .lateness import ROUND
 from .panes import PANE, WINDOW
 from .settings import GROUPING, REVISION, TICK, WINDOW_START, grouping_of, label_of
 from .sketches import estimate
@@ -106,7 +107,8 @@ class CumulateViews:
         within = {GROUPING: (grouping_of(self._set(label)),)} if label else {}
         matching = Matching(keys, within)
         if kind == "revisions":
-            return snapshot.read(self.tables.points.name, matching)
+            rows = snapshot.read(self.tables.points.name, matching)
+            return rows.unique([*self.tables.group, PANE, REVISION], keep="first", order_by=[ROUND])
         return self.ticks.newest(snapshot, matching)
 
     def _curve(self, label: str, snapshot: Snapshot, as_of: datetime | None) -> nw.LazyFrame[Any]:
