@@ -179,3 +179,10 @@ class Service(Protocol):
             return self.view_changes(name, before.snapshot, after.snapshot)
         old, new = (self.view(name, each.snapshot, as_of=each.as_of) for each in (before, after))
         return net_changes(old, new, self.known(name).key)
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to
+        """Why a view that is `ViewSpec.timed` is not exact as of an event time, in words; None if it is.
+
+        Its bulk is still being loaded, say, or the time lies before the history that is kept.
+        """
+        return None
