@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .source import RecordSpec
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
-"""Of a bulk row: the number of its chunk, from 0 (bigint), and when it was read (timestamp; null where that is unknown)."""
+"""Of a bulk row: the number of its chunk, from 0 (bigint), and when it was read (timestamp; null if unknown)."""
 CHANGELOG, BULK = "changelog", "bulk"
 """The two members: what `TOPIC` says of a row, and the keys of the offsets."""
 

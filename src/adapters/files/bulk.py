@@ -8,7 +8,7 @@ import narwhals as nw
 from attrs import define, field
 
 from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, reach_of
-from ...domain.epoch import BATCH_COLUMNS, ORIGIN, POSITION
+from ...domain.epoch import BATCH_COLUMNS, ORIGIN
 from ...domain.ports import BulkSource
 
 if TYPE_CHECKING:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-
-from attrs import evolve
 
 from ...domain.bulk import BulkSpec
 from ...domain.bulk_merge import HISTORY, MODES, BulkMergeSettings
-from ...domain.source import RecordSpec
 from ...domain.schema import column
+from ...domain.source import RecordSpec
 from .bulk import BULK, bulk
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 

@@ -20,6 +20,7 @@ from ..service import ReadAt, Service
 from .events import Events
 from .history import History
 from .loading import Loading
+from .merging import Merging
 from .settings import HISTORY, MODES, BulkMergeSettings
 from .step import BulkMergeStep
 from .tables import BulkMergeTables
@@ -55,7 +56,10 @@ class BulkMerge(Service):
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order(timed=settings.timed, waits=settings.waits)
         self.views = view_specs(settings)
-        self._step = BulkMergeStep(settings, tables, events, loading, history, engine)
+        # An older image may come late only where position tells that it is older.
+        lingers = bool(settings.position) and settings.timed
+        merging = Merging(settings, tables, events, lingers, engine)
+        self._step = BulkMergeStep(settings, tables, events, loading, merging, history, engine)
         self._views = BulkMergeViews(settings, tables, loading, history, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
