@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from ...domain.changelog.feed import FEED_FORMATS
-from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, ChangeSpec
+from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES
@@ -95,6 +95,7 @@ CHANGES = {
     "metadata": Key(SETTINGS, {}),
     "before": Key(choice(*BEFORE), "required"),
     "time_unit": Key(choice(*TIME_UNITS)),
+    "transactions": Key(choice(*TRANSACTIONS)),
 }
 SOURCES: Mapping[str, Mapping[str, Key]] = {
     "files": ANY_SOURCE
