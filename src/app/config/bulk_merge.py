@@ -11,6 +11,7 @@ from ...domain.schema import column
 from ...domain.source import RecordSpec
 from .bulk import BULK, bulk
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
+from .values import KafkaInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,6 +75,7 @@ def bulk_merge(
             event_time=source.event_time,
             watermark_delay=source.watermark_delay,
             search_ts=loaded.search_ts,
+            lanes=isinstance(source.input, KafkaInput),
             **own,
         ),
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..change import Matching
 from ..errors import ConfigError
 from ..service import ReadAt, Service
+from .counting import Counting
 from .events import Events
 from .history import History
 from .loading import Loading
@@ -54,12 +55,13 @@ class BulkMerge(Service):
         events, loading = Events(settings, tables), Loading(settings, tables)
         history = History(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
-        self.tables = tables.in_order(timed=settings.timed, waits=settings.waits)
+        self.tables = tables.in_order(settings)
         self.views = view_specs(settings)
+        counting = Counting(settings, tables, engine)
         # An older image may come late only where position tells that it is older.
         lingers = bool(settings.position) and settings.timed
         merging = Merging(settings, tables, events, lingers, engine)
-        self._step = BulkMergeStep(settings, tables, events, loading, merging, history, engine)
+        self._step = BulkMergeStep(settings, tables, events, counting, loading, merging, history, engine)
         self._views = BulkMergeViews(settings, tables, loading, history, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

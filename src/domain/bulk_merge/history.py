@@ -11,7 +11,8 @@ from attrs import define, field
 from ..change import Between, Matching
 from ..schema import DataType
 from ..segments import SEGMENT, Segments
-from .tables import ADDS, AT, DELETED
+from ..transactions import AT
+from .tables import ADDS, DELETED
 
 if TYPE_CHECKING:
     from ..ledger import Snapshot
