@@ -292,7 +292,7 @@ class Chunk:
 
 
 @st.composite
-def histories(  # noqa: PLR0913 - keyword-only, each a bound of its own
+def histories(
     draw: st.DrawFn,
     tables: Mapping[str, Mapping[str, st.SearchStrategy[Any]]],
     *,
@@ -350,9 +350,7 @@ def chunks(draw: st.DrawFn, database: Database, keys: int, earliest: int, latest
     """Ranges that hold all keys, each read at any moment of some; the outermost are open, as those of a table are."""
     inner = sorted(draw(st.sets(st.integers(1, keys - 1), max_size=3)))
     moments = st.integers(max(earliest, database.loaded), max(latest, database.loaded))
-    return [
-        Chunk(low + 1, high, draw(moments)) for low, high in zip([0, *inner], [*inner, keys], strict=True)
-    ]
+    return [Chunk(low + 1, high, draw(moments)) for low, high in zip([0, *inner], [*inner, keys], strict=True)]
 
 
 @st.composite

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from datetime import timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import polars as pl
 import pytest
-from attrs import define, field, frozen
+from attrs import define, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,9 +119,7 @@ def faults(draw: st.DrawFn) -> Fault | None:
 def schedules(draw: st.DrawFn, most: int, options: st.SearchStrategy[Options]) -> Schedule:
     """Any schedule of at most so many transactions."""
     chosen = draw(options)
-    database = draw(
-        histories(_TABLES, keys=_KEYS, most=most, statements_take=1, clocks_differ=_CLOCKS_DIFFER)
-    )
+    database = draw(histories(_TABLES, keys=_KEYS, most=most, statements_take=1, clocks_differ=_CLOCKS_DIFFER))
     history = database.transactions
     close(database)
     read = draw(chunks(database, _KEYS, database.loaded, history))
@@ -248,13 +245,15 @@ class MergeTrial:
     def _check_upserted(self, publication: Publication, shown: Rows, until: int) -> None:
         """Each row is as it was at some time not after the newest of its changes and its chunk."""
         database = self.schedule.database
-        read = [chunk for chunk in self.schedule.chunks[: _chunks_read(publication)]]
+        read = list(self.schedule.chunks[: _chunks_read(publication)])
         for key, row in shown.items():
             ends = [until, *(chunk.read_after for chunk in read if chunk.holds(key))]
             states = [database.rows(_TABLE, at).get(key) for at in range(database.loaded, max(ends) + 1)]
             assert row in states, (publication.epoch.number, row, states)
         due = {key for chunk in read for key in range(chunk.low, chunk.high + 1)}
-        for key in due & database.rows(_TABLE, until).keys() - database.touched(_TABLE, database.loaded, database.transactions):
+        for key in due & database.rows(_TABLE, until).keys() - database.touched(
+            _TABLE, database.loaded, database.transactions
+        ):
             assert key in shown, (publication.epoch.number, key)
 
     def _due(self, publication: Publication, until: int) -> set[int]:
@@ -278,9 +277,7 @@ class MergeTrial:
             return (self.schedule.database.loaded,) * 2
         newest = max(message.transaction for message in seen)
         texts = {message.text for message in seen}
-        whole = all(
-            message.text in texts for message in self._messages if message.transaction == newest
-        )
+        whole = all(message.text in texts for message in self._messages if message.transaction == newest)
         return newest - 1, newest if whole else newest - 1
 
     @property
@@ -303,14 +300,16 @@ def by_key(rows: Iterable[Row]) -> Rows:
     return found
 
 
-def replay(rows: Rows, changes: Iterable[Row]) -> None:
+def replay(rows: dict[Any, Row], changes: Iterable[Row], key_column: str = KEY) -> None:
     """Follow net changes: nothing is taken back that is not there, nothing comes that is there already."""
-    came, went = {}, {}
+    came: dict[Any, tuple[str, Row]] = {}
+    went: dict[Any, tuple[str, Row]] = {}
     for change in changes:
         row = {name: value for name, value in change.items() if name != ROW_KIND}
         side = went if change[ROW_KIND] in (UPDATE_BEFORE, DELETE) else came
-        assert row[KEY] not in side, f"more than one change of key {row[KEY]}"
-        side[row[KEY]] = (change[ROW_KIND], row)
+        key = row[key_column]
+        assert key not in side, f"more than one change of key {key}"
+        side[key] = (change[ROW_KIND], row)
     for key, (kind, row) in went.items():
         assert rows.pop(key, None) == row, f"{kind} of a row that is not there: {row}"
         assert (kind == UPDATE_BEFORE) == (key in came), f"{kind} alone of key {key}"
