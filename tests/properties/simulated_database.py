@@ -118,6 +118,11 @@ class Database:
         """The log from where it is told."""
         return [change for change in self.log if change.transaction > self.loaded]
 
+    @property
+    def now(self) -> datetime:
+        """When its last transaction was committed."""
+        return max(self.commits, default=START)
+
     def rows(self, table: str, after: int) -> Rows:
         """A table as it stood after so many transactions."""
         return self._states[after][table]

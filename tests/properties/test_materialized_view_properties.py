@@ -129,7 +129,7 @@ class Schedule:
 def _closed(database: Database, tables: Iterable[str], touch: Callable[[str, Row], Row]) -> datetime:
     """Touch a row of each table twice more, much later; all before the second time counts in the end."""
     tables = list(tables)
-    first = database.commits[-1] + timedelta(hours=1)
+    first = database.now + timedelta(hours=1)
     for moment in (first, first + timedelta(hours=1), first + timedelta(hours=2)):
         for table in tables:
             row = next(iter(database.rows(table, database.transactions).values()))
@@ -211,7 +211,7 @@ class ViewTrial:
     def check(self) -> None:
         """Each publication of a view is what its SQL is of one state of the database, and never of an older one."""
         database = self.schedule.database
-        moments = sorted({*database.commits, database.commits[-1] + timedelta(seconds=1)})
+        moments = sorted({*database.commits, database.now + timedelta(seconds=1)})
         states = [
             {table: database.rows_before(table, moment, database.transactions) for table in database.tables}
             for moment in moments
@@ -349,7 +349,7 @@ _SHOP = World(
     },
 )
 _SMALL = st.integers(1, 3)
-_SHOP_TABLES = {
+_SHOP_TABLES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "orders": {"customer": _SMALL, "product": _SMALL, "amount": st.integers(0, 5)},
     "customers": {"name": st.sampled_from(["ann", "bob", "cat"])},
     "products": {"price": st.integers(1, 4)},
@@ -386,12 +386,12 @@ def _per_name(states: States) -> Iterator[Row]:
 def trades(draw: st.DrawFn, most: int) -> Schedule:
     """Any history of the shop."""
     database = draw(histories(_SHOP_TABLES, keys=4, most=most))
-    first = {
+    first: dict[str, Row] = {
         "orders": {"customer": 1, "product": 1, "amount": 1},
         "customers": {"name": "ann"},
         "products": {"price": 1},
     }
-    moment = database.commits[-1] if database.commits else START
+    moment = database.now
     database.commit(moment, [Write(table, 4, {KEY: 4, **row}) for table, row in first.items()])
 
     def touch(table: str, row: Row) -> Row:
