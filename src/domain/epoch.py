@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from .bulk import KeyRange
+
 Offsets: TypeAlias = "Mapping[str, Any]"
 """Where a source stands: JSON values only, whose meaning is the source's own."""
 
@@ -57,6 +59,8 @@ class Batch:
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
         inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
+        remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where nothing
+            tells.
     """
 
     epoch: Epoch
@@ -66,6 +70,7 @@ class Batch:
     again: bool = False
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
+    remaining: tuple[KeyRange, ...] | None = None
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"
