@@ -229,6 +229,8 @@ Feature: A table is loaded in bulk while its changes come in
         | kind | account | owner | balance | pos | at               |
         | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
         | +U   | 1       | ann   | 11.00   | 200 | 2024-03-01 09:00 |
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
         | +I   | 2       | bob   | 20.00   | 210 | 2024-03-01 09:10 |
         | -D   | 1       | ann   | 11.00   | 220 | 2024-03-01 09:20 |
         | +I   | 3       | cat   | 30.00   | 230 | 2024-03-01 09:30 |
@@ -344,6 +346,10 @@ Feature: A table is loaded in bulk while its changes come in
 
     Scenario: Each row of a transaction counts from the moment of its commit
       When these lines arrive at account_log
+        """
+        {"database":"bank","table":"accounts","type":"update","ts":1709283590,"xid":6,"commit":true,"position":"binlog.000001:190","data":{"account":2,"owner":"bea","balance":20},"old":{"owner":"bob"}}
+        """
+      And these lines arrive at account_log
         """
         {"database":"bank","table":"accounts","type":"update","ts":1709283600,"xid":7,"xoffset":0,"position":"binlog.000001:200","data":{"account":1,"owner":"ann","balance":4},"old":{"balance":10}}
         {"database":"bank","table":"accounts","type":"update","ts":1709283660,"xid":7,"commit":true,"position":"binlog.000001:210","data":{"account":2,"owner":"bob","balance":26},"old":{"balance":20}}
