@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-
-from attrs import evolve
 
 from ...domain.bulk import BulkSpec
 from ...domain.bulk_merge import HISTORY, MODES, BulkMergeSettings
-from ...domain.source import RecordSpec
 from ...domain.schema import column
+from ...domain.source import RecordSpec
 from .bulk import BULK, bulk
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 
@@ -91,7 +89,7 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    records = RecordSpec(schema, loaded.format, time_zone=zone)
+    records = RecordSpec(schema, loaded.format, time_zone=zone, optional=optional)
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, optional)
 
 
