@@ -295,7 +295,7 @@ class MergeTrial:
 def _chunks_read(publication: Publication) -> int:
     """How many chunks had been read by then."""
     offsets = publication.offsets.get("bulk")
-    return offsets["count"] if offsets else 0
+    return offsets["chunks"] if offsets else 0
 
 
 def by_key(rows: Iterable[Row]) -> Rows:
