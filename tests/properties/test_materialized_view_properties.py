@@ -212,10 +212,7 @@ class ViewTrial:
         """Each publication of a view is what its SQL is of one state of the database, and never of an older one."""
         database = self.schedule.database
         moments = sorted({*database.commits, database.now + timedelta(seconds=1)})
-        states = [
-            {table: database.rows_before(table, moment, database.transactions) for table in database.tables}
-            for moment in moments
-        ]
+        states = [{table: database.rows_before(table, moment) for table in database.tables} for moment in moments]
         for name, view in self.world.views.items():
             answers = [view.rows(each) for each in states]
             self._check_view(name, view, answers)
