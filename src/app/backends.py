@@ -52,18 +52,17 @@ class Sources(Protocol):
     def open(self, settings: SourceSettings) -> StreamSource:
         """A source, ready to plan; it need not be reachable yet."""
 
+    @abstractmethod
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
-        """A table to be loaded in bulk, ready to plan: the files of a folder are read as a source of files is.
+        """A table to be loaded in bulk, ready to plan; it need not be reachable yet.
 
         Args:
             settings: where it is.
             spec: what its rows hold.
-        """
-        from ..adapters.files.bulk import FileBulk
-        from .config.values import FilesInput, SourceSettings
 
-        files = SourceSettings("bulk", FilesInput(settings.path, settings.chunks_per_epoch), spec.records)
-        return FileBulk(self.open(files), spec)
+        Raises:
+            NotSupported: the engine cannot read from there.
+        """
 
 
 class Backend(Module):

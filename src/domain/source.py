@@ -34,6 +34,7 @@ class RecordSpec:
         changes: how messages are read whose format is one of `CHANGE_FORMATS`.
         tells_absent: whether rows say in `ABSENT` which columns their record did not carry, or carried as unavailable;
             those are null. Of JSON alone: elsewhere every column is there.
+        optional: columns that typed files (CSV, Parquet) may lack; they are null then. In JSON every column may be.
         tells_transactions: whether rows say in `TRANSACTION_COLUMNS` which transaction they are of, and marks stand
             among them (`transactions.is_mark`). Of changelogs alone whose `transactions` is not ``none``.
     """
@@ -45,6 +46,7 @@ class RecordSpec:
     changes: ChangeSpec = field(factory=ChangeSpec)
     tells_absent: bool = False
     tells_transactions: bool = False
+    optional: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:

@@ -59,6 +59,7 @@ schema = "id bigint, owner string, balance int, pos bigint, at timestamp"
 metadata = { pos = "log_position", at = "commit_time" }
 event_time = "at"
 watermark_delay = "2s"
+TRANSACTIONS
 
 [pipelines.accounts]
 service = "bulk_merge"
@@ -165,6 +166,7 @@ class MergeTrial:
         """Take the whole schedule."""
         options = self.schedule.options
         text = _DEPLOYMENT.replace("FORMAT", options.format).replace("MODE", options.mode)
+        text = text.replace("TRANSACTIONS", 'transactions = "counted"' if options.format == "debezium-json" else "")
         search = 'search_ts = "read_at"' if not options.position else ""
         text = text.replace(", SEARCH", f", {search}" if search else "")
         self.trial.deploy(text + ('position = "pos"\n' if options.position else ""))
@@ -298,6 +300,8 @@ class MergeTrial:
         if not seen:
             return (self.schedule.database.loaded,) * 2
         newest = max(message.transaction for message in seen)
+        if self.schedule.options.mode == "upsert":
+            return newest - 1, newest
         texts = {message.text for message in seen}
         whole = all(message.text in texts for message in self._messages if message.transaction == newest)
         return newest - 1, newest if whole else newest - 1
@@ -310,7 +314,7 @@ class MergeTrial:
 def _chunks_read(publication: Publication) -> int:
     """How many chunks had been read by then."""
     offsets = publication.offsets.get("bulk")
-    return offsets["count"] if offsets else 0
+    return offsets["chunks"] if offsets else 0
 
 
 def by_key(rows: Iterable[Row]) -> Rows:

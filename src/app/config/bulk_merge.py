@@ -91,7 +91,7 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    records = RecordSpec(schema, loaded.format, time_zone=zone)
+    records = RecordSpec(schema, loaded.format, time_zone=zone, optional=optional)
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, optional)
 
 

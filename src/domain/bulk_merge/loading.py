@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ..bulk import CHUNK, SEARCH_TS, KeyRange, reach_of
+from ..bulk import CHUNK, SEARCH_TS, KeyRange, merged, reach_of
 from ..change import Change
 from ..collect import collect_small
 from ..watermark import instant
@@ -184,8 +184,25 @@ class Loading:
             done=read_all and not waiting,
             exact_from=max((each for each in from_when if each is not None), default=None),
         )
-        held = (*remaining, *(chunk.held for chunk in waiting))
+        held = merged((*remaining, *(chunk.held for chunk in waiting)))
         return Settling(shown, then, held, frees=bool(shown or brought.read or then.done > standing.done))
+
+    def unsettled(
+        self, snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
+    ) -> tuple[KeyRange, ...]:
+        """Ranges of the first key column that are not exact at a publication, as of an event time where one is given.
+
+        Args:
+            snapshot: the publication.
+            remaining: what chunks that had not been read by then may hold.
+            as_of: the event time (UTC).
+        """
+        chunks = snapshot.read(self.tables.chunks.name)
+        wrong = ~nw.col(SETTLED)
+        if as_of is not None:
+            wrong = wrong | (nw.col(EXACT_FROM) > as_of).fill_null(value=False)
+        lines = collect_small(chunks.filter(wrong).select(LOW, HIGH))
+        return merged((*remaining, *(KeyRange(line[LOW], line[HIGH]) for line in lines)))
 
     def changes(self, brought: Brought, settling: Settling) -> dict[str, Change]:
         """What becomes of the books of the load."""
