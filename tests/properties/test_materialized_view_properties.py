@@ -41,12 +41,13 @@ tables = ["shop.TABLE"]
 schema = "COLUMNS, pos bigint, at timestamp"
 metadata = { pos = "log_position", at = "commit_time" }
 event_time = "at"
+MARKS
 
 [pipelines.TABLE]
 service = "bulk_merge"
 key = ["id"]
 changelog = "TABLE_log"
-bulk = { path = "bulk_TABLE", format = "parquet", chunks_per_epoch = 1 }
+bulk = { path = "bulk_TABLE", format = "parquet", chunk_rows = 1 }
 position = "pos"
 """
 _VIEW = """
@@ -93,9 +94,15 @@ class World:
 
     def deployment(self, format_: str) -> str:
         """As TOML."""
+        marks = 'transactions = "counted"' if format_ == "debezium-json" else ""
         text = '[backend]\nname = "memory"\ncompact_every = 3\n'
         for name, columns in self.tables.items():
-            text += _TABLE.replace("TABLE", name).replace("FORMAT", format_).replace("COLUMNS", columns)
+            text += (
+                _TABLE.replace("TABLE", name)
+                .replace("FORMAT", format_)
+                .replace("COLUMNS", columns)
+                .replace("MARKS", marks)
+            )
         for name, view in self.views.items():
             inputs = ", ".join(f'{alias} = "{of}.rows"' for alias, of in view.inputs.items())
             told = _VIEW
