@@ -249,7 +249,7 @@ Feature: A table is loaded in bulk while its changes come in
       Given the deployment accounts.toml
       And the setting pipelines.accounts.position is taken out
       And the setting pipelines.accounts.delay = "5s"
-      And the setting pipelines.accounts.bulk = { path = "accounts", format = "json", chunks_per_epoch = 1, search_ts = "2024-03-01T09:00:00Z" }
+      And the setting pipelines.accounts.bulk = { path = "accounts", format = "json", search_ts = "2024-03-01T09:00:00Z" }
       And a chunk of accounts
         | account | owner | balance |
         | 1       | ann   | 10.00   |

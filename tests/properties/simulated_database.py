@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -135,11 +135,18 @@ class Database:
         """How many transactions the log holds up to a position, which is none inside a transaction."""
         return max((change.transaction for change in self.log if change.position <= position), default=0)
 
-    def rows_before(self, table: str, moment: datetime, until: int) -> Rows:
-        """A table as the first `until` transactions make it, those left out that were committed at a moment or later."""
+    def rows_before(self, table: str, moment: datetime, *, in_order: bool = False) -> Rows:
+        """A table without the transactions that were committed at a moment or later.
+
+        Args:
+            table: its name.
+            moment: that moment.
+            in_order: take none for committed before one that stands before it in the log.
+        """
+        commits = [*accumulate(self.commits, max)] if in_order else self.commits
         rows: Rows = {}
         for change in self.log:
-            if change.table == table and change.transaction <= until and self._commit_of(change) < moment:
+            if change.table == table and commits[change.transaction - 1] < moment:
                 if change.before is not None:
                     rows.pop(change.before[KEY], None)
                 if change.after is not None:

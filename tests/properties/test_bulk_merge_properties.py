@@ -26,6 +26,7 @@ from .simulated_database import KEY, START, Chunk, Database, Message, Write, chu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ service = "bulk_merge"
 key = ["id"]
 columns = ["owner", "balance"]
 changelog = "log"
-bulk = { path = "bulk", format = "parquet", chunks_per_epoch = 1, SEARCH }
+bulk = { path = "bulk", format = "parquet", chunk_rows = 1, SEARCH }
 mode = "MODE"
 delay = "1s"
 """
@@ -123,7 +124,9 @@ def faults(draw: st.DrawFn) -> Fault | None:
 def schedules(draw: st.DrawFn, most: int, options: st.SearchStrategy[Options]) -> Schedule:
     """Any schedule of at most so many transactions."""
     chosen = draw(options)
-    database = draw(histories(_TABLES, keys=_KEYS, most=most, statements_take=1, clocks_differ=_CLOCKS_DIFFER))
+    # Of a transaction whose last row comes by another source, this one cannot know when it was committed.
+    took = 1 if chosen.together else 0
+    database = draw(histories(_TABLES, keys=_KEYS, most=most, statements_take=took, clocks_differ=_CLOCKS_DIFFER))
     history = database.transactions
     close(database)
     read = draw(chunks(database, _KEYS, database.loaded, history))
@@ -164,8 +167,9 @@ class MergeTrial:
         """Take the whole schedule."""
         options = self.schedule.options
         text = _DEPLOYMENT.replace("FORMAT", options.format).replace("MODE", options.mode)
-        text = text.replace("TRANSACTIONS", 'transactions = "counted"' if options.format == "debezium-json" else "")
         search = 'search_ts = "read_at"' if not options.position else ""
+        counted = 'transactions = "counted"' if options.format == "debezium-json" else ""
+        text = text.replace("TRANSACTIONS", counted)
         text = text.replace(", SEARCH", f", {search}" if search else "")
         self.trial.deploy(text + ('position = "pos"\n' if options.position else ""))
         self._write_chunks()
@@ -175,6 +179,11 @@ class MergeTrial:
                 self._run(turn)
         self._deliver(len(self.schedule.batches))
         self.trial.run()
+
+    @property
+    def _chunks(self) -> list[Chunk]:
+        """Those that held rows when they were read; of the others there is no file."""
+        return [chunk for chunk in self.schedule.chunks if chunk.rows(self.schedule.database, _TABLE)]
 
     def _deliver(self, count: int) -> None:
         for batch in self.schedule.batches[self.delivered : self.delivered + count]:
@@ -196,7 +205,7 @@ class MergeTrial:
         database, by_position = self.schedule.database, self.schedule.options.position
         types: dict[str, Any] = {KEY: pl.Int64, "owner": pl.String, "balance": pl.Int32}
         types |= {"pos": pl.Int64} if by_position else {"read_at": pl.Datetime("us", "UTC")}
-        for number, chunk in enumerate(self.schedule.chunks):
+        for number, chunk in enumerate(self._chunks):
             told = {"pos": database.position(chunk.read_after)} if by_position else {"read_at": self._read_at(chunk)}
             rows = [{**row, **told} for row in chunk.rows(database, _TABLE)]
             pl.DataFrame(rows, schema=types).write_parquet(folder / f"{number}.parquet")
@@ -221,8 +230,25 @@ class MergeTrial:
         assert shown == database.rows(_TABLE, database.transactions)
         settled = self._rows("settled", publications[-1])
         assert all(row["settled"] for row in settled), settled
+        assert not self._stored("tombstones")
+        if self.schedule.options.mode == "exact":
+            assert not self._stored("waiting")
+            self._check_past(publications[-1], max((row["exact_from"] for row in settled), default=START))
         letters = self.trial.reader.answer("accounts.dead_letters").frame.collect(backend="polars").rows()
         assert not letters
+
+    def _check_past(self, publication: Publication, since: datetime) -> None:
+        """The rows as of each time since the load are those of then."""
+        database = self.schedule.database
+        for moment in sorted({each for each in database.commits[database.loaded :] if each >= since}):
+            shown = by_key(self._rows("rows", publication, as_of=moment))
+            after = moment + timedelta(microseconds=1)
+            past = [database.rows_before(_TABLE, after, in_order=each) for each in (True, False)]
+            assert shown in past, (moment, shown, past)
+
+    def _stored(self, table: str) -> list[Any]:
+        _, frame = self.trial.stored(f"accounts.{table}")
+        return frame.collect(backend="polars").rows()
 
     def _rows(self, view: str, publication: Publication, **how: Any) -> list[Row]:
         answer = self.trial.reader.answer(f"accounts.{view}", at=publication.epoch.number, **how)
@@ -250,7 +276,7 @@ class MergeTrial:
     def _check_upserted(self, publication: Publication, shown: Rows, until: int) -> None:
         """Each row is as it was at some time not after the newest of its changes and its chunk."""
         database = self.schedule.database
-        read = list(self.schedule.chunks[: _chunks_read(publication)])
+        read = list(self._chunks[: _chunks_read(publication)])
         for key, row in shown.items():
             ends = [until, *(chunk.read_after for chunk in read if chunk.holds(key))]
             states = [database.rows(_TABLE, at).get(key) for at in range(database.loaded, max(ends) + 1)]
@@ -264,7 +290,7 @@ class MergeTrial:
     def _due(self, publication: Publication, until: int) -> set[int]:
         """The keys that are known by then: they were touched, or their chunk was read, and the log is beyond it."""
         database = self.schedule.database
-        read = self.schedule.chunks[: _chunks_read(publication)]
+        read = self._chunks[: _chunks_read(publication)]
         if self.schedule.options.position:
             mine = [each.position for each in database.told if each.table == _TABLE and each.transaction <= until]
             settled = [chunk for chunk in read if database.position(chunk.read_after) <= max(mine, default=0)]
@@ -281,8 +307,8 @@ class MergeTrial:
         if not seen:
             return (self.schedule.database.loaded,) * 2
         newest = max(message.transaction for message in seen)
-        if self.schedule.options.mode == "upsert":
-            return newest - 1, newest
+        if self.schedule.options.mode == "upsert":  # which holds nothing back
+            return newest, newest
         texts = {message.text for message in seen}
         whole = all(message.text in texts for message in self._messages if message.transaction == newest)
         return newest - 1, newest if whole else newest - 1

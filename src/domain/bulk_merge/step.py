@@ -189,13 +189,14 @@ class BulkMergeStep:
             sum(line[_COUNT] for line in lines if line[_DEAD]),
             newest_of(line[AT] for line in lines if not line[_DEAD]),
             # Marks tell how far the log has come where its other tables move on alone; but not beyond what waits.
-            self._reached(counted.rows if counted.waits else changes) if self.settings.position else None,
+            self._reached(counted.rows, *(() if counted.waits else (changes,))) if self.settings.position else None,
         )
 
-    def _reached(self, changes: nw.LazyFrame[Any]) -> Reach | None:
+    def _reached(self, *changes: nw.LazyFrame[Any]) -> Reach | None:
         """The highest position among changes; None if there is none."""
         order = list(self.tables.order)
-        placed = changes.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order)).select(*order)
+        rows = nw.concat([each.select(*order, ERROR) for each in changes])
+        placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order)).select(*order)
         lines = collect_small(placed.sort(*order, descending=True).head(1))
         return tuple(lines[0][name] for name in order) if lines else None
 
