@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from attrs import evolve
+from attrs import define, evolve, field
 
 from headwater.adapters.chunks import Progress
 from headwater.adapters.jdbc.bulk import JdbcBulk, TableSettings
@@ -25,6 +25,7 @@ from tests.jdbc_databases import JdbcDatabase, derby
 from .conftest import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -288,63 +289,90 @@ def postgres_bank(spark: SparkSession, request: pytest.FixtureRequest) -> JdbcDa
     return found
 
 
-def test_rows_read_while_others_write_merge_with_the_log_to_what_the_database_holds(database: JdbcDatabase) -> None:
-    database.run(
-        'CREATE TABLE "ACCOUNTS" ("ACCOUNT_ID" INTEGER PRIMARY KEY, "BALANCE" INTEGER)',
-        'CREATE TABLE "LOG" ("POS" BIGINT PRIMARY KEY, "KIND" CHAR(1), "ACCOUNT_ID" INTEGER, "BALANCE" INTEGER)',
-    )
-    database.insert('"ACCOUNTS"', [(each, 100) for each in range(0, 60, 2)])
-    chance, log = random.Random(7), count(1)
-    balances = dict.fromkeys(range(0, 60, 2), 100)
+@define(eq=False)
+class Transfers:
+    """Writes to a bank in transactions, and to a log that grows in the order of their commits."""
 
-    def write(kind: str, account: int, balance: int | None) -> list[str]:
+    database: JdbcDatabase
+    balances: dict[int, int]
+    chance: random.Random = field(factory=lambda: random.Random(7))
+    positions: Iterator[int] = field(factory=lambda: count(1))
+
+    @classmethod
+    def over(cls, database: JdbcDatabase) -> Transfers:
+        database.run(
+            'CREATE TABLE "ACCOUNTS" ("ACCOUNT_ID" INTEGER PRIMARY KEY, "BALANCE" INTEGER)',
+            'CREATE TABLE "LOG" ("POS" BIGINT PRIMARY KEY, "KIND" CHAR(1), "ACCOUNT_ID" INTEGER, "BALANCE" INTEGER)',
+        )
+        database.insert('"ACCOUNTS"', [(each, 100) for each in range(0, 60, 2)])
+        return cls(database, dict.fromkeys(range(0, 60, 2), 100))
+
+    def __call__(self) -> None:
+        """A transfer, and now and then an account that comes or goes."""
+        giver, taker = self.chance.sample(sorted(self.balances), 2)
+        amount = self.chance.randint(1, 9)
+        self.balances[giver] -= amount
+        self.balances[taker] += amount
+        statements = [*self._write("u", giver), *self._write("u", taker)]
+        if (odd := self.chance.randrange(1, 60, 2)) not in self.balances:
+            self.balances[odd] = 0
+            statements += self._write("c", odd)
+        elif self.balances[odd] == 0:
+            statements += self._write("d", odd)
+            del self.balances[odd]
+        self.database.run(*statements)
+
+    def log(self) -> list[tuple[int, str, int, int]]:
+        rows = self.database.rows("LOG")
+        return sorted((row["POS"], row["KIND"], row["ACCOUNT_ID"], row["BALANCE"]) for row in rows)
+
+    def _write(self, kind: str, account: int) -> list[str]:
+        balance = self.balances[account]
         changed = {
             "u": f'UPDATE "ACCOUNTS" SET "BALANCE" = {balance} WHERE "ACCOUNT_ID" = {account}',
             "c": f'INSERT INTO "ACCOUNTS" VALUES ({account}, {balance})',
             "d": f'DELETE FROM "ACCOUNTS" WHERE "ACCOUNT_ID" = {account}',
         }[kind]
-        told = "NULL" if balance is None else str(balance)
-        return [changed, f"""INSERT INTO "LOG" VALUES ({next(log)}, '{kind}', {account}, {told})"""]
+        return [changed, f"""INSERT INTO "LOG" VALUES ({next(self.positions)}, '{kind}', {account}, {balance})"""]
 
-    def some_transfers() -> None:
-        """A transfer, and now and then an account that comes or goes; the log grows in the order of the commits."""
-        giver, taker = chance.sample(sorted(balances), 2)
-        sum_ = chance.randint(1, 9)
-        balances[giver] -= sum_
-        balances[taker] += sum_
-        statements = write("u", giver, balances[giver]) + write("u", taker, balances[taker])
-        if (odd := chance.randrange(1, 60, 2)) not in balances:
-            balances[odd] = 0
-            statements += write("c", odd, 0)
-        elif balances[odd] == 0:
-            del balances[odd]
-            statements += write("d", odd, None)
-        quiet.run(*statements)
 
-    quiet = database
-    busy = evolve(database, meanwhile=some_transfers)
-    wanted = spec("account_id int, balance int, pos bigint", position=("pos",))
-    source = bulk(busy, wanted, chunk_rows=7, position_query='SELECT COALESCE(MAX("POS"), 0) FROM "LOG"')
-    epochs, _ = loaded(source)
-    some_transfers()
-    read = {line["account_id"]: line for lines in epochs for line in lines}
-    assert len(read) == sum(map(len, epochs))
-    changes = sorted((row["POS"], row["KIND"], row["ACCOUNT_ID"], row["BALANCE"]) for row in quiet.rows("LOG"))
-    seen = 0
+def test_rows_read_while_others_write_are_as_the_database_had_them_between_their_two_positions(
+    database: JdbcDatabase,
+) -> None:
+    transfers = Transfers.over(database)
+    read = _read_beside(transfers)
+    moved = 0
     for line in read.values():
-        own = [(pos, balance) for pos, _, account, balance in changes if account == line["account_id"]]
+        own = [(pos, balance) for pos, _, account, balance in transfers.log() if account == line["account_id"]]
         until = max((pos for pos, _ in own if pos <= line["pos"]), default=0)
-        possible = {balance for pos, balance in own if until <= pos <= line["_reach_0"]} | (
-            {100} if until == 0 else set()
-        )
+        there = {balance for pos, balance in own if until <= pos <= line["_reach_0"]}
+        possible = there if until else {100, *there}
         assert line["balance"] in possible
-        seen += len(possible) > 1
-    assert seen
+        moved += len(possible) > 1
+    assert moved
+
+
+def test_rows_read_while_others_write_merge_with_the_log_to_what_the_database_holds(database: JdbcDatabase) -> None:
+    transfers = Transfers.over(database)
+    read = _read_beside(transfers)
+    transfers()
     merged = {account: line["balance"] for account, line in read.items()}
-    for pos, kind, account, balance in changes:
+    for pos, kind, account, balance in transfers.log():
         if account not in read or pos > read[account]["pos"]:
             merged[account] = balance
             if kind == "d":
                 del merged[account]
-    assert merged == {row["ACCOUNT_ID"]: row["BALANCE"] for row in quiet.rows("ACCOUNTS")} == balances
-    assert sum(balances.values()) == 3000
+    assert merged == transfers.balances
+    assert merged == {row["ACCOUNT_ID"]: row["BALANCE"] for row in database.rows("ACCOUNTS")}
+    assert sum(merged.values()) == 3000
+
+
+def _read_beside(transfers: Transfers) -> dict[int, dict[str, Any]]:
+    """All rows of a bulk load by their key, a transfer going on before each question that it asks."""
+    wanted = spec("account_id int, balance int, pos bigint", position=("pos",))
+    asked = 'SELECT COALESCE(MAX("POS"), 0) FROM "LOG"'
+    source = bulk(evolve(transfers.database, meanwhile=transfers), wanted, chunk_rows=7, position_query=asked)
+    epochs, _ = loaded(source)
+    read = {line["account_id"]: line for lines in epochs for line in lines}
+    assert len(read) == sum(map(len, epochs))
+    return read

@@ -49,7 +49,7 @@ JDBC = {
     "options": Key(SETTINGS, {}),
     **_CHUNKS,
 }
-_SECRET = re.compile("password|secret|token|key", re.IGNORECASE)
+_SECRET = re.compile("password|secret|token", re.IGNORECASE)
 
 
 def bulk(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> BulkInput:
