@@ -179,7 +179,7 @@ class Container:
         if isinstance(settings, BulkMergeSettings):
             assert pipeline.bulk is not None
             bulk = sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
-            return BulkGroup(sources.open(given[pipeline.sources[0]]), bulk)
+            return BulkGroup(sources.open(_marking(given[pipeline.sources[0]], settings)), bulk)
         if not isinstance(settings, WideTableSettings):
             return sources.open(given[pipeline.sources[0]])
         partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
@@ -305,6 +305,11 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
 def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it
     """A source whose rows say which columns their record did not carry, or do not."""
     return evolve(source, records=evolve(source.records, tells_absent=absent))
+
+
+def _marking(source: SourceSettings, settings: BulkMergeSettings) -> SourceSettings:
+    """A source whose rows say which transaction they are of, where the service counts these whole."""
+    return evolve(source, records=evolve(source.records, tells_transactions=settings.whole))
 
 
 def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:

@@ -12,7 +12,7 @@ from .ports import BulkSource, StreamSource
 from .topic_group import TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from datetime import datetime, timedelta
 
     from .epoch import Epoch, Offsets
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from .source import RecordSpec
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
-"""Of a bulk row: the number of its chunk, from 0 (bigint), and when it was read (timestamp; null where that is unknown)."""
+"""Of a bulk row: the number of its chunk, from 0 (bigint), and when it was read (timestamp; null if unknown)."""
 CHANGELOG, BULK = "changelog", "bulk"
 """The two members: what `TOPIC` says of a row, and the keys of the offsets."""
+
+
+MOST = 64
+"""So many ranges are told apart at most."""
 
 
 def reach_of(at: int) -> str:
@@ -40,6 +44,34 @@ class KeyRange:
 
     low: Any | None = None
     high: Any | None = None
+
+
+def merged(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """The same values in as few ranges as can be, in order; in `MOST` at most, which then hold some values more.
+
+    >>> [(each.low, each.high) for each in merged([KeyRange(5, 9), KeyRange(1, 2), KeyRange(2, 6), KeyRange(12)])]
+    [(1, 9), (12, None)]
+    """
+    found: list[KeyRange] = []
+    for each in sorted(ranges, key=_start):
+        last = found[-1] if found else None
+        if last is None or (last.high is not None and each.low is not None and each.low > last.high):
+            found.append(each)
+        else:
+            found[-1] = _hull(last, each)
+    if len(found) > MOST:
+        found = [*found[: MOST - 1], _hull(found[MOST - 1], found[-1])]
+    return tuple(found)
+
+
+def _start(each: KeyRange) -> tuple[bool, Any]:
+    """What ranges are sorted by: those without a lower bound come first."""
+    return (False, 0) if each.low is None else (True, each.low)
+
+
+def _hull(first: KeyRange, last: KeyRange) -> KeyRange:
+    ends: list[Any] = [first.high, last.high]
+    return KeyRange(first.low, None if None in ends else max(ends))
 
 
 @frozen

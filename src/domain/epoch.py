@@ -59,8 +59,8 @@ class Batch:
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
         inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
-        remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where nothing
-            tells.
+        remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
+            is not told.
     """
 
     epoch: Epoch

@@ -17,25 +17,29 @@ from typing import TYPE_CHECKING, Any
 from ..change import Matching
 from ..errors import ConfigError
 from ..service import ReadAt, Service
+from .counting import Counting
 from .events import Events
 from .history import History
-from .loading import Loading
-from .settings import HISTORY, MODES, BulkMergeSettings
+from .loading import Loading, within
+from .merging import Merging
+from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
 from .step import BulkMergeStep
-from .tables import BulkMergeTables
+from .tables import SETTLED, BulkMergeTables
 from .views import ROWS_VIEW, BulkMergeViews, view_specs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     import narwhals as nw
 
+    from ..bulk import KeyRange
     from ..epoch import Batch
     from ..ledger import Snapshot
     from ..ports import FrameEngine
     from ..service import Step
 
-__all__ = ["HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
+__all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
 
 
 class BulkMerge(Service):
@@ -53,9 +57,13 @@ class BulkMerge(Service):
         events, loading = Events(settings, tables), Loading(settings, tables)
         history = History(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
-        self.tables = tables.in_order(timed=settings.timed, waits=settings.waits)
+        self.tables = tables.in_order(settings)
         self.views = view_specs(settings)
-        self._step = BulkMergeStep(settings, tables, events, loading, history, engine)
+        counting = Counting(settings, tables, engine)
+        # An older image may come late only where position tells that it is older.
+        lingers = bool(settings.position) and settings.timed
+        merging = Merging(settings, tables, events, lingers, engine)
+        self._step = BulkMergeStep(settings, tables, events, counting, loading, merging, history, engine)
         self._views = BulkMergeViews(settings, tables, loading, history, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
@@ -93,3 +101,21 @@ class BulkMerge(Service):
     def held_back(self, name: str, at: ReadAt) -> str | None:
         """Why a view is not exact as of an event time yet; see `Service.held_back`."""
         return self._views.held_back(at) if name == ROWS_VIEW else None
+
+    def settled(
+        self, keys: nw.LazyFrame[Any], snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
+    ) -> nw.LazyFrame[Any]:
+        """Keys with boolean ``settled``: whether what `rows` shows of them, or that it does not, is exact.
+
+        Args:
+            keys: with the first column of the key at least, which is never null.
+            snapshot: the publication that rows are read at.
+            remaining: what chunks that had not been read by then may hold (`BulkSource.remaining`).
+            as_of: the event time (UTC) as of which they are read; None for the publication itself.
+        """
+        ranges = self._views.loading.unsettled(snapshot, remaining, as_of)
+        return keys.with_columns((~within(self._views.settings.key[0], ranges)).alias(SETTLED))
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, int]:
+        """What the load keeps until its chunks settle, and rows of transactions that are not whole."""
+        return self._views.bookkeeping(snapshot)

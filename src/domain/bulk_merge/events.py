@@ -12,7 +12,8 @@ from ..changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..dead_letter import or_else
 from ..epoch import BATCH_COLUMNS, ERROR, POSITION, ROW_KIND
 from ..topic_group import TOPIC
-from .tables import ADDS, AT, DELETED, EPOCH, READ, order_of
+from ..transactions import AT, TRANSACTION_COLUMNS, is_mark
+from .tables import ADDS, DELETED, EPOCH, READ, order_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,29 +43,28 @@ class Events:
     def changes(self, batch: Batch) -> nw.LazyFrame[Any] | None:
         """The changelog's rows; None if there are none.
 
-        They have the columns of `rows`, those of the order, `AT`, `ADDS`, `EPOCH` and `BATCH_COLUMNS`; ``_error`` has
-        the reason where a row cannot be used.
+        They have the columns of `rows`, those of the order, `ADDS`, `EPOCH` and `BATCH_COLUMNS`; `AT`, or, where the
+        changelog tells of transactions, `TRANSACTION_COLUMNS`. ``_error`` has the reason where a row cannot be used.
         """
         rows = _member(batch, CHANGELOG)
         if rows is None:
             return None
-        kind, order = nw.col(ROW_KIND), self._order(batch)
-        time = self.settings.event_time
-        at = nw.col(time) if time else nw.lit(None).cast(nw.Datetime("us", "UTC"))
+        kind, whole = nw.col(ROW_KIND), self.settings.whole
         rows = rows.select(
             *self.settings.columns,
-            at.alias(AT),
-            *(each.alias(name) for each, name in zip(order, self.tables.order, strict=True)),
+            *(each.alias(name) for each, name in zip(self._order(batch), self.tables.order, strict=True)),
             kind.is_in([INSERT, UPDATE_AFTER]).alias(ADDS),
             nw.lit(batch.epoch.number).cast(nw.Int64).alias(EPOCH),
+            *(TRANSACTION_COLUMNS if whole else [self._time.alias(AT)]),
             *BATCH_COLUMNS,
         )
-        reason = or_else(
-            nw.col(ERROR), ~kind.is_in(_KINDS).fill_null(value=False), "its row kind is none of +I -U +U -D"
-        )
-        reason = self._checked(reason)
-        if self.settings.timed:
-            reason = or_else(reason, nw.col(AT).is_null(), f"event time {time} is null: nothing tells when it was made")
+        unknown = ~kind.is_in(_KINDS).fill_null(value=False)
+        unknown = unknown & ~is_mark() if whole else unknown
+        reason = or_else(nw.col(ERROR), unknown, "its row kind is none of +I -U +U -D")
+        reason = self._checked(reason, ~kind.is_null())
+        if self.settings.timed and not whole:
+            text = f"event time {self.settings.event_time} is null: nothing tells when it was made"
+            reason = or_else(reason, nw.col(AT).is_null(), text)
         return rows.with_columns(reason.alias(ERROR))
 
     def bulk(self, batch: Batch) -> nw.LazyFrame[Any] | None:
@@ -85,7 +85,7 @@ class Events:
             *(reach_of(at) for at, _ in enumerate(self.settings.position)),
             *BATCH_COLUMNS,
         )
-        reason = self._checked(nw.col(ERROR))
+        reason = self._checked(nw.col(ERROR), ~nw.col(ROW_KIND).is_null())
         if self.settings.waits and not self.settings.position:
             reason = or_else(reason, nw.col(SEARCH_TS).is_null(), "search_ts is null: nothing tells when it was read")
         return rows.with_columns(reason.alias(ERROR))
@@ -158,11 +158,17 @@ class Events:
         placed = [nw.col(name) for name in self.settings.position]
         return placed or [nw.lit(batch.epoch.number).cast(nw.Int64)]
 
-    def _checked(self, reason: nw.Expr) -> nw.Expr:
+    @property
+    def _time(self) -> nw.Expr:
+        time = self.settings.event_time
+        return nw.col(time) if time else nw.lit(None).cast(nw.Datetime("us", "UTC"))
+
+    def _checked(self, reason: nw.Expr, brings: nw.Expr) -> nw.Expr:
+        """The reason so far, or what lacks of rows that bring an image."""
         for name in self.settings.key:
-            reason = or_else(reason, nw.col(name).is_null(), f"key column {name} is null")
+            reason = or_else(reason, brings & nw.col(name).is_null(), f"key column {name} is null")
         for at, name in enumerate(self.settings.position):
-            reason = or_else(reason, nw.col(order_of(at)).is_null(), f"position {name} is null")
+            reason = or_else(reason, brings & nw.col(order_of(at)).is_null(), f"position {name} is null")
         return reason
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 
-from ..change import Between, Change, Matching
-from ..duration import microseconds
+from ..change import Between, Matching
 from ..schema import DataType
 from ..segments import SEGMENT, Segments
-from .tables import ADDS, AT, DELETED
+from ..transactions import AT
+from .tables import ADDS, DELETED
 
 if TYPE_CHECKING:
     from ..ledger import Snapshot
@@ -66,7 +66,7 @@ class History:
             rows = rows.filter(nw.col(SEGMENT) >= self._first(watermark))
         return rows.select(*self.tables.recent.schema.names)
 
-    def forgotten(self, snapshot: Snapshot, until: datetime | None) -> nw.LazyFrame[Any] | None:
+    def passed(self, snapshot: Snapshot, until: datetime | None) -> nw.LazyFrame[Any] | None:
         """What lies before the cut of a watermark and did not before, if anything can; persisted.
 
         Args:
@@ -76,16 +76,16 @@ class History:
         before = snapshot.publication.watermark if snapshot.publication else None
         if until is None or before is None or self._first(until) == self._first(before):
             return None
-        passed = Matching(within={SEGMENT: Between(-_EVER, self._first(until) - 1)})
-        return self.engine.persist(snapshot.read(self.tables.recent.name, passed))
+        before_it = Matching(within={SEGMENT: Between(-_EVER, self._first(until) - 1)})
+        return self.engine.persist(snapshot.read(self.tables.recent.name, before_it))
 
-    def purged(self, forgotten: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+    def forgotten(self, passed: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Keys of deleted rows that nothing can bring back by mistake any more."""
         key = list(self.settings.key)
-        taken = forgotten.filter(~nw.col(ADDS)).select(*key).unique()
+        taken = passed.filter(~nw.col(ADDS)).select(*key).unique()
         gone = snapshot.read(self.tables.current.name, Matching(taken)).filter(nw.col(DELETED)).select(*key)
         later = snapshot.read(self.tables.recent.name, Matching(taken)).join(
-            forgotten.select(*self.tables.recent.key), on=list(self.tables.recent.key), how="anti"
+            passed.select(*self.tables.recent.key), on=list(self.tables.recent.key), how="anti"
         )
         return gone.join(later.select(*key).unique(), on=key, how="anti")
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ..bulk import CHUNK, SEARCH_TS, KeyRange, reach_of
+from ..bulk import CHUNK, SEARCH_TS, KeyRange, merged, reach_of
+from ..change import Change
 from ..collect import collect_small
 from ..watermark import instant
 from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED
@@ -66,15 +67,52 @@ class Standing:
     done: bool = False
     exact_from: datetime | None = None
 
-    def after(self, newest: datetime | None, reached: Reach | None) -> Standing:
-        """The same with what a batch of the changelog brought."""
-        times = [each for each in (self.newest, newest) if each is not None]
-        places = [each for each in (self.reached, reached) if each is not None]
-        return evolve(self, newest=max(times, default=None), reached=max(places, default=None))
 
-    def held(self, remaining: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-        """Ranges in which chunks that have not settled may hold keys."""
-        return (*remaining, *(chunk.held for chunk in self.waiting))
+@frozen(eq=False)
+class Brought:
+    """What an epoch has to go by.
+
+    Args:
+        snapshot: the newest publication.
+        changes: rows of the changelog that can be used; None if there are none.
+        bulk: rows read in bulk that can be used; None if there are none.
+        read: their chunks.
+        standing: how far the load has come with this batch, what it settles aside.
+        remaining: ranges that chunks yet to be read may hold; None where that is not told.
+        watermark: after the epoch (UTC).
+        idle: nothing came for so long that the watermark follows the clock.
+    """
+
+    snapshot: Snapshot
+    changes: nw.LazyFrame[Any] | None
+    bulk: nw.LazyFrame[Any] | None
+    read: tuple[Chunk, ...]
+    standing: Standing
+    remaining: tuple[KeyRange, ...] | None
+    watermark: datetime | None
+    idle: bool = False
+
+
+@frozen
+class Settling:
+    """What settles in an epoch.
+
+    Args:
+        shown: chunks that show now.
+        standing: how far the load has come then.
+        held: ranges in which chunks that have not settled then may hold keys.
+        frees: whether these have become fewer.
+    """
+
+    shown: tuple[Chunk, ...]
+    standing: Standing
+    held: tuple[KeyRange, ...]
+    frees: bool
+
+
+def numbers(chunks: Iterable[Chunk]) -> set[int]:
+    """The numbers of chunks."""
+    return {chunk.number for chunk in chunks}
 
 
 def within(name: str, ranges: Iterable[KeyRange]) -> nw.Expr:
@@ -114,43 +152,67 @@ class Loading:
             self._known[at] = self._read(snapshot)
         return self._known[at]
 
-    def due(self, chunk: Chunk, standing: Standing, watermark: datetime | None, *, idle: bool) -> bool:
-        """Whether a chunk's rows may show.
+    def met(self, snapshot: Snapshot, newest: datetime | None, reached: Reach | None) -> Standing:
+        """How far the load has come with what a batch of the changelog brought.
 
         Args:
-            chunk: which.
-            standing: how far the changelog has come.
-            watermark: of the changelog (UTC).
-            idle: it has brought nothing for so long that it is taken to be complete up to the watermark: of a table
-                that rests, it never brings the position that a chunk was read at.
+            snapshot: the newest publication before it.
+            newest: the newest event time of the batch (UTC).
+            reached: its highest position.
         """
-        if not self.settings.waits or (idle and chunk.search_ts is None):
-            return True
-        if chunk.reach is not None and standing.reached is not None and standing.reached >= chunk.reach:
-            return True
-        if chunk.search_ts is None or watermark is None:
-            return False
-        return watermark >= chunk.search_ts + self.settings.delay
+        before = self.standing(snapshot)
+        if before.done or not self._follows:
+            return before
+        times = [each for each in (before.newest, newest) if each is not None]
+        places = [each for each in (before.reached, reached) if each is not None]
+        return evolve(before, newest=max(times, default=None), reached=max(places, default=None))
 
-    def exact_from(self, chunk: Chunk, standing: Standing) -> datetime | None:
-        """From when on what a chunk holds can be told as of an event time.
+    def settling(self, brought: Brought) -> Settling:
+        """What settles in an epoch."""
+        standing, remaining = brought.standing, brought.remaining
+        if remaining is None:
+            remaining = () if standing.read_all else EVERYWHERE
+        at_once = brought.read if self.settings.repeatable or not self.settings.waits else ()
+        shown = tuple(chunk for chunk in (*standing.waiting, *at_once) if self._due(chunk, brought))
+        waiting = tuple(chunk for chunk in (*standing.waiting, *brought.read) if chunk not in shown)
+        from_when = [standing.exact_from, *(self._exact_from(chunk, standing) for chunk in shown)]
+        read_all = not remaining
+        then = evolve(
+            standing,
+            waiting=waiting,
+            read_all=read_all,
+            done=read_all and not waiting,
+            exact_from=max((each for each in from_when if each is not None), default=None),
+        )
+        held = merged((*remaining, *(chunk.held for chunk in waiting)))
+        return Settling(shown, then, held, frees=bool(shown or brought.read or then.done > standing.done))
+
+    def unsettled(
+        self, snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
+    ) -> tuple[KeyRange, ...]:
+        """Ranges of the first key column that are not exact at a publication, as of an event time where one is given.
 
         Args:
-            chunk: that shows now.
-            standing: how far the changelog has come.
+            snapshot: the publication.
+            remaining: what chunks that had not been read by then may hold.
+            as_of: the event time (UTC).
         """
-        if self.follows:
-            return standing.newest
-        return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
+        chunks = snapshot.read(self.tables.chunks.name)
+        wrong = ~nw.col(SETTLED)
+        if as_of is not None:
+            wrong = wrong | (nw.col(EXACT_FROM) > as_of).fill_null(value=False)
+        lines = collect_small(chunks.filter(wrong).select(LOW, HIGH))
+        return merged((*remaining, *(KeyRange(line[LOW], line[HIGH]) for line in lines)))
 
-    @property
-    def follows(self) -> bool:
-        """Whether chunks are exact from where the changelog stands when they show, not from when they were read.
-
-        By position, only the log tells that moment. Where changes do not bring the images that they replace, those of
-        before cannot be told.
-        """
-        return bool(self.settings.position) or not self.settings.tells_before
+    def changes(self, brought: Brought, settling: Settling) -> dict[str, Change]:
+        """What becomes of the books of the load."""
+        one = brought.snapshot.store.read(self.tables.chunks.name, None).select(nw.len())
+        changes: dict[str, Change] = {}
+        if told := tuple(dict.fromkeys((*settling.shown, *brought.read))):
+            changes[self.tables.chunks.name] = Change(merge=self._chunk_rows(one, told, settling))
+        if settling.standing != self.standing(brought.snapshot):
+            changes[self.tables.load.name] = Change(merge=self._load_row(one, settling.standing))
+        return changes
 
     def chunk_of(self, line: dict[str, Any]) -> Chunk:
         """A chunk from a row of columns named as in the table."""
@@ -164,34 +226,57 @@ class Loading:
             reach if reach and None not in reach else None,
         )
 
-    def chunk_rows(
-        self, one: nw.LazyFrame[Any], chunks: Iterable[tuple[Chunk, bool, datetime | None]]
-    ) -> nw.LazyFrame[Any]:
-        """Rows of the table of chunks: of each chunk whether it has settled, and from when on it is exact.
+    def _due(self, chunk: Chunk, brought: Brought) -> bool:
+        """Whether a chunk's rows may show."""
+        standing, watermark = brought.standing, brought.watermark
+        # Of a table that rests, the changelog never brings the position that a chunk was read at.
+        if not self.settings.waits or (brought.idle and chunk.search_ts is None):
+            return True
+        if chunk.reach is not None and standing.reached is not None and standing.reached >= chunk.reach:
+            return True
+        if chunk.search_ts is None or watermark is None:
+            return False
+        return watermark >= chunk.search_ts + self.settings.delay
+
+    def _exact_from(self, chunk: Chunk, standing: Standing) -> datetime | None:
+        """From when on what a chunk holds can be told as of an event time.
 
         Args:
-            one: any frame of one row, since a frame comes from nowhere else.
-            chunks: what is to be told.
+            chunk: that shows now.
+            standing: how far the changelog has come.
         """
-        return _rows(
-            one,
-            [
-                {
-                    CHUNK: chunk.number,
-                    LOW: chunk.held.low,
-                    HIGH: chunk.held.high,
-                    ROWS: chunk.rows,
-                    SEARCH_TS: chunk.search_ts,
-                    **self._places(chunk.reach),
-                    SETTLED: settled,
-                    EXACT_FROM: exact_from,
-                }
-                for chunk, settled, exact_from in chunks
-            ],
-            self.tables.chunks.schema,
-        )
+        if self._follows:
+            return standing.newest
+        return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
 
-    def load_row(self, one: nw.LazyFrame[Any], standing: Standing) -> nw.LazyFrame[Any]:
+    @property
+    def _follows(self) -> bool:
+        """Whether chunks are exact from where the changelog stands when they show, not from when they were read.
+
+        By position, only the log tells that moment. Where changes do not bring the images that they replace, those of
+        before cannot be told.
+        """
+        return bool(self.settings.position) or not self.settings.tells_before
+
+    def _chunk_rows(self, one: nw.LazyFrame[Any], chunks: Iterable[Chunk], settling: Settling) -> nw.LazyFrame[Any]:
+        """Rows of the table of chunks, made of any frame of one row, since a frame comes from nowhere else."""
+        lines = []
+        for chunk in chunks:
+            settled = chunk in settling.shown
+            line = {
+                CHUNK: chunk.number,
+                LOW: chunk.held.low,
+                HIGH: chunk.held.high,
+                ROWS: chunk.rows,
+                SEARCH_TS: chunk.search_ts,
+                **self._places(chunk.reach),
+                SETTLED: settled,
+                EXACT_FROM: self._exact_from(chunk, settling.standing) if settled else None,
+            }
+            lines.append(line)
+        return _rows(one, lines, self.tables.chunks.schema)
+
+    def _load_row(self, one: nw.LazyFrame[Any], standing: Standing) -> nw.LazyFrame[Any]:
         """The row that says how far the load has come, made of any frame of one row."""
         row = {
             NAME: "load",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from ..changelog.settings import CHANGE_FORMATS
+from ..changelog.settings import CHANGE_FORMATS, NONE
 from ..errors import ConfigError
 from ..schema import Column, Schema, check_compared
 
@@ -41,6 +41,7 @@ class BulkMergeSettings:
             change of its key came first.
         history: how far behind the watermark rows can still be read as of an event time.
         repeatable: whether a chunk of the bulk that is read again has the same rows.
+        lanes: whether the changelog is several logs, each in order of itself alone (partitions of a topic).
     """
 
     pipeline: str
@@ -55,6 +56,7 @@ class BulkMergeSettings:
     mode: str = EXACT
     history: timedelta = HISTORY
     repeatable: bool = True
+    lanes: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.mode not in MODES:
@@ -77,7 +79,7 @@ class BulkMergeSettings:
             )
         if self.history <= timedelta():
             raise ConfigError("history must be longer than nothing; write a duration such as '1d'")
-        if self.mode == EXACT and not self.position and self.event_time is None:
+        if self.mode == EXACT and not self.position and not self.timed:
             raise ConfigError(
                 "a bulk row waits for the changelog's position or for its watermark: name the `position` that both"
                 ' share, or give the changelog an event_time; or choose mode = "upsert"'
@@ -111,7 +113,12 @@ class BulkMergeSettings:
     @property
     def timed(self) -> bool:
         """Whether rows can be read as of an event time."""
-        return self.waits and self.event_time is not None
+        return self.waits and (self.event_time is not None or self.whole)
+
+    @property
+    def whole(self) -> bool:
+        """Whether changes count as whole transactions, at the moments of their commits."""
+        return self.waits and self.changelog.transactions != NONE
 
     @property
     def tells_before(self) -> bool:
@@ -122,5 +129,5 @@ class BulkMergeSettings:
     def fingerprint(self) -> str:
         """Changes with every setting that stored rows depend on."""
         ordered = [(name, self.schema[name].ddl) for name in self.position]
-        text = f"bulk_merge {self.key} {self.rows.ddl} {ordered} {self.mode} {self.timed} {self.history}"
+        text = f"bulk_merge {self.key} {self.rows.ddl} {ordered} {self.mode} {self.timed} {self.whole} {self.history}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -8,17 +8,18 @@ from attrs import field, frozen
 
 from .. import dead_letter
 from ..bulk import CHUNK, SEARCH_TS, reach_of
-from ..epoch import POSITION
+from ..epoch import BATCH_COLUMNS, POSITION
 from ..merge import Latest
 from ..schema import Column, Schema, column
 from ..segments import SEGMENT
 from ..table import TableSpec
+from ..transactions import AT, TRANSACTION_COLUMNS
 
 if TYPE_CHECKING:
     from .settings import BulkMergeSettings
 
-ADDS, AT, EPOCH = "_adds", "_at", "_epoch"
-"""Of a change's row: whether its image comes or goes (boolean), the event time (UTC), the epoch that brought it."""
+ADDS, EPOCH = "_adds", "_epoch"
+"""Of a change's row: whether its image comes or goes (boolean), and the epoch that brought it (bigint)."""
 DELETED, READ = "_deleted", "_read"
 """Of the newest image: whether the row is gone (boolean); 1 where it was read in bulk, 0 where a change brought it."""
 LOW, HIGH, ROWS, SETTLED, EXACT_FROM = "low", "high", "rows", "settled", "exact_from"
@@ -38,6 +39,7 @@ class BulkMergeTables:
 
     Args:
         letters: see `dead_letter.spec`.
+        pending: rows of the changelog whose transactions have not been seen whole.
         waiting: bulk rows that the changelog has not come up to yet, filed by chunk.
         chunks: a row a chunk that was read.
         load: one row: how far the changelog has come while the load goes on, and whether that has ended.
@@ -48,6 +50,7 @@ class BulkMergeTables:
     """
 
     letters: TableSpec
+    pending: TableSpec
     waiting: TableSpec
     chunks: TableSpec
     load: TableSpec
@@ -69,6 +72,15 @@ class BulkMergeTables:
         by = (*(each.name for each in order), READ)
         return cls(
             letters=dead_letter.spec(name),
+            pending=TableSpec(
+                f"{name}.pending",
+                rows.plus(
+                    *order,
+                    column(ADDS, "boolean"),
+                    column(EPOCH, "bigint"),
+                    *(column(each, ddl) for each, ddl in {**BATCH_COLUMNS, **TRANSACTION_COLUMNS}.items()),
+                ),
+            ),
             waiting=TableSpec(
                 f"{name}.waiting",
                 rows.plus(column(CHUNK, "bigint"), *order),
@@ -121,15 +133,13 @@ class BulkMergeTables:
             order=tuple(each.name for each in order),
         )
 
-    def in_order(self, *, timed: bool, waits: bool) -> tuple[TableSpec, ...]:
-        """All tables in the order of their commits.
+    def in_order(self, settings: BulkMergeSettings) -> tuple[TableSpec, ...]:
+        """All tables that these settings need, in the order of their commits.
 
         Rows that wait come before what says since when: a chunk that is read again after a crash can then only wait
         for longer than it has to.
-
-        Args:
-            timed: whether rows can be read as of an event time.
-            waits: whether bulk rows wait.
         """
-        kept = (*([self.waiting] if waits else []), self.chunks, self.load, self.tombstones)
-        return (self.letters, *kept, *([self.recent] if timed else []), self.current)
+        pending = [self.pending] if settings.whole else []
+        waiting = [self.waiting] if settings.waits else []
+        recent = [self.recent] if settings.timed else []
+        return (self.letters, *pending, *waiting, self.chunks, self.load, self.tombstones, *recent, self.current)

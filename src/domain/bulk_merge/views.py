@@ -11,6 +11,7 @@ from ..bulk import CHUNK, SEARCH_TS
 from ..change import Matching
 from ..changelog.net import net_changes
 from ..changelog.row_kind import removes
+from ..collect import collect_small
 from ..epoch import ROW_KIND
 from ..errors import ConfigError
 from ..schema import Column, Schema, column
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .tables import BulkMergeTables
 
 ROWS_VIEW, SETTLED_VIEW = "rows", "settled"
-_CHUNK = "chunk"
+_CHUNK, _COUNT = "chunk", "_count"
 
 
 def view_specs(settings: BulkMergeSettings) -> tuple[ViewSpec, ...]:
@@ -120,6 +121,22 @@ class BulkMergeViews:
             keys.append(changed.select(*spec.key))
         touched = Matching(self.engine.persist(nw.concat(keys).unique()))
         return net_changes(self.view(spec, before, touched), self.view(spec, after, touched), spec.key)
+
+    def bookkeeping(self, snapshot: Snapshot) -> dict[str, int]:
+        """Chunks and rows that wait, keys remembered as deleted for the load's sake, rows of open transactions."""
+        standing = self.loading.standing(snapshot)
+        return {
+            "waiting_chunks": len(standing.waiting),
+            "waiting_rows": sum(chunk.rows for chunk in standing.waiting),
+            "tombstones": self._count(snapshot, self.tables.tombstones.name),
+            "pending_rows": self._count(snapshot, self.tables.pending.name) if self.settings.whole else 0,
+        }
+
+    def _count(self, snapshot: Snapshot, table: str) -> int:
+        if snapshot.version(table) is None:
+            return 0
+        (line,) = collect_small(snapshot.read(table).select(nw.len().alias(_COUNT)))
+        return int(line[_COUNT])
 
     def _shown(self, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return stored.filter(~nw.col(DELETED)).select(*self.settings.columns)
