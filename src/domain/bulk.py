@@ -86,7 +86,6 @@ class BulkSpec:
         search_ts: when all rows were read (UTC), or the column that says when each was; None where only the source
             itself knows, or no one does.
         delay: how long after its `search_ts` a row waits for changes that came before.
-        optional: columns that may be missing there; they are null then.
     """
 
     records: RecordSpec
@@ -94,7 +93,6 @@ class BulkSpec:
     position: tuple[str, ...]
     search_ts: datetime | str | None
     delay: timedelta
-    optional: tuple[str, ...] = ()
 
 
 @define(eq=False)

@@ -13,9 +13,9 @@ from ...domain.epoch import BATCH_COLUMNS, POSITION
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkSource
 from ...domain.schema import INTEGERS
-from ..chunks import Chunks, Progress
+from ..chunks import CHUNK_POSITIONS, Chunks, Progress
 from ..spark.schema import lazy, named, spark_type
-from .rows import TableRows
+from ..spark.table_rows import TableRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _END = "end"
 """The frontier behind the last chunk, which has no bound above."""
-_CHUNK_POSITIONS = 2**52
 _WALKED = INTEGERS | {"decimal", "date", "string"}
 _BACKSLASHES = ("mysql", "mariadb")
 
@@ -241,7 +240,7 @@ class JdbcBulk(BulkSource):
             for told in (known.low, known.high)
         )
         reach = [high.get(name, named(name)).alias(reach_of(place)) for place, name in enumerate(self.spec.position)]
-        positions = {POSITION: F.col(POSITION) + F.lit(at * _CHUNK_POSITIONS)}
+        positions = {POSITION: F.col(POSITION) + F.lit(at * CHUNK_POSITIONS)}
         return known.rows.select(
             *(low.get(name, named(name)).alias(name) for name in self.schema.names),
             F.lit(chunk.number).cast("bigint").alias(CHUNK),
