@@ -11,6 +11,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
+from headwater.app.cli import main
 from headwater.domain.epoch import ROW_KIND
 from headwater.domain.errors import ConfigError
 from headwater.domain.service import ReadAt, Service
@@ -272,6 +273,30 @@ def test_net_changes_are_complete(loaded: Trial) -> None:
         ("-U", 1, 11),
         ("-U", 2, 20),
     ]
+
+
+def test_check_tells_where_the_bulk_is(trial: Trial, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(trial.file)]) == 0
+    assert f"accounts, from source log and, in bulk, json files at {trial.folder}/bulk\n" in capsys.readouterr().out
+
+
+def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> None:
+    moment = "search_ts = '2024-03-01T09:00:00Z'"
+    trial.set("pipelines.accounts.bulk", f'{{ path = "parquet", chunk_rows = 1, {moment} }}')
+    folder = trial.folder / "parquet"
+    folder.mkdir()
+    (folder / "1.parquet").write_bytes(b"no Parquet")
+    pl.DataFrame({"id": [1], "owner": ["ann"], "balance": [10]}).write_parquet(folder / "2.parquet")
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+    (status,) = trial.open().status()
+    assert [alarm for alarm in status.alarms if "chunk 0: file 1.parquet is no Parquet" in alarm]
+    pl.DataFrame({"id": [2], "owner": ["bob"], "balance": [20]}).write_parquet(folder / "1.parquet")
+    feed(trial, ("-U", 9, "ian", 90, 21), ("+U", 9, "ian", 91, 21))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (2, "bob", 20), (9, "ian", 91)]
+    assert trial.open().status()[0].alarms == ()
 
 
 @pytest.mark.parametrize(
