@@ -159,7 +159,7 @@ class Chunks:
 def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:
     """Whether rows that were all read at one moment could be shown: until then they may stay where they are."""
     at = spec.search_ts
-    return isinstance(at, str | None) or (watermark is not None and watermark >= at + spec.delay)
+    return not spec.waits or isinstance(at, str | None) or (watermark is not None and watermark >= at + spec.delay)
 
 
 def of_chunk(rows: nw.LazyFrame[Any], spec: BulkSpec, number: int, at: int) -> nw.LazyFrame[Any]:

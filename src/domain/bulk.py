@@ -86,6 +86,7 @@ class BulkSpec:
         search_ts: when all rows were read (UTC), or the column that says when each was; None where only the source
             itself knows, or no one does.
         delay: how long after its `search_ts` a row waits for changes that came before.
+        waits: whether no row can show before the watermark has passed its `search_ts` by the delay.
     """
 
     records: RecordSpec
@@ -93,6 +94,7 @@ class BulkSpec:
     position: tuple[str, ...]
     search_ts: datetime | str | None
     delay: timedelta
+    waits: bool = True
 
 
 @define(eq=False)

@@ -175,7 +175,6 @@ def test_upserts_show_bulk_rows_at_once_unless_a_change_came_first(trial: Trial)
     fill(trial, (1, "ann", 10), (2, "bob", 20))
     fill(trial, (3, "cat", 30), (4, "dan", 40))
     feed(trial, ("+U", 1, "ann", 11, -5), ("-D", 4, "dan", 40, -4))
-    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
     trial.advance("accounts")
     assert rows(trial) == [(1, "ann", 11), (2, "bob", 20)]
     assert kept(trial) == {"tombstones": 1}
@@ -244,6 +243,21 @@ def maxwell(id_: int, balance: int, second: int, xid: int, position: int, **mark
     ts = int(at(second).timestamp())
     place = {"xid": xid, "position": f"binlog.000001:{position}"}
     return json.dumps({"database": "d", "table": "t", "type": "insert", "ts": ts, "data": data, **place, **marks})
+
+
+def test_letters_read_again_come_before_changes_and_after_the_bulk(trial: Trial) -> None:
+    columns = "kind string, id bigint, owner string, balance bigint, at timestamp, note "
+    trial.set("sources.log.schema", f'"{columns} int"')
+    fill(trial, (1, "ann", 10), (2, "bob", 20))
+    letter = {"kind": "+U", "owner": "eve", "balance": 11, "at": at(3).isoformat(), "note": "a word"}
+    trial.feed("log", [json.dumps({**letter, "id": 1}), json.dumps({**letter, "id": 2})])
+    feed(trial, ("+U", 2, "bob", 22, 20))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (2, "bob", 22)]
+    trial.set("sources.log.schema", f'"{columns} string"')
+    assert trial.open().replay("accounts").rows == 2
+    assert rows(trial) == [(1, "eve", 11), (2, "bob", 22)]
+    assert not rows(trial, "dead_letters")
 
 
 def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:

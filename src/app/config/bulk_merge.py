@@ -102,7 +102,8 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
     # Rows of tables are typed, as those of Parquet are.
     format_ = loaded.format if isinstance(loaded, BulkFiles) and loaded.format in PLAIN_FORMATS else "parquet"
     records = RecordSpec(schema, format_, time_zone=zone, optional=optional)
-    return BulkSpec(records, settings.key, settings.position, at, settings.delay)
+    waits = settings.waits and not settings.position
+    return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
 
 
 def _search_ts(loaded: BulkInput) -> datetime | str | None:
