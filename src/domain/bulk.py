@@ -148,7 +148,9 @@ class BulkGroup(StreamSource):
         """As `read`, and by member as well."""
         members, remaining = self._members(offsets), self.bulk.remaining(offsets.until.get(BULK))
         rows = nw.concat(list(members.values()), how="diagonal")
-        return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining)
+        read = OffsetRange((offsets.after or {}).get(BULK), offsets.until[BULK]) if BULK in members else None
+        ranges = self.bulk.ranges(read) if read else {}
+        return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining, ranges=ranges)
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog once more; those of the bulk are of no format that `rereads` names."""

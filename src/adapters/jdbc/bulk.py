@@ -18,7 +18,7 @@ from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import narwhals as nw
@@ -124,6 +124,9 @@ class JdbcBulk(BulkSource):
         if so_far.frontier != _END:
             ranges.append(self._range([so_far.frontier, None]))
         return tuple(ranges)
+
+    def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:
+        return {chunk.number: self._range(chunk.piece) for chunk in Progress.of(offsets.until).reads}
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
