@@ -40,7 +40,6 @@ CHUNK_POSITIONS = 2**52
 """How far apart the positions of an epoch's chunks begin."""
 EVERYWHERE = (KeyRange(),)
 _LONGEST_PAUSE = 64
-_MOST_RANGES = 8
 _MOMENT = nw.Datetime("us", "UTC")
 
 
@@ -180,16 +179,3 @@ def of_chunk(rows: nw.LazyFrame[Any], spec: BulkSpec, number: int, at: int) -> n
         *(nw.col(name).alias(reach_of(place)) for place, name in enumerate(spec.position)),
         *(positions.get(name, nw.col(name)).alias(name) for name in BATCH_COLUMNS),
     )
-
-
-def merged(ranges: list[KeyRange]) -> tuple[KeyRange, ...]:
-    """The same ranges (each has both bounds), without overlaps, and few: where they are many, one with them all."""
-    apart: list[tuple[Any, Any]] = []
-    for low, high in sorted((each.low, each.high) for each in ranges):
-        if apart and low <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(apart[-1][1], high))
-        else:
-            apart.append((low, high))
-    if len(apart) > _MOST_RANGES:
-        apart = [(apart[0][0], apart[-1][1])]
-    return tuple(KeyRange(low, high) for low, high in apart)

@@ -8,11 +8,11 @@ import narwhals as nw
 from attrs import define, field
 from py4j.protocol import Py4JError
 
-from ...domain.bulk import KeyRange
+from ...domain.bulk import KeyRange, merged
 from ...domain.errors import ConfigError, NotSupported, VersionExpired
 from ...domain.ports import BulkSource
 from ...domain.schema import INTEGERS
-from ..chunks import EVERYWHERE, Chunks, Progress, is_due, merged, of_chunk
+from ..chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from ..spark.faults import Fault
 from ..spark.schema import lazy
 from ..spark.table_rows import TableRows

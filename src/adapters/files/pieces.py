@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field, frozen
 
-from ...domain.bulk import KeyRange
+from ...domain.bulk import KeyRange, merged
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
 from ...domain.schema import INTEGERS
-from ..chunks import EVERYWHERE, merged
+from ..chunks import EVERYWHERE
 from .splits import check
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field, frozen
 from pyspark.sql import functions as F
 
-from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, reach_of
+from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, merged, reach_of
 from ...domain.epoch import BATCH_COLUMNS, POSITION
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkSource
@@ -123,7 +123,7 @@ class JdbcBulk(BulkSource):
         ranges = [self._range(chunk.piece) for chunk in so_far.left]
         if so_far.frontier != _END:
             ranges.append(self._range([so_far.frontier, None]))
-        return tuple(ranges)
+        return merged(ranges)
 
     def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:
         return {chunk.number: self._range(chunk.piece) for chunk in Progress.of(offsets.until).reads}
@@ -185,9 +185,10 @@ class JdbcBulk(BulkSource):
         rows = self.database.table(self.settings.table)
         with self.database.explained(f"reading {self.settings.table}"):
             chosen = rows.filter(condition) if (condition := self._within(rows, piece)) is not None else rows
+            wanted = chosen.select(*map(named, self._rows.names(rows.columns).values()))
             # Rows that were lost must not be asked for once more: by then they are others.
-            kept = self._rows.typed(chosen).localCheckpoint(eager=True)
-        return _Read(kept, self.database.now(self.settings.clock), low, self._position())
+            kept = wanted.localCheckpoint(eager=True)
+        return _Read(self._rows.typed(kept), self.database.now(self.settings.clock), low, self._position())
 
     def _within(self, rows: DataFrame, piece: Piece) -> Column | None:
         """The condition for a chunk's keys, in the table's own types, so that the database itself can look for them."""
