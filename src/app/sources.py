@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from .backends import Gap, Part, Sources
-from .config import FilesInput, KafkaInput, SourceSettings, StreamInput
+from .config import BulkFiles, BulkJdbc, FilesInput, KafkaInput, SourceSettings, StreamInput
 
 if TYPE_CHECKING:
-    from ..domain.ports import StreamSource
+    from ..domain.bulk import BulkSpec
+    from ..domain.ports import BulkSource, StreamSource
+    from .config import BulkInput
 
 _NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
+
+_NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+
+_NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 
 
 @frozen
@@ -25,7 +31,7 @@ class PolarsSources(Sources):
 
     backend: str
 
-    gaps = (_NO_STREAMS,)
+    gaps = (_NO_STREAMS, _NO_DATABASES, _NO_DELTA)
     """What a backend over Polars does not offer."""
 
     def open(self, settings: SourceSettings) -> StreamSource:
@@ -42,6 +48,17 @@ class PolarsSources(Sources):
                 return PolarsKafkaSource(KafkaSettings(servers, topics, max_rows, options), settings.records)
             case StreamInput():
                 raise _NO_STREAMS.error(self.backend)
+
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        match settings:
+            case BulkFiles(format="delta"):
+                raise _NO_DELTA.error(self.backend)
+            case BulkFiles():
+                from ..adapters.files.polars_bulk import PolarsFileBulk
+
+                return PolarsFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch)
+            case BulkJdbc():
+                raise _NO_DATABASES.error(self.backend)
 
 
 @frozen(eq=False)
@@ -67,3 +84,21 @@ class SparkSources(Sources):
                 from ..adapters.spark.handed_source import HandedSource
 
                 return HandedSource(settings.records)
+
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        rows, chunks = settings.chunk_rows, settings.chunks_per_epoch
+        match settings:
+            case BulkFiles(format="delta"):
+                from ..adapters.delta.bulk import DeltaBulk
+
+                return DeltaBulk(self.session, settings.path, spec, rows, chunks)
+            case BulkFiles():
+                from ..adapters.files.spark_bulk import SparkFileBulk
+
+                return SparkFileBulk(settings.path, spec, rows, chunks, spark=self.session)
+            case BulkJdbc():
+                from ..adapters.jdbc.bulk import JdbcBulk, TableSettings
+                from ..adapters.jdbc.database import Database, JdbcSettings
+
+                table = TableSettings(settings.table, settings.clock_query, settings.position_query, rows, chunks)
+                return JdbcBulk(Database(self.session, JdbcSettings(settings.jdbc, settings.options)), table, spec)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from .bulk import KeyRange
+
 Offsets: TypeAlias = "Mapping[str, Any]"
 """Where a source stands: JSON values only, whose meaning is the source's own."""
 
@@ -59,6 +61,10 @@ class Batch:
         inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
         lanes: origins are read side by side: `_position` orders the rows of one origin as they arrived, and says
             nothing of rows of different ones.
+        remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
+            is not told.
+        ranges: of a bulk load that another read of the same chunks would bring otherwise: what their keys lie in, by
+            the chunks' numbers.
     """
 
     epoch: Epoch
@@ -69,6 +75,8 @@ class Batch:
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     lanes: bool = False
+    remaining: tuple[KeyRange, ...] | None = None
+    ranges: Mapping[int, KeyRange] = field(factory=dict)
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
+from .changelog.net import net_changes
 from .errors import ConfigError
 from .label import Label
 
@@ -56,6 +57,7 @@ class ViewSpec:
         sort: columns that order it for a person.
         about: one line for ``headwater check``.
         between: it is asked between two publications, not at one.
+        timed: it can be read as of an event time, exactly as it stood then.
     """
 
     name: str
@@ -64,6 +66,20 @@ class ViewSpec:
     sort: tuple[str, ...] = field(converter=tuple[str, ...])
     about: str
     between: bool = False
+    timed: bool = False
+
+
+@frozen(eq=False)
+class ReadAt:
+    """Where a view is read.
+
+    Args:
+        snapshot: the publication.
+        as_of: only what had happened up to this event time (UTC), of a view that is `ViewSpec.timed`; else None.
+    """
+
+    snapshot: Snapshot
+    as_of: datetime | None = None
 
 
 class Service(Protocol):
@@ -140,3 +156,37 @@ class Service(Protocol):
         Raises:
             ConfigError: there is no such view, or its rows have no key.
         """
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of a keyed view that equal a row of `keys` in all of its columns; null equals nothing.
+
+        Where the service can, that costs what it returns.
+
+        Args:
+            name: one of `views`.
+            at: where it is read.
+            keys: some columns of the view's key, or all.
+        """
+        columns = keys.collect_schema().names()
+        return self.view(name, at.snapshot, as_of=at.as_of).join(keys, on=columns, how="semi")
+
+    def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view from one place to another, in its columns and ``_row_kind``.
+
+        Rows that came late for `before` are among them: what is told is how the two answers differ.
+        """
+        if before.as_of is None and after.as_of is None:
+            return self.view_changes(name, before.snapshot, after.snapshot)
+        old, new = (self.view(name, each.snapshot, as_of=each.as_of) for each in (before, after))
+        return net_changes(old, new, self.known(name).key)
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to
+        """Why a view that is `ViewSpec.timed` is not exact as of an event time, in words; None if it is.
+
+        Its bulk is still being loaded, say, or the time lies before the history that is kept.
+        """
+        return None
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, int]:  # noqa: ARG002 - for those that have some
+        """How much is kept for the time being only, until what it waits for has come: counts, by what they count."""
+        return {}

@@ -3,6 +3,9 @@
 from .load import load
 from .values import (
     BackendSettings,
+    BulkFiles,
+    BulkInput,
+    BulkJdbc,
     Deployment,
     FilesInput,
     KafkaInput,
@@ -15,6 +18,9 @@ from .values import (
 
 __all__ = [
     "BackendSettings",
+    "BulkFiles",
+    "BulkInput",
+    "BulkJdbc",
     "Deployment",
     "FilesInput",
     "KafkaInput",

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
+from ...domain.errors import ConfigError
 from ...domain.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
+    from ...domain.bulk_merge import BulkMergeSettings
     from ...domain.cumulate import CumulateSettings
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
     from ...domain.snapshots import SnapshotSettings
     from ...domain.source import RecordSpec
     from ...domain.wide_table import WideTableSettings
+
+_PASSWORD = re.compile(r"password|passwd|pwd=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
 @frozen
@@ -71,14 +77,65 @@ class KafkaInput:
 
 
 @frozen
+class BulkFiles:
+    """A table to be loaded, as files of a folder or as a Delta table.
+
+    Args:
+        path: the folder.
+        format: of the files.
+        search_ts: when they were written (UTC), or the column that says when each row was read.
+        chunk_rows: about so many rows make a chunk.
+        chunks_per_epoch: at most so many chunks are read in one epoch.
+    """
+
+    path: str
+    format: str = "parquet"
+    search_ts: datetime | str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
+def _tells_no_password(_instance: object, _attribute: object, jdbc: str) -> None:
+    # The address itself stays out of the message: it may hold what it must not.
+    if not jdbc.startswith("jdbc:"):
+        raise ConfigError("jdbc: an address wanted that begins so, as 'jdbc:postgresql://host/database'")
+    if _PASSWORD.search(jdbc):
+        raise ConfigError("jdbc: the address must not hold a password: give `user` and `password`")
+
+
+@frozen
+class BulkJdbc:
+    """A table to be loaded, in a database.
+
+    Args:
+        jdbc: the address of the database.
+        table: its name with its schema, each part as the database has it.
+        options: settings of the connection; they hold secrets.
+        clock_query: a statement that asks the database for the time; None: its usual one.
+        position_query: a statement that asks it how far its log has come.
+        chunk_rows: so many rows make a chunk.
+        chunks_per_epoch: at most so many chunks are read in one epoch.
+    """
+
+    jdbc: str = field(validator=_tells_no_password)
+    table: str
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+    clock_query: str | None = None
+    position_query: str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
+@frozen
 class StreamInput:
     """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
 
 
 ServiceSettings: TypeAlias = (
-    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings"
+    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
 )
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
+BulkInput: TypeAlias = BulkFiles | BulkJdbc
 
 
 @frozen
@@ -138,6 +195,7 @@ class PipelineSettings:
         retain: how long its past is kept; None: as the backend says.
         expire_every: epochs after which a run gives up what is not to be kept; None: as the backend says.
         epoch_takes: how long its epochs are expected to take; None to go by the last ones.
+        bulk: the table that is loaded beside its source, which then is its changelog; None where there is none.
     """
 
     source: str | Mapping[str, str] | None
@@ -148,6 +206,7 @@ class PipelineSettings:
     retain: Retention | None = None
     expire_every: int | None = None
     epoch_takes: timedelta | None = None
+    bulk: BulkInput | None = None
 
     @property
     def name(self) -> str:
