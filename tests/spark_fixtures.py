@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,8 @@ TUNED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Aggregates and sorts take memory by the page; the default for this heap is 16 MiB for each of them.
+    "spark.buffer.pageSize": "1m",
     # What a web page would show of plans and tasks that have ended.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedStages": "10",
@@ -52,17 +55,23 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         app_name="headwater-tests",
     )
     session.sparkContext.setLogLevel("ERROR")
+    gc.freeze()  # what is there by now stays, and need not be looked at after each test
     yield session
     session.stop()
 
 
 @pytest.fixture(autouse=True)
 def _forget_tables() -> Iterator[None]:
-    """Let Delta forget a test's tables: it keeps each one's state, and its plans, for an hour after the last use."""
+    """Let the JVM forget a test's tables.
+
+    Delta keeps each one's state, and its plans, for an hour after the last use; so does Python what is part of a cycle,
+    until its collector comes round to it, which is rarely.
+    """
     yield
     from pyspark.sql import SparkSession
 
     if session := SparkSession.getActiveSession():
+        gc.collect()
         from headwater.adapters.spark.jvm import java_class
 
         java_class(session, "org.apache.spark.sql.delta.DeltaLog").clearCache()
