@@ -189,7 +189,7 @@ class TestReading:
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
          "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge; did you mean 'ranking'?"),
         ('"ranking"', '"bulk"', "deploy.toml:18: pipelines.contract_rank.service: 'bulk' is unknown; allowed: "
-         "ranking, retraction, cumulate, wide_table, snapshots"),
+         "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge"),
         ('source = "contracts"', 'source = "contract"', "deploy.toml:19: pipelines.contract_rank.source: 'contract' is "
          "unknown; allowed: contracts; did you mean 'contracts'?"),
         ('["project_id"]', '"project_id"', "deploy.toml:20: pipelines.contract_rank.group: 'project_id' is not a list of "
