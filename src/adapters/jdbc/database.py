@@ -41,6 +41,15 @@ _CLOCKS = {
     "mysql": "SELECT CURRENT_TIMESTAMP(6)",
     "mariadb": "SELECT CURRENT_TIMESTAMP(6)",
 }
+# DriverManager does not see the jars that Spark loads, but Spark finds a driver among them by its name.
+_DRIVERS = {
+    "derby": "org.apache.derby.jdbc.AutoloadedDriver",
+    "mariadb": "org.mariadb.jdbc.Driver",
+    "mysql": "com.mysql.cj.jdbc.Driver",
+    "oracle": "oracle.jdbc.OracleDriver",
+    "postgresql": "org.postgresql.Driver",
+    "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
+}
 _LIMITED = ("mysql", "mariadb", "sqlite")
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -66,6 +75,12 @@ class JdbcSettings:
     def clock(self) -> str:
         """A statement that asks the database what time it is."""
         return _CLOCKS.get(self.kind, "SELECT CURRENT_TIMESTAMP")
+
+    @property
+    def connecting(self) -> dict[str, str]:
+        """All that a connection is made by, beside the address."""
+        driver = {"driver": _DRIVERS[self.kind]} if self.kind in _DRIVERS else {}
+        return {**driver, **self.options}
 
     def scrubbed(self, text: str) -> str:
         """A text of the driver's without what the options say: some drivers repeat what they were given."""
@@ -102,7 +117,7 @@ class Database:
             "fetchsize": "10000",
             # A time without a zone is the declared zone's, not that of the JVM.
             "preferTimestampNTZ": "true",
-            **self.settings.options,
+            **self.settings.connecting,
             "url": self.settings.url,
             "dbtable": self.table_name(name),
         }
@@ -215,7 +230,7 @@ class Database:
     def _factory(self) -> Any:
         """Spark's own way to connect, which finds drivers among the session's jars."""
         given = java_class(self.session, "java.util.HashMap")()
-        for name, value in self.settings.options.items():
+        for name, value in self.settings.connecting.items():
             given.put(name, value)
         options = java_class(self.session, f"{_SPARKS}.execution.datasources.jdbc.JDBCOptions")
         utils = java_class(self.session, "org.apache.spark.api.python.PythonUtils")
