@@ -35,6 +35,9 @@ class Figures:
         floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
+        waits: seconds that changes waited until they were visible.
+        kept_bytes: the most that was kept on disk for the sake of a load alone.
+        found: what the result came to, where sums are enough to check it.
     """
 
     began: float
@@ -48,6 +51,9 @@ class Figures:
     floors: list[float] = field(factory=list)
     jobs: list[int] = field(factory=list)
     phases: list[dict[str, float]] = field(factory=list)
+    waits: list[float] = field(factory=list)
+    kept_bytes: int = 0
+    found: list[int] = field(factory=list)
 
     def write(self, home: Path) -> None:
         """Write them into a side's folder."""
