@@ -113,6 +113,10 @@ class Service(Protocol):
         """What a version can be asked for by: its watermark, where it has one."""
         return Label(publication.watermark) if publication.watermark else None
 
+    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - for those that show one
+        """The one event time (UTC) that a publication's answers show; None where they show all that is known."""
+        return None
+
     def changed(self, fingerprint: str) -> str | None:
         """What has changed since tables were built under another fingerprint that they cannot follow, in words.
 
@@ -179,3 +183,10 @@ class Service(Protocol):
             return self.view_changes(name, before.snapshot, after.snapshot)
         old, new = (self.view(name, each.snapshot, as_of=each.as_of) for each in (before, after))
         return net_changes(old, new, self.known(name).key)
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to
+        """Why a view that is `ViewSpec.timed` is not exact as of an event time, in words; None if it is.
+
+        Its bulk is still being loaded, say, or the time lies before the history that is kept.
+        """
+        return None
