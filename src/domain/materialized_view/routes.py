@@ -83,6 +83,11 @@ class Routes:
     scope: tuple[str, ...]
     reads: tuple[ReadRoutes, ...]
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs that the query reads, each once."""
+        return tuple(dict.fromkeys(each.input for each in self.reads))
+
     def of(self, input: str) -> tuple[ReadRoutes, ...]:  # noqa: A002 - as configurations call it
         """The places where an input is read."""
         return tuple(each for each in self.reads if each.input == input)

@@ -53,7 +53,7 @@ class ViewStep:
         if changes is None:
             return self._whole(batch, plan, snapshot, 0)
         counted = self._counted(changes)
-        moved = {name: changes[name] for name, count in counted.items() if count}
+        moved = {name: changes[name] for name, count in counted.items() if count and name in self.routes.inputs}
         total = sum(counted.values())
         if any(self.settings.changes.get(name) == ALL for name in moved):
             return self._whole(batch, plan, snapshot, total)
@@ -86,7 +86,7 @@ class ViewStep:
             return self._step({}, batch, plan, snapshot, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
         lookups = Lookups(self.tables, snapshot, batch.inputs, moved, Terms(self.queries), self.engine)
         keys = self.engine.persist(nw.concat(list(self._concerned(lookups))).unique())
-        parts = {name: self.engine.persist(self._restricted(name, keys, lookups)) for name in batch.inputs}
+        parts = {name: self.engine.persist(self._restricted(name, keys, lookups)) for name in self.routes.inputs}
         scope = list(self.routes.scope)
         rows = self._answer(parts).join(keys, on=scope, how="semi")
         rows = self.engine.persist(rows)
