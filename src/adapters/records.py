@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from attrs import define, field
 
-from ..domain.changelog.decoding import decoder
+from ..domain.changelog.decoding import decoder, of_nothing
 from ..domain.changelog.images import NO_ROWS, as_object
 from ..domain.changelog.settings import CHANGE_FORMATS
 from ..domain.decode import Undecodable
@@ -90,6 +90,7 @@ class RecordDecoder:
     parse: Parse = field()
     _rows: Callable[[object], Rows] = field(init=False)
     _nothing: list[None] = field(init=False)
+    _of_nothing: Callable[[object], list[Any]] = field(init=False)
     _schema: pa.Schema = field(init=False)
 
     @parse.default
@@ -99,6 +100,7 @@ class RecordDecoder:
     def __attrs_post_init__(self) -> None:
         self._rows = decoder(self.spec, to_json)
         self._nothing = [None] * len(self.spec.rows.columns)
+        self._of_nothing = of_nothing(self.spec, to_json)
         self._schema = arrow_schema(batch_schema(self.spec.rows))
 
     def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
@@ -119,9 +121,16 @@ class RecordDecoder:
                     _add_each(lines, raw, position, origin, rows)
                     continue
             except Undecodable as refusal:
-                rows, error = ((only, self._nothing, None),), str(refusal)
+                rows, error = ((only, self._refused(raw), None),), str(refusal)
             lines.add(raw, position, origin, rows, error)
         return lines.batch()
+
+    def _refused(self, raw: bytes | None) -> list[Any]:
+        """The values of a record that no row can be made of."""
+        try:
+            return self._nothing if raw is None else self._of_nothing(self.parse(raw))
+        except Undecodable:  # whose reason is told already
+            return self._nothing
 
     def _rows_of(self, raw: bytes | None) -> Rows:
         return self._without_value() if raw is None else self._rows(self.parse(raw))

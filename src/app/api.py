@@ -8,9 +8,11 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ..domain import dead_letter
+from ..domain.bulk import BULK, BulkGroup
+from ..domain.bulk_merge import BulkMerge
 from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
 from ..domain.label import Label
@@ -36,7 +38,7 @@ from .runner import EpochReport, Runner, run_all
 from .waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from datetime import date, datetime, timedelta
     from pathlib import Path
@@ -71,6 +73,8 @@ class PipelineStatus:
         lag: what waits in the source, in words, or why that cannot be told.
         dead_letters: how many there are.
         latency: how long it takes until a record can be read: expected, and measured.
+        bookkeeping: how much is kept only until what it waits for has come (`Service.bookkeeping`).
+        alarms: what does not go as it should, each with the reason.
     """
 
     pipeline: str
@@ -78,6 +82,8 @@ class PipelineStatus:
     lag: str
     dead_letters: int
     latency: Latency
+    bookkeeping: Mapping[str, int] = field(factory=dict)
+    alarms: tuple[str, ...] = ()
 
 
 @frozen(eq=False)
@@ -493,6 +499,34 @@ class Headwater:
         self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: service.roll(day, snapshot))
         return day
 
+    def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: datetime | None = None) -> Any:
+        """Which keys of a bulk merge are exact by now, though its bulk may still be loading.
+
+        Args:
+            pipeline: its name.
+            keys: a DataFrame of the engine with the first column of the key at least, never null.
+            at: as known at an epoch, a time or a `Label`; the newest publication if not given.
+            as_of: the event time (UTC) as of which `rows` is to be read.
+
+        Returns:
+            The same DataFrame with boolean ``settled``.
+
+        Raises:
+            ConfigError: it is no bulk merge, or there is no such pipeline.
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: it has been cleaned away.
+        """
+        runner = self._runner(pipeline)
+        service = runner.service
+        if not isinstance(service, BulkMerge) or not isinstance(runner.source, BulkGroup):
+            raise ConfigError(f"pipeline {pipeline!r} is no bulk merge: all its keys are always exact")
+        snapshot = self.snapshot(pipeline, at)
+        offsets = snapshot.publication.offsets if snapshot.publication else {}
+        remaining = runner.source.bulk.remaining(offsets.get(BULK))
+        with self.explaining():
+            told = service.settled(nw.from_native(keys).lazy(), snapshot, remaining, as_of)
+        return told.collect().to_native() if told.implementation.is_polars() else told.to_native()
+
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""
         latencies = Latencies(self.deployment, self._ledger)
@@ -568,7 +602,14 @@ class Headwater:
             lag = f"cannot be told: {error}"
         if runner.loading:
             lag = f"{lag}; its history is being loaded"
-        return PipelineStatus(pipeline, latest, lag, self._dead_letters(pipeline), latency)
+        with self.explaining():
+            bookkeeping = runner.service.bookkeeping(self.snapshot(pipeline)) if latest else {}
+        letters, alarms = self._dead_letters(pipeline), tuple(self._alarms(runner))
+        return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms)
+
+    def _alarms(self, runner: Runner) -> Iterator[str]:
+        if isinstance(runner.source, BulkGroup):
+            yield from runner.source.bulk.trouble()
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)

@@ -15,8 +15,9 @@ from ..domain.errors import ConfigError, NotSupported
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..domain.ports import StreamSource
-    from .config.values import Deployment, SourceSettings
+    from ..domain.bulk import BulkSpec
+    from ..domain.ports import BulkSource, StreamSource
+    from .config.values import BulkInput, Deployment, SourceSettings
 
 GROUP = "headwater.backends"
 _JOINED = ("spark.jars.packages", "spark.sql.extensions")
@@ -50,6 +51,18 @@ class Sources(Protocol):
     @abstractmethod
     def open(self, settings: SourceSettings) -> StreamSource:
         """A source, ready to plan; it need not be reachable yet."""
+
+    @abstractmethod
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        """A table to be loaded in bulk, ready to plan; it need not be reachable yet.
+
+        Args:
+            settings: where it is.
+            spec: what its rows hold.
+
+        Raises:
+            NotSupported: the engine cannot read from there.
+        """
 
 
 class Backend(Module):

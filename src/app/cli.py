@@ -40,7 +40,7 @@ _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 _STATUS = Schema.parse(
     "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
-    " expected_latency string, measured_latency string, tables string"
+    " expected_latency string, measured_latency string, tables string, bookkeeping string, alarms string"
 )
 
 
@@ -126,11 +126,13 @@ def _status(options: argparse.Namespace) -> None:
 
 def _status_row(status: PipelineStatus) -> list[str | int | None]:
     spans = [str(span) if span else None for span in (status.latency.expected, status.latency.measured)]
+    kept = ", ".join(f"{name}: {count}" for name, count in status.bookkeeping.items() if count)
+    told = (kept or None, "; ".join(status.alarms) or None)
     if (latest := status.publication) is None:
-        return [status.pipeline, None, None, None, status.lag, None, *spans, None]
+        return [status.pipeline, None, None, None, status.lag, None, *spans, None, *told]
     place = (status.pipeline, latest.epoch.number)
     times = (moment(latest.published_at), moment(latest.watermark))
-    return [*place, *times, status.lag, status.dead_letters, *spans, tables_at(latest)]
+    return [*place, *times, status.lag, status.dead_letters, *spans, tables_at(latest), *told]
 
 
 def _move(options: argparse.Namespace) -> None:

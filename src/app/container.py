@@ -12,6 +12,8 @@ from uuid import uuid4
 from attrs import evolve, frozen
 from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
 
+from ..domain.bulk import BulkGroup
+from ..domain.bulk_merge import BulkMerge, BulkMergeSettings
 from ..domain.changelog.settings import ChangeSpec
 from ..domain.cumulate import Cumulate, CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
@@ -26,6 +28,7 @@ from ..domain.topic_group import TopicGroup
 from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, FilesInput, KafkaInput, StreamInput
+from .config.bulk_merge import bulk_spec
 from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
@@ -173,6 +176,10 @@ class Container:
             schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
             return PipelineInputs(settings, schedule, others, self.queries)
         sources, given = self._injector.get(Sources), self.deployment.sources
+        if isinstance(settings, BulkMergeSettings):
+            assert pipeline.bulk is not None
+            bulk = sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+            return BulkGroup(sources.open(_marking(given[pipeline.sources[0]], settings)), bulk)
         if not isinstance(settings, WideTableSettings):
             return sources.open(given[pipeline.sources[0]])
         partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
@@ -288,6 +295,8 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
         return Cumulate(pipeline.service, engine, queries())
     if isinstance(pipeline.service, WideTableSettings):
         return WideTable(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, BulkMergeSettings):
+        return BulkMerge(pipeline.service, engine)
     if isinstance(pipeline.service, SnapshotSettings):
         return Snapshots(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
@@ -296,6 +305,11 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
 def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it
     """A source whose rows say which columns their record did not carry, or do not."""
     return evolve(source, records=evolve(source.records, tells_absent=absent))
+
+
+def _marking(source: SourceSettings, settings: BulkMergeSettings) -> SourceSettings:
+    """A source whose rows say which transaction they are of, where the service counts these whole."""
+    return evolve(source, records=evolve(source.records, tells_transactions=settings.whole))
 
 
 def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:

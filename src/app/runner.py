@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from ..domain import dead_letter
+from ..domain.bulk import BulkGroup
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
@@ -236,6 +237,9 @@ class Runner:
 
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
         """What the next epoch reads: the same as one that was begun, if that is still there."""
+        if isinstance(self.source, BulkGroup):
+            latest = self.ledger.latest
+            return begun or self.source.plan_at(after, latest.watermark if latest else None)
         if not isinstance(self.source, InputSource):
             return begun or self.source.plan(after)
         if begun and self.source.readable(begun):

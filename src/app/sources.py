@@ -10,7 +10,9 @@ from .backends import Gap, Part, Sources
 from .config import FilesInput, KafkaInput, SourceSettings, StreamInput
 
 if TYPE_CHECKING:
-    from ..domain.ports import StreamSource
+    from ..domain.bulk import BulkSpec
+    from ..domain.ports import BulkSource, StreamSource
+    from .config import BulkInput
 
 _NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
 
@@ -43,6 +45,11 @@ class PolarsSources(Sources):
             case StreamInput():
                 raise _NO_STREAMS.error(self.backend)
 
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        from ..adapters.files.polars_bulk import PolarsFileBulk
+
+        return PolarsFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch)
+
 
 @frozen(eq=False)
 class SparkSources(Sources):
@@ -67,3 +74,8 @@ class SparkSources(Sources):
                 from ..adapters.spark.handed_source import HandedSource
 
                 return HandedSource(settings.records)
+
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        from ..adapters.files.spark_bulk import SparkFileBulk
+
+        return SparkFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch, spark=self.session)

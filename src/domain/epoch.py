@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from .bulk import KeyRange
     from .input import Input
 
 Offsets: TypeAlias = "Mapping[str, Any]"
@@ -59,6 +60,8 @@ class Batch:
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
         inputs: of a pipeline that reads others: each input, by the name that it goes by; `rows` has none.
+        remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
+            is not told.
     """
 
     epoch: Epoch
@@ -68,6 +71,7 @@ class Batch:
     again: bool = False
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, Input] = field(factory=dict)
+    remaining: tuple[KeyRange, ...] | None = None
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"

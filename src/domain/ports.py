@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from .bulk import KeyRange
     from .change import Change, Matching
     from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
     from .input import Input
@@ -270,6 +271,56 @@ class StreamSource(Protocol):
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """How much is waiting behind these offsets, in words with its unit (``3 files``, ``12 records``)."""
+
+
+class BulkSource(Protocol):
+    """A table as chunks, read once, each with the moment or the position that it was read at.
+
+    Its offsets say which chunks are done; they are small however many those are.
+    """
+
+    schema: Schema
+    """The columns of its rows beside those that `read` adds."""
+
+    repeatable: bool
+    """Whether a chunk that is read again has the same rows: files have, a database has not."""
+
+    @abstractmethod
+    def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
+        """The next chunks, so few that changes need not wait for them; None if all are read, or none is due.
+
+        A chunk that cannot be read is left out for now, so that the others go on; `trouble` tells of it.
+
+        Args:
+            after: what is done so far.
+            watermark: of the changelog (UTC): rows that could not be shown before it has passed a known moment may be
+                left where they are until then.
+
+        Raises:
+            SourceUnavailable: a passing fault.
+            SourceChanged: what was read before is gone or rewritten.
+        """
+
+    @abstractmethod
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of the chunks of a range: columns of `schema`, `bulk.CHUNK`, `bulk.SEARCH_TS` and `BATCH_COLUMNS`.
+
+        Where rows have a position, it is that of the changelog before they were read: every change behind it is newer
+        or the same. `bulk.reach_of` then says, column by column, how far the changelog must have come for them to show:
+        where it stood when they had been read.
+        """
+
+    @abstractmethod
+    def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
+        """Ranges of the first key column that chunks not done yet may hold; few, and none once all are done."""
+
+    @abstractmethod
+    def lag(self, after: Offsets | None) -> str:
+        """How much is waiting behind these offsets, in words with its unit; an empty text if nothing is."""
+
+    @abstractmethod
+    def trouble(self) -> tuple[str, ...]:
+        """Chunks that could not be read when they were last tried, each with the reason."""
 
 
 @runtime_checkable

@@ -43,6 +43,8 @@ _NARWHALS: dict[str, DType] = {
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 NUMBERS = INTEGERS | {"float", "double", "decimal"}
+COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
+"""Types whose values all engines order and tell apart alike."""
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _MAX_PRECISION = 38
 
@@ -229,3 +231,15 @@ def _type_of(name: str, dtype: DType) -> DataType:
         return DataType.of(dtype)
     except ConfigError as error:
         raise ConfigError(f"column {name!r}: {error}; cast it, or leave it out") from error
+
+
+def check_compared(what: str, kind: DataType) -> None:
+    """Refuse what no two engines compare alike.
+
+    Raises:
+        ConfigError: keys and sequences cannot be of the type.
+    """
+    if kind.name not in COMPARED:
+        raise ConfigError(
+            f"{what} is a {kind.ddl}, which engines do not compare alike; use: {', '.join(sorted(COMPARED))}"
+        )

@@ -190,3 +190,7 @@ class Service(Protocol):
         Its bulk is still being loaded, say, or the time lies before the history that is kept.
         """
         return None
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, int]:  # noqa: ARG002 - for those that have some
+        """How much is kept for the time being only, until what it waits for has come: counts, by what they count."""
+        return {}

@@ -7,10 +7,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import field, frozen
 
-from .changelog.settings import CHANGE_FORMATS, ChangeSpec
+from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
 from .epoch import ABSENT
 from .errors import ConfigError
 from .schema import column
+from .transactions import TRANSACTION_COLUMNS
 
 if TYPE_CHECKING:
     from .schema import Schema
@@ -33,6 +34,9 @@ class RecordSpec:
         changes: how messages are read whose format is one of `CHANGE_FORMATS`.
         tells_absent: whether rows say in `ABSENT` which columns their record did not carry, or carried as unavailable;
             those are null. Of JSON alone: elsewhere every column is there.
+        optional: columns that typed files (CSV, Parquet) may lack; they are null then. In JSON every column may be.
+        tells_transactions: whether rows say in `TRANSACTION_COLUMNS` which transaction they are of, and marks stand
+            among them (`transactions.is_mark`). Of changelogs alone whose `transactions` is not ``none``.
     """
 
     schema: Schema
@@ -41,6 +45,8 @@ class RecordSpec:
     time_zone: str = "UTC"
     changes: ChangeSpec = field(factory=ChangeSpec)
     tells_absent: bool = False
+    tells_transactions: bool = False
+    optional: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -49,6 +55,8 @@ class RecordSpec:
             self._check_changes()
         if self.tells_absent and not self.is_json:
             raise ConfigError(f"records of {self.format} carry every column, so none can be told to be absent")
+        if self.tells_transactions and self.transactions == NONE:
+            raise ConfigError(f"records of {self.format} do not say which transaction they are of")
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
                 f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
@@ -83,6 +91,15 @@ class RecordSpec:
         return self.schema.without([self.row_kind] if self.row_kind else [])
 
     @property
+    def transactions(self) -> str:
+        """How it is told that a transaction has been seen whole; see `ChangeSpec`."""
+        if self.format not in CHANGE_FORMATS:
+            return NONE
+        return self.changes.transactions or (ORDERED if self.format == MAXWELL else NONE)
+
+    @property
     def rows(self) -> Schema:
         """The columns of the rows."""
-        return self.columns.plus(column(ABSENT, "string")) if self.tells_absent else self.columns
+        absent = {ABSENT: "string"} if self.tells_absent else {}
+        transactions = TRANSACTION_COLUMNS if self.tells_transactions else {}
+        return self.columns.plus(*(column(name, ddl) for name, ddl in {**absent, **transactions}.items()))

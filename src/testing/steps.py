@@ -235,6 +235,13 @@ def history_file(headwater_trial: Trial, source: str, datatable: Table) -> None:
     headwater_trial.remember(source, datatable)
 
 
+@given(parsers.parse("a chunk of {pipeline:S}"))
+@when(parsers.parse("a chunk of {pipeline:S} is"))
+def chunk(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
+    """A chunk of what a pipeline loads in bulk, where it is told to load files of JSON."""
+    headwater_trial.fill(pipeline, datatable)
+
+
 @given(parsers.parse("the history of {pipeline:S} is loaded"))
 @when(parsers.parse("the history of {pipeline:S} is loaded"))
 def history_loaded(headwater_trial: Trial, pipeline: str) -> None:

@@ -12,8 +12,10 @@ from attrs import define, evolve, field
 
 from ..app.api import Headwater
 from ..app.backends import Part, load_backend
-from ..app.config import FilesInput, load
+from ..app.config import BulkFiles, FilesInput, load
+from ..app.config.bulk_merge import bulk_spec
 from ..app.config.document import parse
+from ..domain.bulk_merge import BulkMergeSettings
 from ..domain.changelog.settings import CHANGE_FORMATS, ChangeSpec
 from ..domain.errors import ConfigError
 from .clock import ManualClock
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ..app.config import Deployment, SourceSettings
+    from ..app.config import Deployment, PipelineSettings, SourceSettings
     from ..app.runner import Runner
     from ..domain.epoch import Publication
     from ..domain.ports import KeptStore
@@ -106,7 +108,8 @@ class Trial:
         if self._loaded is None or self._loaded[:2] != given:
             read = load(self.file, given[1])
             fed = {name: self._fed_by_hand(source) for name, source in read.sources.items()}
-            self._loaded = (*given, evolve(read, sources=fed))
+            pipelines = {name: self._filled_by_hand(each) for name, each in read.pipelines.items()}
+            self._loaded = (*given, evolve(read, sources=fed, pipelines=pipelines))
         return self._loaded[2]
 
     def feed(self, source: str, lines: Iterable[str]) -> None:
@@ -138,6 +141,22 @@ class Trial:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{len(list(folder.iterdir())) + 1:06d}.json"
         (folder / name).write_text("".join(f"{line}\n" for line in as_records(table, plain)), encoding="utf-8")
+
+    def fill(self, pipeline: str, table: Table) -> None:
+        """Put rows into what a pipeline loads in bulk: a file of it, and so a chunk of its own.
+
+        Raises:
+            BadInput: the load has no such column.
+            ConfigError: the pipeline loads nothing in bulk.
+        """
+        found = self.deployment().pipelines[pipeline]
+        settings = found.service
+        if found.bulk is None or not isinstance(settings, BulkMergeSettings):
+            raise ConfigError(f"pipeline {pipeline!r} loads nothing in bulk")
+        folder = self._bulk(pipeline)
+        name = f"{len(list(folder.iterdir())) + 1:06d}.json"
+        lines = as_records(table, bulk_spec(settings, found.bulk).records)
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def load(self, pipeline: str, *, stream_from: str = "beginning", fault: Fault | None = None) -> None:
         """Load what there is of the history of a pipeline's topics."""
@@ -236,6 +255,16 @@ class Trial:
         told = source.records.format in CHANGE_FORMATS  # messages are fed as they are
         records = source.records if told else evolve(source.records, format="json")
         return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
+
+    def _filled_by_hand(self, pipeline: PipelineSettings) -> PipelineSettings:
+        if not isinstance(pipeline.bulk, BulkFiles) or pipeline.bulk.format != "json":
+            return pipeline
+        return evolve(pipeline, bulk=evolve(pipeline.bulk, path=str(self._bulk(pipeline.name))))
+
+    def _bulk(self, pipeline: str) -> Path:
+        folder = self.folder / "bulk" / pipeline
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def _past(self, source: str) -> Path:
         return self.folder / "history" / source

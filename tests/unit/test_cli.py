@@ -166,6 +166,8 @@ class TestOtherCommands:
             "expected_latency": None,
             "measured_latency": None,
             "tables": None,
+            "bookkeeping": None,
+            "alarms": None,
         }
 
     def test_check_explains_and_starts_nothing(self, config, tmp_path, capsys):

@@ -87,23 +87,23 @@ class Listing:
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next files, at most `files_per_epoch`; None if there are none."""
-        read, names = (_Read.of(after) if after else _NOTHING), self._names()
+        read, names = (_Read.of(after) if after else _NOTHING), self.names()
         if after:
             self._check(read, names)
         following = [name for name in names if not after or name > read.last][: self.settings.files_per_epoch]
         if not following:
             return None
-        return OffsetRange(after, read.and_then({name: self._size(name) for name in following}))
+        return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
 
     def end(self) -> Offsets | None:
         """All files there are, as read; None if there are none."""
-        names = self._names()
-        newest = {name: self._size(name) for name in names[-_REMEMBERED:]}
+        names = self.names()
+        newest = {name: self.size(name) for name in names[-_REMEMBERED:]}
         return _Read(names[0], len(names) - len(newest), {}).and_then(newest) if names else None
 
     def waiting(self, after: Offsets | None) -> int:
         """How many files lie behind the offsets."""
-        return sum(1 for name in self._names() if not after or name > _Read.of(after).last)
+        return sum(1 for name in self.names() if not after or name > _Read.of(after).last)
 
     def files(self, offsets: OffsetRange) -> list[Path]:
         """The files of a range, in order.
@@ -113,10 +113,16 @@ class Listing:
         """
         planned = list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :]
         for name, size in planned:
-            self._check_size(name, size)
+            self.check_size(name, size)
         return [Path(self.settings.path, name) for name, _ in planned]
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The names of the files there are now, in order.
+
+        Raises:
+            ConfigError: there is no such directory.
+            SourceUnavailable: it cannot be listed.
+        """
         try:
             with os.scandir(self.settings.path) as entries:
                 return sorted(each.name for each in entries if self._is_ours(each.name) and each.is_file())
@@ -132,7 +138,13 @@ class Listing:
     def _is_ours(self, name: str) -> bool:
         return name.endswith(_SUFFIXES[self.format]) and not name.startswith(("_", "."))
 
-    def _size(self, name: str) -> int:
+    def size(self, name: str) -> int:
+        """How many bytes a file has.
+
+        Raises:
+            SourceChanged: it is gone.
+            SourceUnavailable: it cannot be reached.
+        """
         try:
             return Path(self.settings.path, name).stat().st_size
         except FileNotFoundError as error:
@@ -154,10 +166,16 @@ class Listing:
         if len(old) - len(recent) > forgotten:
             raise SourceChanged(f"{self.settings.path}: a file came before {oldest} after that had been read; {_ANEW}")
         for name in recent:
-            self._check_size(name, read.newest[name])
+            self.check_size(name, read.newest[name])
 
-    def _check_size(self, name: str, planned: int) -> None:
-        if (size := self._size(name)) != planned:
+    def check_size(self, name: str, planned: int) -> None:
+        """Refuse a file that has changed since it was planned.
+
+        Raises:
+            SourceChanged: it is gone, or has another size.
+            SourceUnavailable: it cannot be reached.
+        """
+        if (size := self.size(name)) != planned:
             raise SourceChanged(
                 f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
                 f" files must not change: {_ANEW}"

@@ -49,14 +49,23 @@ def check(path: Path, spec: RecordSpec) -> None:
         _check(file, path.name, spec)
 
 
-def read(path: str, name: str, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in its order, as batches of `records.batch_schema`, positions counted from `first`."""
-    with _opened(path) as file:
+def read(path: Path, spec: RecordSpec, first: int, groups: range) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups of a file, as batches of `records.batch_schema`.
+
+    Args:
+        path: of the file.
+        spec: what it holds.
+        first: the position of the first row.
+        groups: the row groups, as far as there are so many.
+    """
+    name = path.name
+    with _opened(str(path)) as file:
         _check(file, name, spec)
-        wanted = spec.schema.names
-        instants = {column for column in wanted if _is_int96(file, column)}
+        wanted = [column for column in spec.schema.names if column in file.schema_arrow.names]
+        instants = {column for column in wanted if is_int96(file, column)}
+        there = range(groups.start, min(groups.stop, file.num_row_groups))
         at = first
-        for rows in file.iter_batches(ROWS_A_BATCH, columns=list(wanted)):
+        for rows in file.iter_batches(ROWS_A_BATCH, row_groups=there, columns=wanted):
             yield _batch(rows, name, spec, at, instants)
             at += rows.num_rows
 
@@ -72,6 +81,8 @@ def _opened(path: str) -> pq.ParquetFile:
 def _check(file: pq.ParquetFile, name: str, spec: RecordSpec) -> None:
     there = file.schema_arrow
     for column in spec.schema.columns:
+        if column.name in spec.optional and column.name not in there.names:
+            continue
         if there.names.count(column.name) != 1:
             raise BadInput(f"file {name}: no one column {column.name!r}; it has: {', '.join(there.names)}")
         found = there.field(column.name).type
@@ -117,7 +128,8 @@ def _allowed(wanted: DataType) -> str:
             return ", ".join(map(str, _SAFE[name]))
 
 
-def _is_int96(file: pq.ParquetFile, column: str) -> bool:
+def is_int96(file: pq.ParquetFile, column: str) -> bool:
+    """Whether a column is of the type in which Spark by default writes instants."""
     leaf = next(leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
     return bool(leaf.physical_type == "INT96")
 
@@ -126,8 +138,12 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
     kinds, errors = _kinds(rows, spec)
     usable = pa.array([error is None for error in errors])
     rows = _in_microseconds(rows, name)
+    there = set(rows.schema.names)
     columns = [
-        _converted(rows.column(each.name), each, spec, is_instant=each.name in instants) for each in spec.rows.columns
+        _converted(rows.column(each.name), each, spec, is_instant=each.name in instants)
+        if each.name in there
+        else pa.nulls(rows.num_rows, arrow_type(each.type))
+        for each in spec.rows.columns
     ]
     arrays = [
         *(pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),

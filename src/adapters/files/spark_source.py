@@ -40,7 +40,7 @@ class SparkFileSource(FileSource):
             SourceChanged: a file is gone or changed.
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
-        reader = _Reader(self._splits(offsets), self.spec)
+        reader = SplitReader(self._splits(offsets), self.spec)
         parts = max(1, len(reader.splits))
         numbers = self.spark.range(0, len(reader.splits), 1, parts)
         return nw.from_native(map_in_arrow(numbers, reader, batch_schema(self.schema)))
@@ -50,7 +50,7 @@ class SparkFileSource(FileSource):
 
 
 @frozen
-class _Reader:
+class SplitReader:
     """Reads splits on a worker, told their numbers."""
 
     splits: list[Split]

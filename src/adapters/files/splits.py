@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
-_TO_THE_END = _FILE_POSITIONS
+TO_THE_END = _FILE_POSITIONS
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @frozen
 class Split:
-    """A part of a file: the lines that start from byte `start` to before `end`, or those row groups of Parquet."""
+    """A part of a file: the lines that start from byte `start` to before `end`, or of Parquet the row groups."""
 
     ordinal: int
     path: str
     start: int = 0
-    end: int = _TO_THE_END
+    end: int = TO_THE_END
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
         BadInput: a file has no use: a declared column is missing, or has a type that does not fit.
     """
     for path in files:
-        _check(path, spec)
+        check(path, spec)
     return [
         split
         for ordinal, path in enumerate(files)
@@ -67,7 +67,7 @@ def read(split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
     first = split.ordinal * _FILE_POSITIONS
     try:
         if spec.format == "parquet":
-            yield from parquet.read(split.path, split.name, spec, first)
+            yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
         else:
             with _opened(split.path) as stream:
                 yield from _read_text(stream, split, spec, first)
@@ -77,7 +77,12 @@ def read(split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
         raise BadInput(f"file {split.path} is damaged: {error}; replace it") from error
 
 
-def _check(path: Path, spec: RecordSpec) -> None:
+def check(path: Path, spec: RecordSpec) -> None:
+    """Look whether a file has a use.
+
+    Raises:
+        BadInput: a declared column is missing, or has a type that does not fit.
+    """
     if spec.format == "parquet":
         parquet.check(path, spec)
     elif spec.format == "csv":
@@ -87,8 +92,13 @@ def _check(path: Path, spec: RecordSpec) -> None:
 def _cut(ordinal: int, path: Path) -> list[Split]:
     if path.suffix == ".gz":
         return [Split(ordinal, str(path))]
-    starts = range(0, path.stat().st_size, BYTES_A_SPLIT)
-    return [Split(ordinal, str(path), start, start + BYTES_A_SPLIT) for start in starts]
+    return cut_lines(ordinal, path, 0, path.stat().st_size)
+
+
+def cut_lines(ordinal: int, path: Path, start: int, end: int) -> list[Split]:
+    """Cut the lines that start from byte `start` to before `end` into parts that can be read side by side."""
+    starts = range(start, end, BYTES_A_SPLIT)
+    return [Split(ordinal, str(path), each, min(each + BYTES_A_SPLIT, end)) for each in starts]
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -155,7 +165,7 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
     """The column names of a CSV file, checked, and its rows. A file of no bytes has no rows and needs no header."""
-    rows = csv_text.records(_lines(stream, 0, _TO_THE_END))
+    rows = csv_text.records(_lines(stream, 0, TO_THE_END))
     first = next(rows, None)
     if first is None:
         return [], rows
@@ -164,7 +174,7 @@ def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], 
     except Undecodable as error:
         raise BadInput(f"file {name}: the header cannot be read: {error}") from error
     for column in spec.schema.columns:
-        if header.count(column.name) != 1:
+        if header.count(column.name) != 1 and not (column.name in spec.optional and column.name not in header):
             problem = "stands more than once in" if column.name in header else "is missing from"
             raise BadInput(f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}")
     return header, rows

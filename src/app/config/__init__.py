@@ -3,6 +3,8 @@
 from .load import load
 from .values import (
     BackendSettings,
+    BulkFiles,
+    BulkInput,
     Deployment,
     FilesInput,
     KafkaInput,
@@ -15,6 +17,8 @@ from .values import (
 
 __all__ = [
     "BackendSettings",
+    "BulkFiles",
+    "BulkInput",
     "Deployment",
     "FilesInput",
     "KafkaInput",

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from ...domain.changelog.feed import FEED_FORMATS
-from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, ChangeSpec
+from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES
 from ...domain.source import FORMATS, RecordSpec
 from ..backends import available, load_backend
+from .bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
 from .cumulate import CUMULATE, cumulate
 from .document import parse
 from .environment import overlay
@@ -39,6 +40,7 @@ from .retraction import RETRACTION, retraction, retraction_shape
 from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
 from .values import (
     BackendSettings,
+    BulkInput,
     Deployment,
     FilesInput,
     Input,
@@ -93,6 +95,7 @@ CHANGES = {
     "metadata": Key(SETTINGS, {}),
     "before": Key(choice(*BEFORE), "required"),
     "time_unit": Key(choice(*TIME_UNITS)),
+    "transactions": Key(choice(*TRANSACTIONS)),
 }
 SOURCES: Mapping[str, Mapping[str, Key]] = {
     "files": ANY_SOURCE
@@ -114,7 +117,7 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction", "cumulate", "wide_table", "snapshots"), required=True),
+    "service": Key(choice("ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge"), required=True),
     "retain": Key(TABLE),
     "expire_every": Key(_FROM_ZERO),
     "epoch_takes": Key(DURATION),
@@ -153,6 +156,7 @@ SERVICES: Mapping[str, Mapping[str, Key]] = {
     "cumulate": OF_ONE_SOURCE | CUMULATE,
     "wide_table": ANY_STREAM | WIDE_TABLE,
     "snapshots": ANY_PIPELINE | SNAPSHOTS,
+    "bulk_merge": ANY_STREAM | BULK_MERGE,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -267,11 +271,14 @@ class _Loader:
             return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
         settings: ServiceSettings
         source: str | Mapping[str, str]
+        loaded: BulkInput | None = None
         if service == "wide_table":
             settings, source = wide_table(self.document, path, given, sources)
+        elif service == "bulk_merge":
+            settings, source, loaded = bulk_merge(self.document, path, given, sources, self._resolved)
         else:
             settings, source = self._of_one_source(path, service, given, sources)
-        pipeline = PipelineSettings(source, settings, given["materialize"], **kept)
+        pipeline = PipelineSettings(source, settings, given["materialize"], bulk=loaded, **kept)
         if given["publish"] is None:
             return pipeline
         read = [sources[name] for name in pipeline.sources]
@@ -355,7 +362,14 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
     own = SERVICES.get(str(pipeline.get("service")), every)
     retain = {"retain": RETAIN} if isinstance(pipeline.get("retain"), dict) else {}
-    shapes = (retraction_shape, measures_shape, wide_table_shape, snapshots_shape, _publish_shape)
+    shapes = (
+        retraction_shape,
+        measures_shape,
+        wide_table_shape,
+        snapshots_shape,
+        bulk_merge_shape,
+        _publish_shape,
+    )
     return {**own, **retain, **{name: key for shape in shapes for name, key in shape(pipeline).items()}}
 
 

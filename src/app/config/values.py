@@ -11,7 +11,9 @@ from ...domain.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
+    from ...domain.bulk_merge import BulkMergeSettings
     from ...domain.cumulate import CumulateSettings
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
@@ -71,14 +73,34 @@ class KafkaInput:
 
 
 @frozen
+class BulkFiles:
+    """A table to be loaded, as files of a folder.
+
+    Args:
+        path: the folder.
+        format: of the files.
+        search_ts: when they were written (UTC), or the column that says when each row was read.
+        chunk_rows: about so many rows make a chunk.
+        chunks_per_epoch: at most so many chunks are read in one epoch.
+    """
+
+    path: str
+    format: str = "parquet"
+    search_ts: datetime | str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
+@frozen
 class StreamInput:
     """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
 
 
 ServiceSettings: TypeAlias = (
-    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings"
+    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
 )
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
+BulkInput: TypeAlias = BulkFiles
 
 
 @frozen
@@ -138,6 +160,7 @@ class PipelineSettings:
         retain: how long its past is kept; None: as the backend says.
         expire_every: epochs after which a run gives up what is not to be kept; None: as the backend says.
         epoch_takes: how long its epochs are expected to take; None to go by the last ones.
+        bulk: the table that is loaded beside its source, which then is its changelog; None where there is none.
     """
 
     source: str | Mapping[str, str] | None
@@ -148,6 +171,7 @@ class PipelineSettings:
     retain: Retention | None = None
     expire_every: int | None = None
     epoch_takes: timedelta | None = None
+    bulk: BulkInput | None = None
 
     @property
     def name(self) -> str:

@@ -70,6 +70,10 @@ class CanalDecoder:
             raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
         return self._rows(message, kind) if self._wanted(message) else NO_ROWS
 
+    def metadata(self, message: Message) -> list[Any]:
+        """A row of what a message says of itself alone."""
+        return self._images.metadata(message)
+
     def _wanted(self, message: Message) -> bool:
         return self._tables.want(message.get("database"), message.get("table"))
 

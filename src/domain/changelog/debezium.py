@@ -32,7 +32,8 @@ def _source(message: Message) -> Message:
     return source if type(source) is dict else {}
 
 
-def _transaction(message: Message) -> object:
+def transaction_of(message: Message) -> object:
+    """The name of the transaction that a change was made in."""
     marked, source = message.get("transaction"), _source(message)
     return marked.get("id") if type(marked) is dict else source.get("txId") or source.get("gtid")
 
@@ -53,7 +54,7 @@ _SAYS: Mapping[str, Read] = {
     "schema": lambda message, _row: _source(message).get("schema"),
     "table": lambda message, _row: _source(message).get("table"),
     "commit_time": lambda message, _row: _source(message).get("ts_ms"),
-    "transaction": lambda message, _row: _transaction(message),
+    "transaction": lambda message, _row: transaction_of(message),
     "log_file": lambda message, _row: _source(message).get("file"),
     "log_position": lambda message, _row: _position(message),
     "row": lambda message, _row: _row_number(message),
@@ -99,7 +100,7 @@ class DebeziumDecoder:
             Undecodable: it is no message of Debezium's, it empties a table, an image is missing, or a value does not
                 fit its column.
         """
-        message, schema = _opened(as_object(record, "message"))
+        message, schema = opened(as_object(record, "message"))
         if message is None or ("op" not in message and _is_mark(message)):
             return NO_ROWS
         op = message.get("op")
@@ -110,6 +111,11 @@ class DebeziumDecoder:
         if not self._wanted(_source(message)):
             return NO_ROWS
         return rows(message, self._images(schema))
+
+    def metadata(self, message: Message) -> list[Any]:
+        """A row of what a message says of itself alone."""
+        change, _ = opened(message)
+        return self._undescribed.metadata(change or {})
 
     def _wanted(self, source: Message) -> bool:
         return self._tables.want(source.get("schema") or source.get("db"), source.get("table"))
@@ -151,7 +157,7 @@ class DebeziumDecoder:
         raise Undecodable(EMPTIED)
 
 
-def _opened(message: dict[str, Any]) -> tuple[dict[str, Any] | None, object]:
+def opened(message: Message) -> tuple[Message | None, object]:
     """The message inside an envelope, and its schema; None for a tombstone in one."""
     if "payload" not in message or "op" in message:
         return message, None

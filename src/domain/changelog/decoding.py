@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..decode import RowDecoder
+from ..transactions import TRANSACTION_COLUMNS
 from .canal import CanalDecoder
 from .debezium import DebeziumDecoder
 from .maxwell import MaxwellDecoder
 from .settings import CANAL, DEBEZIUM, MAXWELL
+from .transactions import TransactionDecoder, TransactionTeller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from ..source import RecordSpec
     from .images import Rows
 
-_DECODERS: dict[str, Callable[[RecordSpec, ToJson], Callable[[object], Rows]]] = {
+_DECODERS: dict[str, Callable[[RecordSpec, ToJson], MaxwellDecoder | DebeziumDecoder | CanalDecoder]] = {
     MAXWELL: MaxwellDecoder,
     DEBEZIUM: DebeziumDecoder,
     CANAL: CanalDecoder,
@@ -31,7 +33,24 @@ def decoder(spec: RecordSpec, to_json: ToJson) -> Callable[[object], Rows]:
         spec: what the records hold.
         to_json: writes a JSON value as text.
     """
-    return _DECODERS.get(spec.format, _plain)(spec, to_json)
+    if spec.format not in _DECODERS:
+        return _plain(spec, to_json)
+    rows = _DECODERS[spec.format](spec, to_json)
+    return (
+        TransactionDecoder(rows, rows.metadata, TransactionTeller(spec, to_json)) if spec.tells_transactions else rows
+    )
+
+
+def of_nothing(spec: RecordSpec, to_json: ToJson) -> Callable[[object], list[Any]]:
+    """Makes the values of a row that could not be: nulls, but for what its message says of transactions all the same.
+
+    What makes them raises `Undecodable` where the message does not say that either.
+    """
+    nulls: list[Any] = [None] * len(spec.rows.columns)
+    if not spec.tells_transactions:
+        return lambda _record: nulls
+    tell, own = TransactionTeller(spec, to_json), len(nulls) - len(TRANSACTION_COLUMNS)
+    return lambda record: [*nulls[:own], *tell(record)]
 
 
 def _plain(spec: RecordSpec, to_json: ToJson) -> Callable[[object], Rows]:

@@ -20,8 +20,9 @@ Message: TypeAlias = Mapping[str, Any]
 Read: TypeAlias = Callable[[Message, int], Any]
 """A message, and the number of a row in it -> what it says of that row, as JSON has it."""
 
-Row: TypeAlias = tuple[str, list[Any], Message | None]
-"""Row kind; values in the order of `RecordSpec.rows`; of a message with several, what it would say of one alone."""
+Row: TypeAlias = tuple[str | None, list[Any], Message | None]
+"""Row kind, None of a mark (`domain.transactions`); values in the order of `RecordSpec.rows`; of a message with several
+rows, what it would say of one alone."""
 
 Rows: TypeAlias = Sequence[Row]
 
@@ -99,6 +100,10 @@ class Images:
         if self.presence:
             values.append(self.presence.absent(fields))
         return values
+
+    def metadata(self, message: Message) -> list[Any]:
+        """The values of a row that the message has none of: what it says of itself, else nulls."""
+        return self.image({}, message)
 
     def overlaid(self, image: list[Any], old: Message) -> list[Any]:
         """The image before a change: what `old` names had the value it says, null too; all else is as it was."""

@@ -38,7 +38,8 @@ LAST_ROW = 2**63 - 1
 """The number of a transaction's last row: Maxwell numbers all but that one, which says ``commit`` instead."""
 
 
-def _row_number(message: Message) -> object:
+def row_number(message: Message) -> object:
+    """The number of a row in its transaction."""
     number = message.get("xoffset")
     return LAST_ROW if number is None and message.get("commit") is True else number
 
@@ -52,7 +53,7 @@ _SAYS: Mapping[str, Read] = {
     "commit": lambda message, _row: message.get("commit", False),
     "log_file": lambda message, _row: _log(message)[0],
     "log_position": lambda message, _row: _log(message)[1],
-    "row": lambda message, _row: _row_number(message),
+    "row": lambda message, _row: row_number(message),
 }
 
 
@@ -95,6 +96,10 @@ class MaxwellDecoder:
         if (rows := self._rows.get(kind)) is None:
             raise Undecodable(f"type: one of Maxwell's wanted, not {shown(kind)}")
         return rows(message) if self._tables.want(message.get("database"), message.get("table")) else NO_ROWS
+
+    def metadata(self, message: Message) -> list[Any]:
+        """A row of what a message says of itself alone."""
+        return self._images.metadata(message)
 
     def _inserted(self, message: Message) -> Rows:
         return ((INSERT, self._image(message), None),)

@@ -39,6 +39,9 @@ METADATA = {
 
 TIME_UNITS = ("ms", "us", "ns")
 BEFORE = ("required", "optional")
+ORDERED, COUNTED, NONE = "ordered", "counted", "none"
+TRANSACTIONS = (ORDERED, COUNTED, NONE)
+"""How a changelog tells that a transaction is whole; see `ChangeSpec`."""
 
 
 def _known_patterns(_instance: object, _attribute: object, tables: tuple[str, ...]) -> None:
@@ -66,6 +69,11 @@ class ChangeSpec:
             (``optional``, for services that know rows by their key).
         time_unit: of Debezium's times that come as numbers where no schema comes with them: ``ms us ns``; None to tell
             it by their size.
+        transactions: how it is told that a transaction has been seen whole. ``ordered``: each partition is a log in the
+            order of the commits, so that it is by its last row where that says so (Maxwell), and by the first row of
+            the next one. ``counted``: Debezium's marks of its end, from the topic of its transaction metadata, say how
+            many events it has of each table; these may come in any order. ``none``: each row stands alone. None: the
+            format's own way, which is ``ordered`` of Maxwell and ``none`` of the others.
     """
 
     tables: tuple[str, ...] = field(default=(), converter=tuple[str, ...], validator=_known_patterns)
@@ -73,12 +81,15 @@ class ChangeSpec:
     metadata: Mapping[str, str] = field(factory=dict)
     before: str = "required"
     time_unit: str | None = None
+    transactions: str | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.before not in BEFORE:
             raise ConfigError(f"before: {self.before!r} is unknown; allowed: {', '.join(BEFORE)}")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise ConfigError(f"time_unit: {self.time_unit!r} is unknown; allowed: {', '.join(TIME_UNITS)}")
+        if self.transactions is not None and self.transactions not in TRANSACTIONS:
+            raise ConfigError(f"transactions: {self.transactions!r} is unknown; allowed: {', '.join(TRANSACTIONS)}")
 
     def check(self, format_: str, schema: Schema) -> None:
         """Hold the settings to a format and the declared columns.
@@ -88,6 +99,11 @@ class ChangeSpec:
         """
         for name in self.key:
             schema[name]
+        if self.transactions == COUNTED and (format_ != DEBEZIUM or not self.tables):
+            raise ConfigError(
+                "transactions = 'counted' is Debezium's, which counts the events of each table: name those that are"
+                " read with `tables`"
+            )
         for name, what in self.metadata.items():
             if what not in METADATA[format_]:
                 raise ConfigError(

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ..changelog.settings import CHANGE_FORMATS
 from ..errors import ConfigError
-from ..schema import INTEGERS, TIMES, Column, Schema, column
+from ..schema import TIMES, Column, Schema, check_compared, column
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..schema import DataType
     from ..sql import Expression
 
-COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
-"""Types whose values all engines order and tell apart alike."""
 GENERATORS = frozenset({"explode"})
 """Table functions that a topic may use."""
 PRESENT = "present"
@@ -240,18 +238,6 @@ class WideTableSettings:
         now, built = json.loads(self.fingerprint), json.loads(fingerprint)
         other = [name for name, told in built.items() if now.get(name) != told]
         return ", ".join(_told(name, gone=name not in now) for name in other) or None
-
-
-def check_compared(what: str, kind: DataType) -> None:
-    """Refuse what no two engines compare alike.
-
-    Raises:
-        ConfigError: keys and sequences cannot be of the type.
-    """
-    if kind.name not in COMPARED:
-        raise ConfigError(
-            f"{what} is a {kind.ddl}, which engines do not compare alike; use: {', '.join(sorted(COMPARED))}"
-        )
 
 
 def _told(name: str, *, gone: bool) -> str:

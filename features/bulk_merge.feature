@@ -1,0 +1,366 @@
+Feature: A table is loaded in bulk while its changes come in
+  The load and the changelog run side by side, without a lock or a stop. A row of the load is the oldest there is of its
+  key; whatever the changelog tells of the key from then on comes after it. Every publication shows the table as it stood
+  where the changelog has got to, as far as it is known by then.
+
+  Rule: Where the load and the changelog share a position, the newest image of a key is the one that counts
+
+    Background:
+      Given the deployment accounts.toml
+
+    @core
+    Scenario: A change before its chunk was read, one after, and one of a key that no chunk had
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 200 |
+        | 2       | bob   | 20.00   | 200 |
+        | 3       | cat   | 30.00   | 200 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 5.00    | 100 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 10.00   | 100 | 2024-03-01 09:00 |
+        | -U   | 2       | bob   | 20.00   | 300 | 2024-03-01 09:01 |
+        | +U   | 2       | bob   | 25.00   | 300 | 2024-03-01 09:01 |
+        | +I   | 4       | dan   | 40.00   | 310 | 2024-03-01 09:02 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 25.00   |
+        | 3       | cat   | 30.00   |
+        | 4       | dan   | 40.00   |
+
+    Scenario: A chunk that was read later than the changelog has got to waits for it
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 200 |
+        | 2       | bob   | 20.00   | 200 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 3.00    | 100 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 5.00    | 100 | 2024-03-01 09:00 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 5.00    |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 5.00    | 200 | 2024-03-01 09:05 |
+        | +U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:05 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 20.00   |
+
+    Scenario: A row that was deleted after its chunk was read does not come back with the chunk
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 2       | bob   | 20.00   | 100 |
+        | 3       | cat   | 30.00   | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -D   | 3       | cat   | 30.00   | 200 | 2024-03-01 09:00 |
+      And accounts runs one epoch
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+      When all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 20.00   |
+
+    Scenario: A row that was deleted before its chunk was read, and came again after it
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 2       | bob   | 20.00   | 200 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -D   | 1       | ann   | 10.00   | 100 | 2024-03-01 09:00 |
+        | +I   | 1       | eve   | 50.00   | 300 | 2024-03-01 09:01 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | eve   | 50.00   |
+        | 2       | bob   | 20.00   |
+
+    Scenario: A key that moves from a chunk that is read to one that is not
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 8       | hal   | 80.00   | 150 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 9       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+      And accounts runs one epoch
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 9       | ann   | 10.00   |
+      When all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 8       | hal   | 80.00   |
+        | 9       | ann   | 10.00   |
+
+    Scenario: What a producer sends again after a crash changes nothing
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 12.00   | 200 | 2024-03-01 09:00 |
+        | -U   | 1       | ann   | 12.00   | 210 | 2024-03-01 09:01 |
+        | +U   | 1       | ann   | 15.00   | 210 | 2024-03-01 09:01 |
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 12.00   | 200 | 2024-03-01 09:00 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 15.00   |
+
+    @core
+    Scenario Outline: The load goes on where it was when its process dies
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+        | 2       | bob   | 20.00   | 100 |
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 3       | cat   | 30.00   | 150 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 2       | bob   | 20.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 2       | bob   | 21.00   | 200 | 2024-03-01 09:00 |
+        | -D   | 3       | cat   | 30.00   | 210 | 2024-03-01 09:01 |
+      And accounts crashes <moment>
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 21.00   |
+
+      Examples:
+        | moment                  |
+        | before the first commit |
+        | after the first commit  |
+        | before the publication  |
+        | after the publication   |
+
+    Scenario: Each publication tells complete row kinds, whatever came first
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+        | 2       | bob   | 20.00   | 100 |
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 8       | hal   | 80.00   | 100 |
+        | 9       | ida   | 90.00   | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 11.00   | 200 | 2024-03-01 09:00 |
+        | -U   | 8       | hal   | 80.00   | 201 | 2024-03-01 09:00 |
+        | +U   | 8       | hal   | 81.00   | 201 | 2024-03-01 09:00 |
+        | -D   | 9       | ida   | 90.00   | 202 | 2024-03-01 09:00 |
+      And accounts runs one epoch
+      Then accounts.rows differs since epoch -1 by exactly
+        | _row_kind | account | balance |
+        | +I        | 1       | 11.00   |
+        | +I        | 2       | 20.00   |
+        | +I        | 8       | 81.00   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 8       | hal   | 81.00   | 300 | 2024-03-01 09:05 |
+        | +U   | 8       | hal   | 82.00   | 300 | 2024-03-01 09:05 |
+        | -D   | 2       | bob   | 20.00   | 301 | 2024-03-01 09:05 |
+      And all pipelines run until idle
+      Then accounts.rows differs since epoch 0 by exactly
+        | _row_kind | account | balance |
+        | -U        | 8       | 81.00   |
+        | +U        | 8       | 82.00   |
+        | -D        | 2       | 20.00   |
+
+    Scenario: A chunk settles as soon as the changelog has passed the position it was read at
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+        | 2       | bob   | 20.00   | 100 |
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 3       | cat   | 30.00   | 250 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 2       | bob   | 20.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 2       | bob   | 21.00   | 200 | 2024-03-01 09:00 |
+      And all pipelines run until idle
+      Then accounts.settled shows exactly
+        | low | high | rows | settled |
+        | 1   | 2    | 2    | true    |
+        | 3   | 3    | 1    | false   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 2       | bob   | 21.00   | 300 | 2024-03-01 09:05 |
+        | +U   | 2       | bob   | 22.00   | 300 | 2024-03-01 09:05 |
+      And all pipelines run until idle
+      Then accounts.settled shows exactly
+        | low | high | rows | settled |
+        | 1   | 2    | 2    | true    |
+        | 3   | 3    | 1    | true    |
+      And the table accounts.waiting holds exactly
+        | account |
+      And the table accounts.tombstones holds exactly
+        | account |
+
+    Scenario: The table as it stood at an earlier time
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -U   | 1       | ann   | 10.00   | 200 | 2024-03-01 09:00 |
+        | +U   | 1       | ann   | 11.00   | 200 | 2024-03-01 09:00 |
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | +I   | 2       | bob   | 20.00   | 210 | 2024-03-01 09:10 |
+        | -D   | 1       | ann   | 11.00   | 220 | 2024-03-01 09:20 |
+        | +I   | 3       | cat   | 30.00   | 230 | 2024-03-01 09:30 |
+      And all pipelines run until idle
+      Then accounts.rows as of 2024-03-01 09:10 shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 11.00   |
+        | 2       | bob   | 20.00   |
+      And accounts.rows as of 2024-03-01 09:25 shows exactly
+        | account | owner | balance |
+        | 2       | bob   | 20.00   |
+
+  Rule: Without a position, a row of the load shows once its changes must have come
+
+    Background:
+      Given the deployment accounts.toml
+      And the setting pipelines.accounts.position is taken out
+      And the setting pipelines.accounts.delay = "5s"
+      And the setting pipelines.accounts.bulk = { path = "accounts", format = "json", search_ts = "2024-03-01T09:00:00Z" }
+      And a chunk of accounts
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 20.00   |
+        | 3       | cat   | 30.00   |
+
+    Scenario: It waits until the watermark has passed the moment of the read and the delay
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | +I   | 4       | dan   | 40.00   | 2024-03-01 09:00:03 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 4       | dan   | 40.00   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | +I   | 5       | eve   | 50.00   | 2024-03-01 09:00:06 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 20.00   |
+        | 3       | cat   | 30.00   |
+        | 4       | dan   | 40.00   |
+        | 5       | eve   | 50.00   |
+
+    Scenario: A change that came first stands, and so does a delete
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | -U   | 1       | ann   | 10.00   | 2024-03-01 08:59:59 |
+        | +U   | 1       | ann   | 11.00   | 2024-03-01 08:59:59 |
+        | -D   | 2       | bob   | 20.00   | 2024-03-01 09:00:01 |
+      And these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | -U   | 1       | ann   | 11.00   | 2024-03-01 09:00:10 |
+        | +U   | 1       | ann   | 12.00   | 2024-03-01 09:00:10 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 12.00   |
+        | 3       | cat   | 30.00   |
+      And accounts.rows differs since epoch 0 by exactly
+        | _row_kind | account | balance |
+        | -U        | 1       | 11.00   |
+        | +U        | 1       | 12.00   |
+        | +I        | 3       | 30.00   |
+
+    Scenario: For a sink that knows rows by their key, the load shows at once
+      Given the setting pipelines.accounts.mode = "upsert"
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | -U   | 1       | ann   | 10.00   | 2024-03-01 08:59:59 |
+        | +U   | 1       | ann   | 11.00   | 2024-03-01 08:59:59 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 11.00   |
+        | 2       | bob   | 20.00   |
+        | 3       | cat   | 30.00   |
+
+  Rule: The changelog is a database's, whose transactions count as a whole
+
+    Background:
+      Given the deployment accounts.toml
+      And the setting sources.account_log.format = "maxwell-json"
+      And the setting sources.account_log.tables = ["bank.accounts"]
+      And the setting sources.account_log.schema = "account bigint, owner string, balance decimal(18,2), pos bigint, at timestamp"
+      And the setting sources.account_log.metadata = { pos = "log_position", at = "commit_time" }
+      And the setting sources.account_log.row_kind is taken out
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+        | 2       | bob   | 20.00   | 100 |
+
+    Scenario: A transaction of which a part has come does not count
+      When these lines arrive at account_log
+        """
+        {"database":"bank","table":"accounts","type":"update","ts":1709283600,"xid":7,"xoffset":0,"position":"binlog.000001:200","data":{"account":1,"owner":"ann","balance":4},"old":{"balance":10}}
+        """
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | balance |
+        | 1       | 10.00   |
+        | 2       | 20.00   |
+      When these lines arrive at account_log
+        """
+        {"database":"bank","table":"accounts","type":"update","ts":1709283600,"xid":7,"commit":true,"position":"binlog.000001:210","data":{"account":2,"owner":"bob","balance":26},"old":{"balance":20}}
+        """
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | balance |
+        | 1       | 4.00    |
+        | 2       | 26.00   |
+
+    Scenario: Each row of a transaction counts from the moment of its commit
+      When these lines arrive at account_log
+        """
+        {"database":"bank","table":"accounts","type":"update","ts":1709283590,"xid":6,"commit":true,"position":"binlog.000001:190","data":{"account":2,"owner":"bea","balance":20},"old":{"owner":"bob"}}
+        """
+      And these lines arrive at account_log
+        """
+        {"database":"bank","table":"accounts","type":"update","ts":1709283600,"xid":7,"xoffset":0,"position":"binlog.000001:200","data":{"account":1,"owner":"ann","balance":4},"old":{"balance":10}}
+        {"database":"bank","table":"accounts","type":"update","ts":1709283660,"xid":7,"commit":true,"position":"binlog.000001:210","data":{"account":2,"owner":"bob","balance":26},"old":{"balance":20}}
+        {"database":"bank","table":"accounts","type":"insert","ts":1709283720,"xid":8,"commit":true,"position":"binlog.000001:220","data":{"account":3,"owner":"cat","balance":30}}
+        """
+      And all pipelines run until idle
+      Then accounts.rows as of 2024-03-01 09:00:30 shows exactly
+        | account | balance |
+        | 1       | 10.00   |
+        | 2       | 20.00   |
+      And accounts.rows as of 2024-03-01 09:01:30 shows exactly
+        | account | balance |
+        | 1       | 4.00    |
+        | 2       | 26.00   |

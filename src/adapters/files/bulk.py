@@ -1,0 +1,108 @@
+"""Files as the chunks of a bulk load, on every engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field
+
+from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, reach_of
+from ...domain.epoch import BATCH_COLUMNS, POSITION
+from ...domain.ports import BulkSource
+from ..chunks import Chunk, Chunks, Progress
+from .listing import FilesSettings, Listing
+from .pieces import EVERYWHERE, Part, Pieces
+from .splits import Split, cut_lines
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...domain.epoch import OffsetRange, Offsets
+    from ...domain.schema import Schema
+
+_MOMENT = nw.Datetime("us", "UTC")
+_CHUNK_POSITIONS = 2**52
+
+
+@define(eq=False)
+class FileBulk(BulkSource):
+    """The files of a folder, so many chunks an epoch, in the order of their names; engines add `_rows`.
+
+    Args:
+        path: the folder.
+        spec: what they hold.
+        chunk_rows: about so many rows make a chunk.
+        chunks_per_epoch: at most so many chunks make an epoch.
+    """
+
+    path: str
+    spec: BulkSpec
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+    schema: Schema = field(init=False)
+    repeatable: bool = field(init=False, default=True)
+    _pieces: Pieces = field(init=False)
+    _chunks: Chunks = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.schema = self.spec.records.rows
+        listing = Listing(FilesSettings(self.path), self.spec.records.format)
+        self._pieces = Pieces(listing, self.spec, self.chunk_rows)
+        self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch)
+
+    def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
+        at = self.spec.search_ts
+        if not isinstance(at, str | None) and (watermark is None or watermark < at + self.spec.delay):
+            return None
+        return self._chunks.plan(after)
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range's chunks; see `BulkSource.read`.
+
+        Raises:
+            SourceChanged: a file is gone or changed.
+            BadInput: a file lacks a declared column, or has it in a type that does not fit.
+        """
+        chunks = Progress.of(offsets.until).reads
+        return nw.concat([self._told(at, chunk) for at, chunk in enumerate(chunks)])
+
+    def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
+        so_far = Progress.of(after)
+        return EVERYWHERE if so_far.left else self._pieces.remaining(so_far.frontier)
+
+    def lag(self, after: Offsets | None) -> str:
+        so_far = Progress.of(after)
+        waiting = len(self._pieces.waiting(so_far.frontier))
+        files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
+        failed = f"{len(so_far.left)} failed" if so_far.left else ""
+        return ", ".join(filter(None, (files, failed)))
+
+    def trouble(self) -> tuple[str, ...]:
+        return self._chunks.trouble
+
+    @abstractmethod
+    def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
+        """The rows of parts of files, with the columns of `Batch.rows`; positions are below `_CHUNK_POSITIONS`."""
+
+    def _splits(self, ordinal: int, part: Part) -> list[Split]:
+        """What can be read side by side of a part; none of two parts with the same ordinal share a position."""
+        self._pieces.listing.check_size(part.name, part.size)
+        path, end = self._pieces.path(part.name), part.end
+        if self.spec.records.is_json and path.suffix != ".gz":
+            return cut_lines(ordinal, path, part.start, part.size if end is None else end)
+        whole = Split(ordinal, str(path), part.start)
+        return [whole if end is None else Split(ordinal, str(path), part.start, end)]
+
+    def _told(self, at: int, chunk: Chunk) -> nw.LazyFrame[Any]:
+        """The rows of a chunk, with what is known of them all."""
+        read_at = nw.col(self.spec.search_ts) if isinstance(self.spec.search_ts, str) else nw.lit(self.spec.search_ts)
+        positions = {POSITION: nw.col(POSITION) + at * _CHUNK_POSITIONS}
+        return self._rows(Part.all_of(chunk.piece)).select(
+            *self.schema.names,
+            nw.lit(chunk.number).cast(nw.Int64).alias(CHUNK),
+            read_at.cast(_MOMENT).alias(SEARCH_TS),
+            *(nw.col(name).alias(reach_of(place)) for place, name in enumerate(self.spec.position)),
+            *(positions.get(name, nw.col(name)).alias(name) for name in BATCH_COLUMNS),
+        )

@@ -1,0 +1,230 @@
+"""How the files of a folder are cut into chunks of about so many rows, and which keys those hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import define, field, frozen
+
+from ...domain.bulk import KeyRange
+from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
+from ...domain.schema import INTEGERS
+from .splits import check
+
+if TYPE_CHECKING:
+    from ...domain.bulk import BulkSpec
+    from ..chunks import Frontier, Piece
+    from .listing import Listing
+
+EVERYWHERE = (KeyRange(),)
+_SAMPLE = 2**20
+_MOST_RANGES = 8
+_TOLD_EXACTLY = INTEGERS | {"date"}
+"""Types of keys whose bounds Parquet tells, and that every engine orders as Parquet does."""
+
+
+@frozen
+class Part:
+    """What a chunk has of a file: bytes of lines or row groups, from `start` to before `end`; None: to its end."""
+
+    name: str
+    size: int
+    start: int
+    end: int | None
+
+    @classmethod
+    def all_of(cls, piece: Piece) -> list[Part]:
+        """The parts of a chunk."""
+        return [cls(*each) for each in piece]
+
+    @property
+    def piece(self) -> list[Any]:
+        """The part as offsets have it."""
+        return [self.name, self.size, self.start, self.end]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the file."""
+        return self.start == 0 and self.end is None
+
+
+@frozen
+class _Footer:
+    """What the end of a Parquet file tells: rows by row group, and the range of the first key column."""
+
+    rows: tuple[int, ...]
+    held: KeyRange
+
+
+@define(eq=False)
+class Pieces:
+    """Cuts chunks: whole files of Parquet until they have so many rows, or row groups or lines of a larger one.
+
+    A file of CSV, and a gzipped one, is a chunk however large it is; a smaller one of lines is, too.
+
+    Args:
+        listing: of the files; each is complete when it appears, under a later name than those before.
+        spec: what they hold.
+        rows: about so many rows make a chunk.
+    """
+
+    listing: Listing
+    spec: BulkSpec
+    rows: int
+    _footers: dict[tuple[str, int], _Footer] = field(init=False, factory=dict)
+
+    def cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
+        """The chunk that begins at a frontier; see `chunks.Cut`.
+
+        Raises:
+            SourceChanged: a file came among those that were passed.
+        """
+        passed, last, at = frontier or (0, None, 0)
+        waiting = self.waiting(frontier)
+        if not waiting:
+            return None
+        parts: list[list[Any]] = []
+        space = self.rows
+        for name in waiting:
+            part, rows, stop = self._part(name, at, space, first=not parts)
+            if part is None:
+                break
+            parts.append(part.piece)
+            if stop is not None:
+                return parts, [passed, last, stop]
+            passed, last, at, space = passed + 1, name, 0, space - rows
+            if space <= 0:
+                break
+        return parts, [passed, last, 0]
+
+    def attempt(self, piece: Piece) -> tuple[Piece, str | None]:
+        """Look whether a chunk can be read; see `chunks.Try`.
+
+        A file that was put in the place of one that could not be read may have another size.
+        """
+        parts = Part.all_of(piece)
+        try:
+            there = [Part(each.name, self.listing.size(each.name), each.start, each.end) for each in parts]
+            for each in there:
+                check(self.path(each.name), self.spec.records)
+        except (BadInput, SourceChanged, SourceUnavailable) as error:
+            return piece, str(error)
+        except OSError as error:
+            return piece, f"cannot read it: {error.strerror}"
+        return [each.piece for each in there], None
+
+    def waiting(self, frontier: Frontier) -> list[str]:
+        """The names of the files that are not passed, in order.
+
+        Raises:
+            SourceChanged: a file came among those that were passed.
+        """
+        passed, last, _ = frontier or (0, None, 0)
+        names = self.listing.names()
+        waiting = names if last is None else [name for name in names if name > last]
+        if len(names) - len(waiting) > passed:
+            raise SourceChanged(
+                f"{self.listing.settings.path}: a file came before {last} after that had been read; give it a later"
+                " name, or build the pipeline anew under another name"
+            )
+        return waiting
+
+    def remaining(self, frontier: Frontier) -> tuple[KeyRange, ...]:
+        """Ranges of the first key column that the files which are not passed may hold."""
+        waiting = self.waiting(frontier)
+        if not waiting:
+            return ()
+        if self.spec.records.format != "parquet":
+            return EVERYWHERE
+        footers = [self._footer(name, self.listing.size(name)) for name in waiting]
+        if any(footer is None or footer.held.low is None for footer in footers):
+            return EVERYWHERE
+        return merged([footer.held for footer in footers if footer and any(footer.rows)])
+
+    def path(self, name: str) -> Path:
+        """Where a file lies."""
+        return Path(self.listing.settings.path, name)
+
+    def _part(self, name: str, at: int, space: int, *, first: bool) -> tuple[Part | None, int, int | None]:
+        """What a chunk takes of a file from some place on: the part, its rows, and where it stops inside the file.
+
+        None if the file, which is not the first, is to be in the next chunk.
+        """
+        size = self.listing.size(name)
+        if self.spec.records.format == "parquet" and (footer := self._footer(name, size)):
+            return self._groups(Part(name, size, at, None), footer, space, first=first)
+        if not first:
+            return None, 0, None
+        stop = self._lines_end(name, size, at)
+        return Part(name, size, at, stop), self.rows, stop
+
+    def _groups(self, part: Part, footer: _Footer, space: int, *, first: bool) -> tuple[Part | None, int, int | None]:
+        rows = sum(footer.rows[part.start :])
+        if rows <= space:
+            return part, rows, None
+        if not first:
+            return None, 0, None
+        stop, taken = part.start, 0
+        while stop < len(footer.rows) and (taken == 0 or taken + footer.rows[stop] <= self.rows):
+            taken += footer.rows[stop]
+            stop += 1
+        return (
+            (part, rows, None)
+            if stop == len(footer.rows)
+            else (Part(part.name, part.size, part.start, stop), taken, stop)
+        )
+
+    def _lines_end(self, name: str, size: int, at: int) -> int | None:
+        """Before which byte a chunk of lines ends; None if it has all the rest of the file."""
+        if not self.spec.records.is_json or name.endswith(".gz"):
+            return None
+        with self.path(name).open("rb") as file:
+            sample = file.read(_SAMPLE)
+        lines = max(sample.count(b"\n"), 1)
+        end = at + self.rows * max(len(sample) // lines, 1)
+        return end if end < size else None
+
+    def _footer(self, name: str, size: int) -> _Footer | None:
+        """What the end of a Parquet file tells; None if it cannot be read."""
+        if (name, size) not in self._footers:
+            try:
+                metadata = pq.read_metadata(self.path(name))
+            except (pa.ArrowInvalid, OSError):  # told when the chunk is tried
+                return None
+            rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+            self._footers[name, size] = _Footer(rows, self._held(metadata))
+        return self._footers[name, size]
+
+    def _held(self, metadata: pq.FileMetaData) -> KeyRange:
+        key = self.spec.key[0]
+        if self.spec.records.columns[key].name not in _TOLD_EXACTLY:
+            return KeyRange()
+        bounds = [_bounds(metadata.row_group(at), key) for at in range(metadata.num_row_groups)]
+        told = [each for each in bounds if each is not None]
+        if not told or len(told) < len(bounds):
+            return KeyRange()
+        return KeyRange(min(low for low, _ in told), max(high for _, high in told))
+
+
+def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
+    for column in (group.column(at) for at in range(group.num_columns)):
+        if column.path_in_schema == name:
+            told = column.statistics
+            return (told.min, told.max) if told is not None and told.has_min_max else None
+    return None
+
+
+def merged(ranges: list[KeyRange]) -> tuple[KeyRange, ...]:
+    """The same ranges (each has both bounds), without overlaps, and few: where they are many, one with them all."""
+    apart: list[tuple[Any, Any]] = []
+    for low, high in sorted((each.low, each.high) for each in ranges):
+        if apart and low <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(apart[-1][1], high))
+        else:
+            apart.append((low, high))
+    if len(apart) > _MOST_RANGES:
+        apart = [(apart[0][0], apart[-1][1])]
+    return tuple(KeyRange(low, high) for low, high in apart)

@@ -1,0 +1,114 @@
+"""Files to be loaded in bulk, as Spark frames: whole files of Parquet are read by Spark's own reader."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import define, field
+from pyspark.sql import functions
+
+from ...domain.changelog.row_kind import INSERT
+from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
+from ..records import batch_schema
+from ..spark.arrow_map import map_in_arrow
+from ..spark.schema import lazy, named, spark_type
+from .bulk import FileBulk
+from .parquet import is_int96
+from .spark_source import SplitReader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import narwhals as nw
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ...domain import schema
+    from .pieces import Part
+
+# Hadoop reads these in a path as patterns, and a colon as the end of a scheme.
+_NO_PLAIN_PATH = re.compile(r"[\\*?\[\]{}:]")
+_INSTANT = pa.timestamp("us", "UTC")
+_ARROW_POSITIONS = 2**11
+"""Where the ordinals of parts begin that Spark does not read itself: behind all positions of those that it does."""
+
+
+@define(eq=False)
+class SparkFileBulk(FileBulk):
+    """The files of a folder as Spark frames; it must be mounted on every worker.
+
+    Args:
+        spark: the session that reads.
+    """
+
+    spark: SparkSession = field(kw_only=True)
+
+    def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
+        own: dict[pa.Schema, list[str]] = {}
+        others = []
+        for part in parts:
+            path = self._pieces.path(part.name)
+            found = self._natively(path) if part.is_whole and self.spec.records.format == "parquet" else None
+            if found is None:
+                others.append(part)
+            else:
+                self._pieces.listing.check_size(part.name, part.size)
+                own.setdefault(found, []).append(str(path))
+        frames = [self._parquet(found, paths) for found, paths in own.items()]
+        if others or not frames:
+            frames.append(self._through_arrow(others))
+        whole = frames[0]
+        for each in frames[1:]:
+            whole = whole.unionByName(each)
+        return lazy(whole)
+
+    def _through_arrow(self, parts: list[Part]) -> DataFrame:
+        first = enumerate(parts, _ARROW_POSITIONS)
+        splits = [split for ordinal, part in first for split in self._splits(ordinal, part)]
+        numbers = self.spark.range(0, len(splits), 1, max(1, len(splits)))
+        return map_in_arrow(numbers, SplitReader(splits, self.spec.records), batch_schema(self.schema))
+
+    def _natively(self, path: Path) -> pa.Schema | None:
+        """The declared columns that a file has, if Spark reads them to the same values as `parquet.read`."""
+        if _NO_PLAIN_PATH.search(str(path)):
+            return None
+        with pq.ParquetFile(path) as file:
+            there = file.schema_arrow
+            kinds = {
+                each.name: _INSTANT if is_int96(file, each.name) else there.field(each.name).type
+                for each in self.schema.columns
+                if each.name in there.names
+            }
+        return pa.schema(kinds.items()) if all(map(_is_plain, kinds.values())) else None
+
+    def _parquet(self, found: pa.Schema, paths: list[str]) -> DataFrame:
+        rows = self.spark.read.parquet(*paths)
+        values = [self._value(each, found).alias(each.name) for each in self.schema.columns]
+        return rows.select(
+            *values,
+            functions.lit(INSERT).alias(ROW_KIND),
+            functions.monotonically_increasing_id().alias(POSITION),
+            functions.col("_metadata.file_name").alias(ORIGIN),
+            functions.to_json(functions.struct(*map(named, found.names))).alias(RAW),
+            functions.lit(None).cast("binary").alias(BYTES),
+            functions.lit(None).cast("string").alias(ERROR),
+        )
+
+    def _value(self, column: schema.Column, found: pa.Schema) -> Column:
+        wanted = spark_type(column.type)
+        if column.name not in found.names:
+            return functions.lit(None).cast(wanted)
+        value, kind = named(column.name).cast(wanted), found.field(column.name).type
+        zone = self.spec.records.time_zone
+        if column.type.name == "timestamp" and kind.tz is None and zone != "UTC":
+            return functions.to_utc_timestamp(value, zone)
+        return value
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether Spark reads a column of a type as it is: not what is finer than microseconds, and no half floats."""
+    if pa.types.is_timestamp(kind):
+        return str(kind.unit) != "ns"
+    return not (pa.types.is_dictionary(kind) or pa.types.is_float16(kind))

@@ -1,0 +1,244 @@
+"""Files as the chunks of a bulk load: how they are cut, what their rows carry, and what becomes of one that is broken."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.domain.bulk import BulkSpec, KeyRange
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import SourceChanged
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
+
+from .conftest import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import narwhals as nw
+
+    from headwater.domain.epoch import Offsets
+    from headwater.domain.ports import BulkSource
+
+READ_AT = datetime(2024, 1, 1, tzinfo=UTC)
+ACCOUNTS = Schema.parse("id bigint, balance decimal(18,2), at timestamp")
+
+
+def spec(format_: str = "parquet", **more: Any) -> BulkSpec:
+    optional = more.pop("optional", ())
+    given = {"key": ("id",), "position": (), "search_ts": READ_AT, "delay": timedelta(seconds=5)} | more
+    schema = more.pop("schema", ACCOUNTS)
+    given.pop("schema", None)
+    return BulkSpec(RecordSpec(schema, format_, optional=optional), **given)
+
+
+def _polars() -> Callable[..., BulkSource]:
+    from headwater.adapters.files.polars_bulk import PolarsFileBulk
+
+    return PolarsFileBulk
+
+
+def _spark(request: pytest.FixtureRequest) -> Callable[..., BulkSource]:
+    from headwater.adapters.files.spark_bulk import SparkFileBulk
+
+    session = request.getfixturevalue("spark")
+    return lambda *given: SparkFileBulk(*given, spark=session)
+
+
+@pytest.fixture(params=["polars", pytest.param("spark", marks=[pytest.mark.delta, pytest.mark.contract])])
+def bulk(request: pytest.FixtureRequest) -> Callable[..., BulkSource]:
+    """What opens the files of a folder, on one engine after the other."""
+    return _polars() if request.param == "polars" else _spark(request)
+
+
+def parquet(path: Path, ids: range, group: int = 1_000, **more: Any) -> None:
+    columns = {
+        "id": pa.array(ids, pa.int64()),
+        "balance": pa.array([f"{each}.50" for each in ids]).cast(pa.decimal128(18, 2)),
+        "at": pa.array([READ_AT + timedelta(seconds=each) for each in ids], pa.timestamp("us", "UTC")),
+    }
+    pq.write_table(pa.table(columns | more), path, row_group_size=group)
+
+
+class Loaded:
+    """Reads a bulk load to its end, offsets through JSON as a ledger keeps them."""
+
+    def __init__(self, source: BulkSource) -> None:
+        self.source = source
+        self.after: Offsets | None = None
+        self.chunks: list[list[int]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        planned = self.source.plan(self.after, READ_AT + timedelta(seconds=5))
+        if planned is None:
+            return []
+        offsets = OffsetRange(*json.loads(json.dumps([planned.after, planned.until])))
+        lines = rows(self._checked(self.source.read(offsets)))
+        assert len({line["_position"] for line in lines}) == len(lines)
+        for number in sorted({line["_chunk"] for line in lines}):
+            self.chunks.append([line["id"] for line in lines if line["_chunk"] == number])
+        self.after = offsets.until
+        return lines
+
+    def all(self) -> list[dict[str, Any]]:
+        lines = []
+        while more := self.read():
+            lines += more
+        return lines
+
+    @staticmethod
+    def _checked(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        names = frame.collect_schema().names()
+        assert names[-8:] == ["_chunk", "_search_ts", "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"]
+        return frame
+
+
+def test_small_files_share_a_chunk_and_a_large_one_is_cut_by_its_row_groups(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    for name, ids in (("a", range(3)), ("b", range(3, 5)), ("c", range(5, 15))):
+        parquet(tmp_path / f"{name}.parquet", ids, group=2)
+    load = Loaded(bulk(str(tmp_path), spec(), 5, 1))
+    lines = load.all()
+    assert load.chunks == [[0, 1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14]]
+    assert load.after is not None
+    assert load.after["chunks"] == 4
+    assert len(json.dumps(load.after)) < 300
+    first = lines[0]
+    assert (first["balance"], first["at"]) == (pytest.approx(0.5), READ_AT)
+    assert (first["_search_ts"], first["_row_kind"], first["_error"], first["_origin"]) == (
+        READ_AT,
+        "+I",
+        None,
+        "a.parquet",
+    )
+    assert json.loads(first["_raw"])["id"] == 0
+
+
+def test_several_chunks_make_an_epoch(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    for name in "abcd":
+        parquet(tmp_path / f"{name}.parquet", range(ord(name), ord(name) + 2))
+    load = Loaded(bulk(str(tmp_path), spec(), 2, 3))
+    assert [len(load.read()), len(load.read()), len(load.read())] == [6, 2, 0]
+    assert load.source.lag(load.after) == ""
+
+
+def test_lines_are_cut_by_about_so_many_and_each_is_read_once(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    text = "".join(json.dumps({"id": each, "balance": "1.00"}) + "\n" for each in range(100, 150))
+    (tmp_path / "1.json").write_text(text)
+    (tmp_path / "2.json").write_text('{"id": 7, "balance": "x"}\n')
+    load = Loaded(bulk(str(tmp_path), spec("json"), 20, 1))
+    lines = load.all()
+    assert [len(chunk) for chunk in load.chunks] == [20, 20, 10, 1]
+    assert [line["id"] for line in lines[:-1]] == list(range(100, 150))
+    assert "decimal(18,2) wanted" in lines[-1]["_error"]
+
+
+def test_files_of_a_constant_moment_are_left_until_the_watermark_has_passed_it(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    parquet(tmp_path / "a.parquet", range(3))
+    source = bulk(str(tmp_path), spec(), 5, 1)
+    assert source.plan(None, None) is None
+    assert source.plan(None, READ_AT + timedelta(seconds=4)) is None
+    assert source.plan(None, READ_AT + timedelta(seconds=5)) is not None
+
+
+def test_rows_carry_the_moment_or_the_position_that_their_columns_say(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    parquet(tmp_path / "a.parquet", range(2))
+    (line, *_) = Loaded(bulk(str(tmp_path), spec(search_ts="at"), 5, 1)).all()
+    assert line["_search_ts"] == READ_AT
+    pos = Schema.parse("id bigint, balance decimal(18,2), pos bigint")
+    parquet(tmp_path / "a.parquet", range(2), pos=pa.array([40, 41]))
+    placed = spec(search_ts=None, position=("pos",), schema=pos)
+    lines = rows((source := bulk(str(tmp_path), placed, 5, 1)).read(source.plan(None, None)))  # type: ignore[arg-type]
+    assert [(line["pos"], line["_reach_0"], line["_search_ts"]) for line in lines] == [(40, 40, None), (41, 41, None)]
+
+
+def test_footers_tell_which_keys_remain(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    for name, ids in (("a", range(10)), ("b", range(10, 20)), ("c", range(15, 30)), ("d", range(90, 95))):
+        parquet(tmp_path / f"{name}.parquet", ids)
+    load = Loaded(bulk(str(tmp_path), spec(), 10, 1))
+    assert load.source.remaining(None) == (KeyRange(0, 9), KeyRange(10, 29), KeyRange(90, 94))
+    load.read()
+    assert load.source.remaining(load.after) == (KeyRange(10, 29), KeyRange(90, 94))
+    assert load.source.lag(load.after) == "3 files"
+    load.all()
+    assert load.source.remaining(load.after) == ()
+
+
+def test_a_broken_file_is_told_of_and_left_while_the_others_go_on(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    parquet(tmp_path / "a.parquet", range(2))
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 cut off")
+    parquet(tmp_path / "c.parquet", range(4, 6))
+    load = Loaded(bulk(str(tmp_path), spec(), 2, 1))
+    assert len(load.all()) == 4
+    assert load.chunks == [[0, 1], [4, 5]]
+    (told,) = load.source.trouble()
+    assert told.startswith("chunk 1: file b.parquet is no Parquet")
+    assert load.source.lag(load.after) == "1 failed"
+    assert load.source.remaining(load.after) == (KeyRange(),)
+    parquet(tmp_path / "b.parquet", range(2, 4))
+    while not load.chunks[2:]:
+        load.read()
+    assert load.chunks[2:] == [[2, 3]]
+    assert load.source.trouble() == ()
+    assert load.source.remaining(load.after) == ()
+    assert load.after is not None
+    assert load.after["chunks"] == 3
+
+
+def test_a_file_that_changed_since_it_was_planned_stops_the_epoch(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    parquet(tmp_path / "a.parquet", range(3))
+    source = bulk(str(tmp_path), spec(search_ts="at"), 5, 1)
+    planned = source.plan(None, None)
+    assert planned is not None
+    parquet(tmp_path / "a.parquet", range(300))
+    with pytest.raises(SourceChanged, match="files must not change"):
+        source.read(planned)
+
+
+def test_a_file_that_comes_before_those_that_were_read_stops_the_load(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    parquet(tmp_path / "b.parquet", range(3))
+    load = Loaded(bulk(str(tmp_path), spec(), 5, 1))
+    load.all()
+    parquet(tmp_path / "c.parquet", range(3, 5))
+    assert len(load.all()) == 2
+    parquet(tmp_path / "a.parquet", range(5, 7))
+    with pytest.raises(SourceChanged, match=r"came before c\.parquet"):
+        load.read()
+
+
+def test_a_column_that_typed_files_may_lack_is_null_there(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"id": [1], "balance": pa.array(["1.00"]).cast(pa.decimal128(18, 2))}), tmp_path / "1.parquet"
+    )
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "1.csv").write_text("balance,id\n1.00,1\n")
+    for folder, format_ in ((tmp_path, "parquet"), (tmp_path / "csv", "csv")):
+        (line,) = Loaded(bulk(str(folder), spec(format_, optional=("at",)), 5, 1)).all()
+        assert (line["id"], str(line["balance"]), line["at"]) == (1, "1.00", None)
+
+
+def test_wall_times_are_those_of_the_declared_zone(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    walls = pa.array([datetime(2024, 7, 1, 12), datetime(2024, 1, 1, 12)], pa.timestamp("us"))
+    parquet(tmp_path / "1.parquet", range(2), at=walls)
+    records = RecordSpec(ACCOUNTS, "parquet", time_zone="Europe/Berlin")
+    source = bulk(str(tmp_path), BulkSpec(records, ("id",), (), "at", timedelta()), 5, 1)
+    lines = Loaded(source).all()
+    assert [line["at"].hour for line in lines] == [10, 11]
