@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .bulk import KeyRange
     from .change import Change, Matching
     from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
+    from .input import Input
     from .lease import Lease
     from .schema import Schema
     from .table import TableSpec
@@ -373,8 +374,8 @@ class InputSource(Protocol):
         """Whether an epoch that was begun can be done again: its inputs are still those, and can all be read."""
 
     @abstractmethod
-    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, nw.LazyFrame[Any]]]:
-        """The rows of each input by its name, the same ones each time; they stay readable inside the block.
+    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, Input]]:
+        """Each input by its name, whose rows are the same ones each time; they stay readable inside the block.
 
         Raises:
             SourceUnavailable: a version has been given up since it was planned; plan anew.

@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ...domain.bulk import BulkSpec
-from ...domain.bulk_merge import HISTORY, MODES, BulkMergeSettings
+from ...domain.bulk_merge import EXACT, HISTORY, MODES, BulkMergeSettings
 from ...domain.schema import column
 from ...domain.source import RecordSpec
 from .bulk import BULK, bulk
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
-from .values import KafkaInput
+from .values import BulkFiles, KafkaInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +63,12 @@ def bulk_merge(
     for name in ("key", "columns", "position"):
         document.check_columns((*path, name), schema.names, *given[name])
     loaded = bulk(document, (*path, "bulk"), resolved)
+    if isinstance(loaded, BulkFiles) and given["mode"] == EXACT and not given["position"] and loaded.search_ts is None:
+        raise document.error(
+            (*path, "bulk"),
+            "says neither where in the changelog nor when it was read: add search_ts, or name the `position` that both"
+            ' share; or choose mode = "upsert"',
+        )
     said = set(source.records.changes.metadata) | set(given["position"]) - set(given["key"])
     others = given["columns"] or tuple(name for name in schema.names if name not in said)
     own = {name: given[name] for name in ("key", "delay", "position", "mode", "history")}

@@ -22,7 +22,7 @@ from .events import Events
 from .history import History
 from .loading import Loading, within
 from .merging import Merging
-from .settings import HISTORY, MODES, BulkMergeSettings
+from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
 from .step import BulkMergeStep
 from .tables import SETTLED, BulkMergeTables
 from .views import ROWS_VIEW, BulkMergeViews, view_specs
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine
     from ..service import Step
 
-__all__ = ["HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
+__all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
 
 
 class BulkMerge(Service):

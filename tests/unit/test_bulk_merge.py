@@ -1,0 +1,308 @@
+"""What a bulk merge refuses, keeps and forgets, and the answers as of a time."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import polars as pl
+import pytest
+
+from headwater.domain.epoch import ROW_KIND
+from headwater.domain.errors import ConfigError
+from headwater.domain.service import ReadAt, Service
+from headwater.testing.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ACCOUNTS = """
+[backend]
+name = "memory"
+[sources.log]
+kind = "files"
+path = "log"
+schema = "kind string, id bigint, owner string, balance bigint, at timestamp"
+row_kind = "kind"
+event_time = "at"
+[sources.maxwell]
+kind = "files"
+path = "maxwell"
+format = "maxwell-json"
+schema = "id bigint, owner string, balance bigint, at timestamp, pos bigint"
+metadata = { at = "commit_time", pos = "log_position" }
+event_time = "at"
+
+[pipelines.accounts]
+service = "bulk_merge"
+key = ["id"]
+columns = ["owner", "balance"]
+changelog = "log"
+bulk = { path = "bulk", format = "json", search_ts = "2024-03-01T09:00:00Z" }
+delay = "10s"
+"""
+HEAD = ["kind", "id", "owner", "balance", "at"]
+
+
+def at(seconds: int) -> datetime:
+    """So many seconds after nine."""
+    return datetime(2024, 3, 1, 9, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    with ExitStack() as exits:
+        found = Trial(tmp_path, "memory", exits)
+        found.deploy(ACCOUNTS)
+        yield found
+
+
+def fill(trial: Trial, *rows: tuple[int, str, int]) -> None:
+    trial.fill("accounts", [["id", "owner", "balance"], *([str(cell) for cell in row] for row in rows)])
+
+
+def feed(trial: Trial, *changes: tuple[str, int, str, int, int]) -> None:
+    lines = [dict(zip(HEAD, (*change[:4], at(change[4]).isoformat()), strict=True)) for change in changes]
+    trial.feed("log", map(json.dumps, lines))
+
+
+def rows(trial: Trial, view: str = "rows", **how: Any) -> list[tuple[Any, ...]]:
+    return sorted(trial.reader.view(f"accounts.{view}", **how).rows())
+
+
+def kept(trial: Trial) -> dict[str, int]:
+    (status,) = trial.reader.status()
+    return {name: count for name, count in status.bookkeeping.items() if count}
+
+
+@pytest.fixture
+def loaded(trial: Trial) -> Trial:
+    """A load that has settled by second 20, and changes of five moments."""
+    fill(trial, (1, "ann", 10), (2, "bob", 20), (3, "cat", 30))
+    feed(trial, ("+U", 1, "ann", 11, 5), ("+I", 9, "ian", 90, 20))
+    trial.run()
+    trial.run()
+    feed(trial, ("-U", 1, "ann", 11, 30), ("+U", 1, "ann", 12, 30), ("-D", 2, "bob", 20, 40))
+    feed(trial, ("-U", 3, "cat", 30, 50), ("+U", 4, "cat", 30, 50), ("+I", 2, "bea", 5, 60))
+    trial.run()
+    return trial
+
+
+AS_OF = {
+    20: [(1, "ann", 11), (2, "bob", 20), (3, "cat", 30), (9, "ian", 90)],
+    29: [(1, "ann", 11), (2, "bob", 20), (3, "cat", 30), (9, "ian", 90)],
+    30: [(1, "ann", 12), (2, "bob", 20), (3, "cat", 30), (9, "ian", 90)],
+    40: [(1, "ann", 12), (3, "cat", 30), (9, "ian", 90)],
+    50: [(1, "ann", 12), (4, "cat", 30), (9, "ian", 90)],
+    60: [(1, "ann", 12), (2, "bea", 5), (4, "cat", 30), (9, "ian", 90)],
+    99: [(1, "ann", 12), (2, "bea", 5), (4, "cat", 30), (9, "ian", 90)],
+}
+
+
+@pytest.mark.parametrize("second", AS_OF)
+def test_rows_as_of_a_time(loaded: Trial, second: int) -> None:
+    assert rows(loaded, as_of=at(second)) == AS_OF[second]
+
+
+def test_rows_are_not_told_as_of_a_time_before_the_load_ended(loaded: Trial) -> None:
+    with pytest.raises(ConfigError, match="read later; the earliest is 2024-03-01T09:00:20Z"):
+        loaded.reader.view("accounts.rows", as_of=at(19))
+
+
+def test_rows_are_not_told_as_of_a_time_while_chunks_are_unread(trial: Trial) -> None:
+    fill(trial, (1, "ann", 10))
+    feed(trial, ("+I", 9, "ian", 90, 5))
+    trial.run()
+    assert rows(trial) == [(9, "ian", 90)]
+    with pytest.raises(ConfigError, match="still being loaded"):
+        trial.reader.view("accounts.rows", as_of=at(5))
+
+
+@pytest.mark.parametrize("until", [None, 30, 45, 60])
+@pytest.mark.parametrize("after", [None, 20, 30, 40])
+def test_changes_between_two_moments_are_those_of_the_two_answers(
+    loaded: Trial, after: int | None, until: int | None
+) -> None:
+    (runner,) = loaded.open().start(["accounts"])
+    service, publications = runner.service, list(runner.ledger.publications())
+    before, now = (runner.ledger.snapshot(each) for each in (publications[2], publications[0]))
+    places = (ReadAt(before, after and at(after)), ReadAt(now, until and at(until)))
+    if after is not None and until is not None and after > until:
+        return
+    told = service.changes_between("rows", *places).collect(backend="polars").rows()
+    expected = Service.changes_between(service, "rows", *places).collect(backend="polars").rows()
+    assert sorted(told) == sorted(expected)
+
+
+def test_keys_are_looked_up_as_of_a_time(loaded: Trial) -> None:
+    (runner,) = loaded.open().start(["accounts"])
+    keys = nw.from_native(pl.LazyFrame({"id": [2, 3, 7]}))
+    place = ReadAt(runner.ledger.snapshot(), at(30))
+    found = runner.service.lookup("rows", place, keys).collect(backend="polars").rows()
+    assert sorted(found) == [(2, "bob", 20), (3, "cat", 30)]
+
+
+def test_history_that_is_over_is_forgotten(loaded: Trial) -> None:
+    loaded.set("pipelines.accounts.history", '"1d"')
+    feed(loaded, ("+I", 5, "eve", 1, 26 * 3600))
+    loaded.run()
+    _, recent = loaded.stored("accounts.recent")
+    assert recent.collect(backend="polars").get_column("id").to_list() == [5]
+    with pytest.raises(ConfigError, match="its history reaches back to 2024-03-01T11:00:00Z; make `history` longer"):
+        loaded.reader.view("accounts.rows", as_of=at(60))
+
+
+def test_deletes_are_remembered_until_no_chunk_can_bring_the_row(trial: Trial) -> None:
+    fill(trial, (1, "ann", 10), (2, "bob", 20))
+    fill(trial, (3, "cat", 30))
+    feed(trial, ("-D", 2, "bob", 20, 5), ("-D", 3, "cat", 30, 6))
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.advance("accounts")
+    assert kept(trial) == {"tombstones": 2}
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+    assert kept(trial) == {}
+    assert [row[0] for row in rows(trial, "current")] == [1, 9]
+
+
+def test_upserts_show_bulk_rows_at_once_unless_a_change_came_first(trial: Trial) -> None:
+    trial.set("pipelines.accounts.mode", '"upsert"')
+    fill(trial, (1, "ann", 10), (2, "bob", 20))
+    fill(trial, (3, "cat", 30), (4, "dan", 40))
+    feed(trial, ("+U", 1, "ann", 11, -5), ("-D", 4, "dan", 40, -4))
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
+    trial.advance("accounts")
+    assert rows(trial) == [(1, "ann", 11), (2, "bob", 20)]
+    assert kept(trial) == {"tombstones": 1}
+    trial.run()
+    assert rows(trial) == [(1, "ann", 11), (2, "bob", 20), (3, "cat", 30)]
+    assert kept(trial) == {}
+    assert [row[0] for row in rows(trial, "current")] == [1, 2, 3]
+    with pytest.raises(ConfigError, match="mode exact"):
+        trial.reader.view("accounts.rows", as_of=at(5))
+
+
+def test_an_idle_changelog_lets_chunks_show_by_the_clock(trial: Trial) -> None:
+    trial.set("sources.log.idle_after", '"1m"')
+    fill(trial, (1, "ann", 10))
+    feed(trial, ("+I", 9, "ian", 90, 0))
+    trial.clock.moment = at(0)
+    headwater = trial.open()
+    headwater.run(until_idle=True)
+    assert rows(trial) == [(9, "ian", 90)]
+    trial.clock.sleep(timedelta(minutes=2))
+    headwater.run(until_idle=True)
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+
+
+def test_which_keys_are_exact(trial: Trial) -> None:
+    fill(trial, (1, "ann", 10), (2, "bob", 20))
+    fill(trial, (5, "eve", 50))
+    keys = pl.DataFrame({"id": [1, 4, 5]})
+    assert trial.reader.settled("accounts", keys)["settled"].to_list() == [False] * 3
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.run()
+    assert trial.reader.settled("accounts", keys)["settled"].to_list() == [True] * 3
+    assert trial.reader.settled("accounts", keys, as_of=at(5))["settled"].to_list() == [False, True, False]
+    assert [(row[0], row[5]) for row in rows(trial, "settled")] == [(0, True), (1, True)]
+
+
+def test_other_pipelines_are_always_exact(trial: Trial) -> None:
+    trial.deploy(
+        ACCOUNTS + '[pipelines.ids]\nservice = "ranking"\nsource = "log"\ngroup = ["owner"]\nid = ["id"]\n'
+        'order_by = "at"\n'
+    )
+    with pytest.raises(ConfigError, match="is no bulk merge"):
+        trial.reader.settled("ids", pl.DataFrame({"id": [1]}))
+
+
+def test_rows_that_cannot_be_used_are_dead_letters(trial: Trial) -> None:
+    fill(trial, (1, "ann", 10))
+    (bulk,) = trial.folder.glob("**/bulk*/**/000001.json")
+    bulk.write_text(bulk.read_text() + '{"id": null, "owner": "x"}\n{"id": "word"}\n')
+    trial.feed("log", ['{"kind": "+I", "id": null, "at": "2024-03-01T09:00:30Z"}', '{"kind": "+I", "id": 7}'])
+    feed(trial, ("+I", 9, "ian", 90, 30))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+    letters = [(row[5], row[1]) for row in rows(trial, "dead_letters")]
+    assert min(letters)[0] == "bulk"
+    assert {(kind, reason) for kind, reason in letters if "null" in reason} == {
+        ("json", "key column id is null"),
+        ("json", "event time at is null: nothing tells when it was made"),
+        ("bulk", "key column id is null"),
+    }
+    assert len(letters) == 4
+
+
+def maxwell(id_: int, balance: int, second: int, xid: int, position: int, **marks: Any) -> str:
+    data = {"id": id_, "owner": "ann", "balance": balance}
+    ts = int(at(second).timestamp())
+    place = {"xid": xid, "position": f"binlog.000001:{position}"}
+    return json.dumps({"database": "d", "table": "t", "type": "insert", "ts": ts, "data": data, **place, **marks})
+
+
+def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"maxwell"')
+    trial.feed("maxwell", [maxwell(1, 1, 10, 1, 100, commit=True), maxwell(2, 2, 20, 2, 200, xoffset=0)])
+    trial.run()
+    assert rows(trial) == [(1, "ann", 1)]
+    assert kept(trial) == {"pending_rows": 1}
+    (status,) = trial.reader.status()
+    assert status.publication is not None
+    assert status.publication.watermark == at(20) - timedelta(microseconds=1)
+    trial.feed("maxwell", [maxwell(3, 3, 25, 2, 210, commit=True)])
+    trial.run()
+    assert rows(trial) == [(1, "ann", 1), (2, "ann", 2), (3, "ann", 3)]
+    assert kept(trial) == {}
+    assert rows(trial, as_of=at(24)) == [(1, "ann", 1)]
+    assert len(rows(trial, as_of=at(25))) == 3
+
+
+def test_net_changes_are_complete(loaded: Trial) -> None:
+    changes = loaded.reader.diff("accounts.rows", after=loaded.reader.epoch("accounts") - 2)
+    assert sorted(changes.select(ROW_KIND, "id", "balance").rows()) == [
+        ("+I", 4, 30),
+        ("+U", 1, 12),
+        ("+U", 2, 5),
+        ("-D", 3, 30),
+        ("-U", 1, 11),
+        ("-U", 2, 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("changelog", '"nothing"', "changelog: 'nothing' is unknown; allowed: log, maxwell"),
+        ("key", '["name"]', "key: no such column: 'name' is unknown"),
+        ("position", '"place"', "position: no such column: 'place' is unknown"),
+        ("mode", '"quick"', "mode: 'quick' is unknown; allowed: exact, upsert"),
+        ("columns", '["id"]', "columns needs the key, and at least one column beside it"),
+        ("history", '"0s"', "history must be longer than nothing"),
+        ("delay", '"soon"', "delay: "),
+        ("bulk", '{ format = "json" }', "path"),
+        ("bulk", '{ path = "b", format = "xml" }', "format: 'xml' is unknown"),
+        ("key", '["balance", "balance"]', "key"),
+    ],
+)
+def test_what_is_refused(trial: Trial, key: str, value: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        trial.set(f"pipelines.accounts.{key}", value)
+        trial.open()
+    assert told in str(refused.value)
+
+
+def test_exactness_needs_a_position_or_a_time(trial: Trial) -> None:
+    trial.unset("sources.log.event_time")
+    with pytest.raises(ConfigError, match="name the `position` that both share, or give the changelog an event_time"):
+        trial.open()
+
+
+def test_exactness_without_position_needs_to_know_when_the_bulk_was_read(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
+    with pytest.raises(ConfigError, match="search_ts"):
+        trial.open()
