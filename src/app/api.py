@@ -35,6 +35,7 @@ from .latency import Latencies, Latency
 from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
+from .view_inputs import ViewInputs
 from .waiting import wait_for
 
 if TYPE_CHECKING:
@@ -610,6 +611,9 @@ class Headwater:
     def _alarms(self, runner: Runner) -> Iterator[str]:
         if isinstance(runner.source, BulkGroup):
             yield from runner.source.bulk.trouble()
+        if isinstance(runner.source, ViewInputs):
+            latest = self._ledger(runner.pipeline).latest
+            yield from runner.source.alarms(latest.offsets if latest else None)
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)

@@ -25,7 +25,9 @@ class Shape:
 SHAPES = {
     "filter": Shape("SELECT id, n FROM o WHERE n > 1", ("id",)),
     "sum": Shape("SELECT c, sum(n) AS n, count(*) AS rows FROM o GROUP BY c", ("c",)),
-    "join": Shape("SELECT o.id, c.name, p.price * o.n AS due FROM o JOIN c ON o.c = c.id JOIN p ON p.id = o.p", ("id",)),
+    "join": Shape(
+        "SELECT o.id, c.name, p.price * o.n AS due FROM o JOIN c ON o.c = c.id JOIN p ON p.id = o.p", ("id",)
+    ),
     "join_sum": Shape(
         "SELECT c.id, c.name, sum(p.price * o.n) AS due FROM c JOIN o ON o.c = c.id JOIN p ON p.id = o.p"
         " GROUP BY c.id, c.name",
@@ -37,9 +39,7 @@ SHAPES = {
         ("id",),
     ),
     "right": Shape("SELECT c.id, count(o.id) AS n FROM o RIGHT JOIN c ON c.id = o.c GROUP BY c.id", ("id",)),
-    "left_key_of_optional": Shape(
-        "SELECT c.id, count(*) AS n FROM o LEFT JOIN c ON c.id = o.c GROUP BY c.id", ("id",)
-    ),
+    "left_key_of_optional": Shape("SELECT c.id, count(*) AS n FROM o LEFT JOIN c ON c.id = o.c GROUP BY c.id", ("id",)),
     "left_of_left": Shape(
         "SELECT c.id, count(p.id) AS n FROM c LEFT JOIN o ON o.c = c.id LEFT JOIN p ON p.id = o.p GROUP BY c.id",
         ("id",),

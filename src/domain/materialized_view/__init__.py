@@ -17,7 +17,7 @@ from ..service import Service, ViewSpec
 from .lineage import Term
 from .plan import ViewPlan
 from .routes import Routes, routes
-from .settings import ALL, ViewSettings, check_query
+from .settings import ALIGN, ALL, ViewSettings, check_query
 from .step import ViewStep
 from .tables import EPOCH, RECOMPUTED, RECOMPUTED_COLUMNS, ROWS, ViewTables
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..schema import DataType, Schema
     from ..service import ReadAt, Step
 
-__all__ = ["ALL", "MaterializedView", "Routes", "Term", "ViewOf", "ViewPlan", "ViewSettings", "check_query"]
+__all__ = ["ALIGN", "ALL", "MaterializedView", "Routes", "Term", "ViewOf", "ViewPlan", "ViewSettings", "check_query"]
 
 
 class MaterializedView(Service):

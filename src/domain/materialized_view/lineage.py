@@ -196,7 +196,9 @@ class _Tracer:
             names = tuple(left[0].outputs)
             return [*left, *(evolve(each, outputs=dict(zip(names, each.outputs.values()))) for each in right)]  # noqa: B905 - engines check the count
         if isinstance(tree, exp.Select):
-            return [ended for block in self._joined(tree, named, outer) for ended in self._ended(block, tree, named, outer)]
+            return [
+                ended for block in self._joined(tree, named, outer) for ended in self._ended(block, tree, named, outer)
+            ]
         raise self._refused(tree, "is no plain query")
 
     def _with_own(self, tree: exp.Expr, named: Mapping[str, exp.Expr]) -> Mapping[str, exp.Expr]:
@@ -239,9 +241,7 @@ class _Tracer:
         for block in blocks:
             yield self._filtered(block, tree, outer)
 
-    def _source(
-        self, tree: exp.Expr, named: Mapping[str, exp.Expr], outer: _Outer
-    ) -> Iterator[tuple[str, Derivation]]:
+    def _source(self, tree: exp.Expr, named: Mapping[str, exp.Expr], outer: _Outer) -> Iterator[tuple[str, Derivation]]:
         if tree.args.get("joins") or tree.args.get("pivots") or tree.args.get("sample"):
             raise self._refused(tree, "joins inside parentheses, pivots or samples; write it as a query of its own")
         alias = tree.alias_or_name.lower()
@@ -265,9 +265,7 @@ class _Tracer:
                 return found
             return [evolve(each, outputs=dict(zip(columns, each.outputs.values(), strict=True))) for each in found]
         read, given = next(self._numbers), self._names[name]
-        outputs = {
-            each.lower(): frozenset({Term(read, f"`{each}`", each)}) for each in self._inputs[given].names
-        }
+        outputs = {each.lower(): frozenset({Term(read, f"`{each}`", each)}) for each in self._inputs[given].names}
         return [Derivation({read: given}, {read: frozenset()}, outputs=outputs)]
 
     def _join(self, block: _Block, join: exp.Join, alias: str, right: Derivation, outer: _Outer) -> _Block:
@@ -275,7 +273,10 @@ class _Tracer:
             raise self._refused(join, f"is a {join.method} join; write JOIN … USING or ON")
         left = block.derivation
         kind = join.kind if join.kind in {"SEMI", "ANTI"} else join.side
-        both, sides = left.beside(right), {"LEFT": (0, 1), "SEMI": (0, 1), "ANTI": (0, 1), "RIGHT": (1, 0), "FULL": (1, 1)}
+        both, sides = (
+            left.beside(right),
+            {"LEFT": (0, 1), "SEMI": (0, 1), "ANTI": (0, 1), "RIGHT": (1, 0), "FULL": (1, 1)},
+        )
         for optional, reads in zip(sides.get(kind, (0, 0)), (left.reads, right.reads), strict=True):
             if optional:
                 both = both.in_part(reads, frozenset({next(self._numbers)}))
@@ -327,7 +328,9 @@ class _Tracer:
             if not any(frozenset({one, other}) in pairs for one in each for other in so_far):
                 return _OPAQUE
             so_far |= each
-        missing = {term: derivation.missing(term.read) if term.read in derivation.reads else frozenset() for term in so_far}
+        missing = {
+            term: derivation.missing(term.read) if term.read in derivation.reads else frozenset() for term in so_far
+        }
         return frozenset(term for term in so_far if not any(missing[other] < missing[term] for other in so_far))
 
     def _computed(self, tree: exp.Expr, block: _Block, outer: _Outer) -> Origin:

@@ -89,9 +89,7 @@ class Lookups:
         ends = at_hand.select(column_of(value).alias(by(at)) for at, (value, _) in enumerate(route.ends))
         return ends.drop_nulls().unique()
 
-    def matching(
-        self, name: str, terms: Sequence[Term], wanted: nw.LazyFrame[Any], *, both: bool
-    ) -> nw.LazyFrame[Any]:
+    def matching(self, name: str, terms: Sequence[Term], wanted: nw.LazyFrame[Any], *, both: bool) -> nw.LazyFrame[Any]:
         """The rows of an input that have such values.
 
         Args:
@@ -111,9 +109,7 @@ class Lookups:
         exact = self.terms.of(rows, named).join(wanted, on=list(named), how="semi")
         return exact.select(*columns)
 
-    def _by_key(
-        self, name: str, named: Mapping[str, Term], wanted: nw.LazyFrame[Any]
-    ) -> nw.LazyFrame[Any]:
+    def _by_key(self, name: str, named: Mapping[str, Term], wanted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         columns = {term.column: each for each, term in named.items() if term.column in self._key(name)}
         keys = wanted.select(nw.col(each).alias(str(column)) for column, each in columns.items())
         return self.inputs[name].lookup(keys.unique())

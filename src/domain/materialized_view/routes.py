@@ -193,7 +193,9 @@ class _Search:
         def ends(known: Mapping[Term, Term]) -> tuple[tuple[Term, Term], ...] | None:
             found = []
             for each in self._scope:
-                if (value := next((known[term] for term in _sorted(self._origins[each]) if term in known), None)) is None:
+                if (
+                    value := next((known[term] for term in _sorted(self._origins[each]) if term in known), None)
+                ) is None:
                     return None
                 found.append((value, each))
             return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..input import ViewOf
     from ..schema import Schema
 
+ALIGN = ("before", "at", "newest")
 ALL = "all"
 """Declared of an input: a change of it concerns every row of the view."""
 _UNORDERED = frozenset({
@@ -41,6 +43,10 @@ class ViewSettings:
             input, under its name, and the other inputs, that gives the columns of the view's key that are concerned;
             or ``all``.
         schema: the query's columns; None to find them out.
+        align: which moment the inputs are read at. ``before``: all event times before the lowest of their watermarks;
+            ``at``: that one too, where no more rows can come at it; ``newest``: each at its newest publication. None:
+            ``before`` where there are several pipelines, else ``newest``.
+        lag: how far an input may be behind the others until the view raises an alarm.
     """
 
     pipeline: str
@@ -49,9 +55,13 @@ class ViewSettings:
     sql: str
     changes: Mapping[str, str] = field(factory=dict)
     schema: Schema | None = None
+    align: str | None = None
+    lag: timedelta = timedelta(minutes=10)
 
     def __attrs_post_init__(self) -> None:
         check_names("inputs", self.inputs)
+        if self.align not in {None, *ALIGN}:
+            raise ConfigError(f"align = {self.align!r} is not one of {', '.join(ALIGN)}")
         if not self.key or len({name.lower() for name in self.key}) < len(self.key):
             raise ConfigError("key needs at least one column, each once")
         check_query(self.sql, self.inputs)
@@ -62,9 +72,16 @@ class ViewSettings:
                 check_query(sql, self.inputs)
 
     @property
+    def aligned(self) -> bool:
+        """Whether all inputs are read as of one event time."""
+        if self.align is None:
+            return len({each.pipeline for each in self.inputs.values()}) > 1
+        return self.align != "newest"
+
+    @property
     def fingerprint(self) -> str:
         """Changes with every setting that the rows depend on."""
-        text = f"view {self.key} {self.sql} {sorted(map(repr, self.inputs.items()))} {sorted(self.changes.items())}"
+        text = f"view {self.key} {self.sql} {sorted(map(repr, self.inputs.items()))} {sorted(self.changes.items())} {self.aligned}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -180,7 +180,10 @@ class ViewStep:
 
     def _counted(self, frames: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, int]:
         """How many rows each frame has."""
-        counts = [frame.select(nw.len().cast(nw.Int64).alias(_COUNT)).with_columns(nw.lit(name).alias(_WHAT)) for name, frame in frames.items()]
+        counts = [
+            frame.select(nw.len().cast(nw.Int64).alias(_COUNT)).with_columns(nw.lit(name).alias(_WHAT))
+            for name, frame in frames.items()
+        ]
         return {row[_WHAT]: int(row[_COUNT]) for row in collect_small(nw.concat(counts))}
 
     def _step(
@@ -192,7 +195,13 @@ class ViewStep:
         numbers: Mapping[str, int],
     ) -> Step:
         whole = KEYS not in numbers
-        told = {**dict.fromkeys((KEYS, READ, NET)), **numbers, EPOCH: batch.epoch.number, AS_OF: plan.as_of, WHOLE: whole}
+        told = {
+            **dict.fromkeys((KEYS, READ, NET)),
+            **numbers,
+            EPOCH: batch.epoch.number,
+            AS_OF: plan.as_of,
+            WHOLE: whole,
+        }
         # A frame comes from nowhere else: one row of a table that has none.
         one = snapshot.store.read(self.tables.recomputed.name, None).select(nw.len().alias(EPOCH))
         row = one.select(
