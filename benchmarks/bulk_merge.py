@@ -80,9 +80,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--changes", type=int, default=1_000_000)
-    parser.add_argument(
-        "--chunk-rows", type=int, default=1_000_000, help="of a file of the bulk: a chunk"
-    )
+    parser.add_argument("--chunk-rows", type=int, default=1_000_000, help="of a file of the bulk: a chunk")
     parser.add_argument("--rate", type=int, default=2_000, help="changes a second")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two files of changes")
     parser.add_argument("--backends", nargs="+", default=["delta"])
