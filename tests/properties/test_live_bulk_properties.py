@@ -218,7 +218,7 @@ def _chunk_read_twice(deletes: int, committed: int) -> Schedule:
     database = Database((_TABLE,))
     database.commit(START, [Write(_TABLE, key, row) for key, row in rows.items()])
     database.loaded = 1
-    database.commit(START, [Write(_TABLE, key, None) for key in list(rows)[:deletes]])
+    database.commit(START, [Write(_TABLE, key, None) for key in sorted(rows)[-deletes:]])
     close(database)
     messages = maxwell(database, [_TABLE])
     gone = [message for message in messages if message.transaction == database.loaded + 1]
