@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -54,8 +55,7 @@ service = "bulk_merge"
 key = ["id"]
 columns = ["owner", "balance"]
 changelog = "log"
-bulk = { path = "bulk", format = "json" }
-position = "pos"
+bulk = { path = "bulk", format = "json", search_ts = "read_at" }
 """
 _SCHEMA = Schema.parse("id bigint, owner string, balance int, pos bigint")
 _ADDED = {**BATCH_COLUMNS, CHUNK: "bigint", SEARCH_TS: "timestamp", reach_of(0): "bigint"}
@@ -69,11 +69,13 @@ class LiveBulk(BulkSource):
         database: with all of its history.
         now: how many transactions have been committed when something is read.
         bounds: the highest key of each chunk but the last.
+        placed: whether a read tells its position in the log; else it tells the time.
     """
 
     database: Database
     now: int
     bounds: list[int]
+    placed: bool
     schema: Schema = _SCHEMA
     repeatable: bool = False
 
@@ -86,7 +88,11 @@ class LiveBulk(BulkSource):
         held, position = self._range(chunk), self.database.position(self.now)
         rows = self.database.rows(_TABLE, self.now)
         found = [rows[key] for key in sorted(rows) if held.low <= key <= held.high]
-        told = {"pos": position, ROW_KIND: INSERT, ORIGIN: "table", RAW: "", CHUNK: chunk, reach_of(0): position}
+        told: dict[str, Any] = {ROW_KIND: INSERT, ORIGIN: "table", RAW: "", CHUNK: chunk}
+        if self.placed:
+            told |= {"pos": position, reach_of(0): position}
+        else:
+            told[SEARCH_TS] = max(self.database.commits[: self.now], default=START)
         schema = Schema(
             (*_SCHEMA.columns, *(Column(name, Schema.parse(f"{name} {ddl}")[name]) for name, ddl in _ADDED.items()))
         )
@@ -124,6 +130,7 @@ class Schedule:
 
     database: Database
     bounds: list[int]
+    placed: bool
     batches: list[list[Message]]
     turns: list[Turn]
 
@@ -136,7 +143,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
     batches = draw(cuts(maxwell(database, [_TABLE]), most=6))
     bounds = sorted(draw(st.sets(st.integers(1, _KEYS - 1), max_size=2)))
     turn = st.builds(Turn, st.integers(0, 2), st.integers(0, 4), st.integers(1, 2), faults())
-    return Schedule(database, bounds, batches, draw(st.lists(turn, min_size=1, max_size=5)))
+    return Schedule(database, bounds, draw(st.booleans()), batches, draw(st.lists(turn, min_size=1, max_size=5)))
 
 
 @define(eq=False)
@@ -152,9 +159,9 @@ class LiveTrial:
 
     def __attrs_post_init__(self) -> None:
         database = self.schedule.database
-        self.bulk = LiveBulk(database, database.loaded, self.schedule.bounds)
+        self.bulk = LiveBulk(database, database.loaded, self.schedule.bounds, self.schedule.placed)
         self.trial = Trial(self.folder, "memory", self.exits, self._prepare)
-        self.trial.deploy(_DEPLOYMENT)
+        self.trial.deploy(_DEPLOYMENT + ('position = "pos"\n' if self.schedule.placed else 'delay = "1s"\n'))
 
     def _prepare(self, runner: Runner) -> None:
         assert isinstance(runner.source, BulkGroup)
@@ -212,29 +219,36 @@ def exits() -> Iterator[ExitStack]:
         yield opened
 
 
-def _chunk_read_twice(deletes: int, committed: int) -> Schedule:
+def _chunk_read_twice(deletes: int, committed: int, *, placed: bool) -> Schedule:
     """Rows are read and put aside, the process dies, some of them go, and the chunk is read again."""
     rows = {key: {KEY: key, "owner": "ann", "balance": key} for key in (2, 3)}
     database = Database((_TABLE,))
     database.commit(START, [Write(_TABLE, key, row) for key, row in rows.items()])
     database.loaded = 1
-    database.commit(START, [Write(_TABLE, key, None) for key in sorted(rows)[-deletes:]])
+    database.commit(START + timedelta(seconds=10), [Write(_TABLE, key, None) for key in sorted(rows)[-deletes:]])
     close(database)
     messages = maxwell(database, [_TABLE])
     gone = [message for message in messages if message.transaction == database.loaded + 1]
     others = [[message] for message in messages if message not in gone]
     died = Turn(0, 0, 1, Fault(before=False, commit=1))
-    return Schedule(database, [], [gone, *others], [died, Turn(0, committed, 1, None), Turn(1, 0, 1, None)])
+    return Schedule(database, [], placed, [gone, *others], [died, Turn(0, committed, 1, None), Turn(1, 0, 1, None)])
 
 
-def test_a_row_deleted_between_two_reads_of_its_chunk_does_not_come_back(tmp_path: Path, exits: ExitStack) -> None:
-    _hold(tmp_path, exits, _chunk_read_twice(deletes=1, committed=2))
+_PLACED = pytest.mark.parametrize("placed", [True, False], ids=["by position", "by time"])
 
 
-def test_rows_of_a_chunk_that_is_empty_when_it_is_read_again_do_not_stay_behind(
-    tmp_path: Path, exits: ExitStack
+@_PLACED
+def test_a_row_deleted_between_two_reads_of_its_chunk_does_not_come_back(
+    tmp_path: Path, exits: ExitStack, *, placed: bool
 ) -> None:
-    _hold(tmp_path, exits, _chunk_read_twice(deletes=2, committed=1))
+    _hold(tmp_path, exits, _chunk_read_twice(deletes=1, committed=2, placed=placed))
+
+
+@_PLACED
+def test_rows_of_a_chunk_that_is_empty_when_it_is_read_again_do_not_stay_behind(
+    tmp_path: Path, exits: ExitStack, *, placed: bool
+) -> None:
+    _hold(tmp_path, exits, _chunk_read_twice(deletes=2, committed=1, placed=placed))
 
 
 @given(schedule=schedules())
