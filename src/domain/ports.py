@@ -310,6 +310,14 @@ class BulkSource(Protocol):
         where it stood when they had been read.
         """
 
+    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that still have what they read
+        """Whether a range that was planned before can be read as it was then.
+
+        If not, its epoch is planned anew: two reads are never mixed. Sources whose chunks have other rows by then must
+        tell that in the offsets of the new plan, so that what the first one committed is taken back.
+        """
+        return self.repeatable
+
     @abstractmethod
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         """Ranges of the first key column that chunks not done yet may hold; few, and none once all are done."""

@@ -81,9 +81,13 @@ class LiveBulk(BulkSource):
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:  # noqa: ARG002
         done = after["chunks"] if after else 0
-        return OffsetRange(after, {"chunks": done + 1}) if done <= len(self.bounds) else None
+        return OffsetRange(after, {"chunks": done + 1, "read_after": self.now}) if done <= len(self.bounds) else None
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        return bool(offsets.until["read_after"] == self.now)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        assert self.readable(offsets), "an epoch that was begun is read again, of a database that has gone on"
         chunk = offsets.until["chunks"] - 1
         held, position = self._range(chunk), self.database.position(self.now)
         rows = self.database.rows(_TABLE, self.now)

@@ -58,7 +58,7 @@ def _debezium(record: Message, spec: RecordSpec) -> Told:
 
 
 def _ended(mark: Message, spec: RecordSpec) -> Told:
-    """What the mark of a transaction's end says: when it was, and how many events it has of the tables that are read."""
+    """What the mark of a transaction's end says: when that was, and how many events the tables read have in it."""
     counts = mark.get("data_collections")
     if type(counts) is not list:
         raise Undecodable(f"data_collections: a list of tables wanted, not {shown(counts)}")
