@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..domain.duration import show_duration
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
+from .config import BulkFiles
 from .keyed_views import feed_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..domain.snapshots import Input
     from ..domain.table import TableSpec
     from .api import Headwater
-    from .config import KafkaOutput, PipelineSettings
+    from .config import BulkInput, KafkaOutput, PipelineSettings
 
 _LAYOUTS = {
     Layout.LOG: "epochs are appended, folded when read",
@@ -51,7 +52,13 @@ def _read(pipeline: PipelineSettings) -> str:
         return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
     if isinstance(pipeline.source, Mapping):
         return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
+    if pipeline.bulk is not None:
+        return f"source {pipeline.source} and, in bulk, {_bulk(pipeline.bulk)}"
     return f"source {pipeline.source}"
+
+
+def _bulk(bulk: BulkInput) -> str:
+    return f"{bulk.format} files at {bulk.path}" if isinstance(bulk, BulkFiles) else f"table {bulk.table} of a database"
 
 
 def _input(name: str, each: Input) -> str:

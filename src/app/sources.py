@@ -18,6 +18,8 @@ _NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on S
 
 _NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 
+_NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+
 
 @frozen
 class PolarsSources(Sources):
@@ -29,7 +31,7 @@ class PolarsSources(Sources):
 
     backend: str
 
-    gaps = (_NO_STREAMS, _NO_DATABASES)
+    gaps = (_NO_STREAMS, _NO_DATABASES, _NO_DELTA)
     """What a backend over Polars does not offer."""
 
     def open(self, settings: SourceSettings) -> StreamSource:
@@ -49,6 +51,8 @@ class PolarsSources(Sources):
 
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
         match settings:
+            case BulkFiles(format="delta"):
+                raise _NO_DELTA.error(self.backend)
             case BulkFiles():
                 from ..adapters.files.polars_bulk import PolarsFileBulk
 
@@ -82,21 +86,19 @@ class SparkSources(Sources):
                 return HandedSource(settings.records)
 
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        rows, chunks = settings.chunk_rows, settings.chunks_per_epoch
         match settings:
+            case BulkFiles(format="delta"):
+                from ..adapters.delta.bulk import DeltaBulk
+
+                return DeltaBulk(self.session, settings.path, spec, rows, chunks)
             case BulkFiles():
                 from ..adapters.files.spark_bulk import SparkFileBulk
 
-                rows, chunks = settings.chunk_rows, settings.chunks_per_epoch
                 return SparkFileBulk(settings.path, spec, rows, chunks, spark=self.session)
             case BulkJdbc():
                 from ..adapters.jdbc.bulk import JdbcBulk, TableSettings
                 from ..adapters.jdbc.database import Database, JdbcSettings
 
-                table = TableSettings(
-                    settings.table,
-                    settings.clock_query,
-                    settings.position_query,
-                    settings.chunk_rows,
-                    settings.chunks_per_epoch,
-                )
+                table = TableSettings(settings.table, settings.clock_query, settings.position_query, rows, chunks)
                 return JdbcBulk(Database(self.session, JdbcSettings(settings.jdbc, settings.options)), table, spec)

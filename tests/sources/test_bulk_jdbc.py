@@ -9,12 +9,15 @@ from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pytest
 from attrs import define, evolve, field
 
+from headwater import Headwater
 from headwater.adapters.chunks import Progress
 from headwater.adapters.jdbc.bulk import JdbcBulk, TableSettings
 from headwater.adapters.jdbc.database import Database, JdbcSettings
+from headwater.app.config import load
 from headwater.domain.bulk import BulkSpec, KeyRange
 from headwater.domain.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceUnavailable
@@ -297,6 +300,8 @@ class Transfers:
     balances: dict[int, int]
     chance: random.Random = field(factory=lambda: random.Random(7))
     positions: Iterator[int] = field(factory=lambda: count(1))
+    states: list[dict[int, int]] = field(factory=list)
+    messages: list[list[str]] = field(factory=list)
 
     @classmethod
     def over(cls, database: JdbcDatabase) -> Transfers:
@@ -309,6 +314,7 @@ class Transfers:
 
     def __call__(self) -> None:
         """A transfer, and now and then an account that comes or goes."""
+        self.messages.append([])
         giver, taker = self.chance.sample(sorted(self.balances), 2)
         amount = self.chance.randint(1, 9)
         self.balances[giver] -= amount
@@ -321,19 +327,35 @@ class Transfers:
             statements += self._write("d", odd)
             del self.balances[odd]
         self.database.run(*statements)
+        self.states.append(dict(self.balances))
 
     def log(self) -> list[tuple[int, str, int, int]]:
         rows = self.database.rows("LOG")
         return sorted((row["POS"], row["KIND"], row["ACCOUNT_ID"], row["BALANCE"]) for row in rows)
 
     def _write(self, kind: str, account: int) -> list[str]:
-        balance = self.balances[account]
+        balance, position = self.balances[account], next(self.positions)
+        self.messages[-1].append(self._message(kind, account, position))
         changed = {
             "u": f'UPDATE "ACCOUNTS" SET "BALANCE" = {balance} WHERE "ACCOUNT_ID" = {account}',
             "c": f'INSERT INTO "ACCOUNTS" VALUES ({account}, {balance})',
             "d": f'DELETE FROM "ACCOUNTS" WHERE "ACCOUNT_ID" = {account}',
         }[kind]
-        return [changed, f"""INSERT INTO "LOG" VALUES ({next(self.positions)}, '{kind}', {account}, {balance})"""]
+        return [changed, f"""INSERT INTO "LOG" VALUES ({position}, '{kind}', {account}, {balance})"""]
+
+    def _message(self, kind: str, account: int, position: int) -> str:
+        """What Maxwell tells of a change; the last of a transaction lacks its commit yet."""
+        told = {
+            "database": "bank",
+            "table": "accounts",
+            "type": {"u": "update", "c": "insert", "d": "delete"}[kind],
+            "ts": 1_709_280_000 + position,
+            "xid": len(self.messages),
+            "position": f"log:{position}",
+            "data": {"account_id": account, "balance": self.balances[account]},
+        }
+        old = {"balance": self.states[-1][account] if self.states else 100} if kind == "u" else None
+        return json.dumps(told | ({"old": old} if old else {}))
 
 
 def test_rows_read_while_others_write_are_as_the_database_had_them_between_their_two_positions(
@@ -376,3 +398,82 @@ def _read_beside(transfers: Transfers) -> dict[int, dict[str, Any]]:
     read = {line["account_id"]: line for lines in epochs for line in lines}
     assert len(read) == sum(map(len, epochs))
     return read
+
+
+DEPLOYMENT = """
+[backend]
+name = "delta"
+path = "lake"
+
+[sources.account_log]
+kind = "files"
+path = "log"
+format = "maxwell-json"
+schema = "account_id bigint, balance bigint, at timestamp, pos bigint"
+metadata = { at = "commit_time", pos = "log_position" }
+event_time = "at"
+
+[pipelines.accounts]
+service = "bulk_merge"
+key = ["account_id"]
+columns = ["balance"]
+changelog = "account_log"
+position = "pos"
+
+[pipelines.accounts.bulk]
+jdbc = "URL"
+table = "SCHEMA.ACCOUNTS"
+user = "${BANK_USER}"
+password = "${BANK_PASSWORD}"
+chunk_rows = 9
+position_query = 'SELECT COALESCE(MAX("POS"), 0) FROM "LOG"'
+"""
+
+
+def test_a_bank_is_loaded_while_money_moves_and_each_publication_is_the_bank_at_one_moment(
+    database: JdbcDatabase, tmp_path: Path
+) -> None:
+    transfers = Transfers.over(database)
+    (tmp_path / "log").mkdir()
+    text = DEPLOYMENT.replace("URL", database.url).replace("SCHEMA", database.schema)
+    (tmp_path / "bank.toml").write_text(text)
+    login = {"BANK_USER": database.options.get("user", "APP"), "BANK_PASSWORD": database.options.get("password", "x")}
+    delivered = 0
+    with Headwater(load(tmp_path / "bank.toml", login), report=lambda _: None) as headwater:
+        (runner,) = headwater.start()
+        for number in range(8):
+            for _ in range(4):
+                transfers()
+            # The log is two transactions behind the database that the chunks are read of.
+            until = len(transfers.messages) - (2 if number < 7 else 0)
+            _deliver(transfers, range(delivered, until), tmp_path / "log" / f"{number}.json")
+            delivered = until
+            assert runner.advance()
+            shown = _balances(headwater)
+            state = transfers.states[delivered - 1]
+            assert shown.items() <= state.items()
+        headwater.run(until_idle=True)
+        assert _balances(headwater) == transfers.states[-1] == transfers.balances
+        assert sum(_balances(headwater).values()) == 3000
+        (status,) = headwater.status()
+        assert status.alarms == ()
+        settled = nw.from_native(headwater.view("accounts.settled")).lazy().collect("pyarrow").rows(named=True)
+    assert len(settled) == 4
+    assert all(line["settled"] for line in settled)
+    if password := database.options.get("password"):
+        written = b"".join(file.read_bytes() for file in (tmp_path / "lake").rglob("*") if file.is_file())
+        assert password.encode() not in written
+
+
+def _deliver(transfers: Transfers, numbers: range, file: Path) -> None:
+    """Bring whole transactions, the last row of each with its commit."""
+    lines = []
+    for number in numbers:
+        *first, last = transfers.messages[number]
+        lines += [*first, json.dumps(json.loads(last) | {"commit": True})]
+    file.write_text("\n".join(lines))
+
+
+def _balances(headwater: Headwater) -> dict[int, int]:
+    rows_ = nw.from_native(headwater.view("accounts.rows")).lazy().collect("pyarrow").rows(named=True)
+    return {line["account_id"]: line["balance"] for line in rows_}

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field, frozen
 from pyspark.sql import functions as F
 
-from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, reach_of
+from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, merged, reach_of
 from ...domain.epoch import BATCH_COLUMNS, POSITION
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkSource
 from ...domain.schema import INTEGERS
-from ..chunks import Chunks, Progress
+from ..chunks import CHUNK_POSITIONS, Chunks, Progress
 from ..spark.schema import lazy, named, spark_type
-from .rows import TableRows
+from ..spark.table_rows import TableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import narwhals as nw
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _END = "end"
 """The frontier behind the last chunk, which has no bound above."""
-_CHUNK_POSITIONS = 2**52
 _WALKED = INTEGERS | {"decimal", "date", "string"}
 _BACKSLASHES = ("mysql", "mariadb")
 
@@ -124,7 +123,10 @@ class JdbcBulk(BulkSource):
         ranges = [self._range(chunk.piece) for chunk in so_far.left]
         if so_far.frontier != _END:
             ranges.append(self._range([so_far.frontier, None]))
-        return tuple(ranges)
+        return merged(ranges)
+
+    def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:
+        return {chunk.number: self._range(chunk.piece) for chunk in Progress.of(offsets.until).reads}
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
@@ -183,9 +185,10 @@ class JdbcBulk(BulkSource):
         rows = self.database.table(self.settings.table)
         with self.database.explained(f"reading {self.settings.table}"):
             chosen = rows.filter(condition) if (condition := self._within(rows, piece)) is not None else rows
+            wanted = chosen.select(*map(named, self._rows.names(rows.columns).values()))
             # Rows that were lost must not be asked for once more: by then they are others.
-            kept = self._rows.typed(chosen).localCheckpoint(eager=True)
-        return _Read(kept, self.database.now(self.settings.clock), low, self._position())
+            kept = wanted.localCheckpoint(eager=True)
+        return _Read(self._rows.typed(kept), self.database.now(self.settings.clock), low, self._position())
 
     def _within(self, rows: DataFrame, piece: Piece) -> Column | None:
         """The condition for a chunk's keys, in the table's own types, so that the database itself can look for them."""
@@ -238,7 +241,7 @@ class JdbcBulk(BulkSource):
             for told in (known.low, known.high)
         )
         reach = [high.get(name, named(name)).alias(reach_of(place)) for place, name in enumerate(self.spec.position)]
-        positions = {POSITION: F.col(POSITION) + F.lit(at * _CHUNK_POSITIONS)}
+        positions = {POSITION: F.col(POSITION) + F.lit(at * CHUNK_POSITIONS)}
         return known.rows.select(
             *(low.get(name, named(name)).alias(name) for name in self.schema.names),
             F.lit(chunk.number).cast("bigint").alias(CHUNK),

@@ -34,7 +34,7 @@ MOMENT_OR_COLUMN = Kind("a moment such as '2024-01-01T00:00:00Z', or the name of
 _CHUNKS = {"chunk_rows": Key(whole(1), 1_000_000), "chunks_per_epoch": Key(whole(1), 1)}
 FILES = {
     "path": Key(TEXT, required=True),
-    "format": Key(choice("parquet", "json", "csv"), "parquet"),
+    "format": Key(choice("parquet", "json", "csv", "delta"), "parquet"),
     "search_ts": Key(MOMENT_OR_COLUMN),
     **_CHUNKS,
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...domain.bulk import BulkSpec
 from ...domain.bulk_merge import EXACT, HISTORY, MODES, BulkMergeSettings
 from ...domain.schema import column
-from ...domain.source import RecordSpec
+from ...domain.source import PLAIN_FORMATS, RecordSpec
 from .bulk import bulk, bulk_shape
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 from .values import BulkFiles, KafkaInput
@@ -99,11 +99,11 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    # Rows of a database are typed, as those of Parquet are.
-    records = RecordSpec(
-        schema, loaded.format if isinstance(loaded, BulkFiles) else "parquet", time_zone=zone, optional=optional
-    )
-    return BulkSpec(records, settings.key, settings.position, at, settings.delay, optional)
+    # Rows of tables are typed, as those of Parquet are.
+    format_ = loaded.format if isinstance(loaded, BulkFiles) and loaded.format in PLAIN_FORMATS else "parquet"
+    records = RecordSpec(schema, format_, time_zone=zone, optional=optional)
+    waits = settings.waits and not settings.position
+    return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
 
 
 def _search_ts(loaded: BulkInput) -> datetime | str | None:

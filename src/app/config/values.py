@@ -79,7 +79,7 @@ class KafkaInput:
 
 @frozen
 class BulkFiles:
-    """A table to be loaded, as files of a folder.
+    """A table to be loaded, as files of a folder or as a Delta table.
 
     Args:
         path: the folder.

@@ -1,4 +1,4 @@
-"""Rows of a database's table in the declared types: what a type cannot hold without loss is a dead letter."""
+"""Rows of a table of somebody else's in the declared types: what those cannot hold without loss is a dead letter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import types as spark_types
 from ...domain.changelog.row_kind import INSERT
 from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
 from ...domain.errors import BadInput
-from ..spark.schema import named, spark_type
+from .schema import named, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,15 +29,17 @@ class TableRows:
     """Reads the rows of one table.
 
     Args:
-        name: of the table, as rows tell it.
+        name: of the table, for people.
         spec: the columns wanted.
+        origin: the column that says where a row is from; None: the table's name.
     """
 
     name: str
     spec: RecordSpec
+    origin: str | None = None
 
     def names(self, there: Iterable[str]) -> dict[str, str]:
-        """What the database calls each declared column: case does not matter, since databases fold names.
+        """What the table calls each declared column: case does not matter, since databases fold names.
 
         Raises:
             BadInput: it has no such column.
@@ -52,7 +54,10 @@ class TableRows:
         return {name: own for name, own in wanted.items() if own is not None}
 
     def typed(self, rows: DataFrame) -> DataFrame:
-        """The declared columns, and those of `Batch.rows`, of rows as the database has them."""
+        """The declared columns, and those of `Batch.rows`, of rows as the table has them.
+
+        A wall time that is to be an instant is one of the spec's time zone.
+        """
         own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
         values, errors = [], [F.lit(None).cast("string")]
         for column in self.spec.schema.columns:
@@ -72,7 +77,7 @@ class TableRows:
             *(usable if len(errors) > 1 else values),
             F.when(error.isNull(), F.lit(INSERT)).alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
-            F.lit(self.name).alias(ORIGIN),
+            (F.lit(self.name) if self.origin is None else F.col(self.origin)).alias(ORIGIN),
             F.to_json(F.struct(*(named(each) for each in own.values()))).alias(RAW),
             F.lit(None).cast("binary").alias(BYTES),
             error.alias(ERROR),
