@@ -15,11 +15,10 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 from attrs import asdict, frozen
 
 from .accounts import Accounts
-from .sides import Ran
+from .sides import Ran, typical_and_slow
 from .tables import print_table
 
 _FOLDER = Path("var/bench/bulk_merge")
@@ -57,7 +56,7 @@ class Result:
     def cells(self) -> list[str]:
         """A line of the table."""
         figures, used = self.ran.figures, self.ran.used
-        waits = np.percentile(figures.waits, [50, 95]) if figures.waits else ()
+        waits = typical_and_slow(figures.waits) if len(figures.waits) > 1 else ()
         return [
             self.side,
             f"{self.accounts.rows:,}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import quantiles
 from time import time
 from typing import TYPE_CHECKING, Self
 
@@ -112,6 +113,12 @@ def spark_settings(home: Path) -> dict[str, str]:
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files of a folder, as they lie there."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def typical_and_slow(seconds: Iterable[float]) -> tuple[float, float]:
+    """The median, and what 95 of 100 do not exceed; there are two at least."""
+    hundredths = quantiles(seconds, n=100, method="inclusive")
+    return hundredths[49], hundredths[94]
 
 
 def totals_of(rows: Iterable[tuple[str, int, Decimal]]) -> dict[str, list[int]]:

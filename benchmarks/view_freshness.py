@@ -15,10 +15,10 @@ import threading
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import sleep, time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 from attrs import asdict, define, field, frozen
 from confluent_kafka import Producer
@@ -28,7 +28,7 @@ from headwater.domain.materialized_view import ViewPlan
 from headwater.testing.kafka_broker import kafka_broker
 
 from .deployment import fresh
-from .sides import spark_settings
+from .sides import spark_settings, typical_and_slow
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -157,19 +157,18 @@ def _deployment(home: Path, backend: str, servers: str) -> Path:
 def _result(options: argparse.Namespace, shop: Shop, view: Runner, began: datetime) -> Result:
     """Ages of the changes that each publication of the view brought, those before `began` left out."""
     publications = [each for each in reversed(list(view.ledger.publications())) if each.published_at >= began]
-    made, ages, shown = np.array(shop.made), list[float](), None
+    ages, shown = list[float](), None
     for publication in publications:
         until = ViewPlan.of(publication.offsets).as_of
         assert until is not None, "a view of two pipelines is of a moment"
         newest = until.timestamp() * 1000
         if shown is not None:
-            new = made[(made > shown) & (made <= newest)]
-            ages += [publication.published_at.timestamp() - each / 1000 for each in new]
+            published = publication.published_at.timestamp()
+            ages += [published - each / 1000 for each in shop.made if shown < each <= newest]
         shown = newest
     between = [(b.published_at - a.published_at).total_seconds() for a, b in pairwise(publications)]
-    p50, p95 = np.percentile(ages, [50, 95])
     asked = (options.backend, options.rate, options.seconds)
-    return Result(*asked, len(ages), len(publications), float(p50), float(p95), float(np.median(between)))
+    return Result(*asked, len(ages), len(publications), *typical_and_slow(ages), median(between))
 
 
 def _measure(options: argparse.Namespace, broker: KafkaBroker) -> Result:
