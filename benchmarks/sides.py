@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import quantiles
 from time import time
 from typing import TYPE_CHECKING, Self
 
@@ -35,6 +36,9 @@ class Figures:
         floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
+        waits: seconds that changes waited until they were visible.
+        kept_bytes: the most that was kept on disk for the sake of a load alone.
+        found: what the result came to, where sums are enough to check it.
     """
 
     began: float
@@ -48,6 +52,9 @@ class Figures:
     floors: list[float] = field(factory=list)
     jobs: list[int] = field(factory=list)
     phases: list[dict[str, float]] = field(factory=list)
+    waits: list[float] = field(factory=list)
+    kept_bytes: int = 0
+    found: list[int] = field(factory=list)
 
     def write(self, home: Path) -> None:
         """Write them into a side's folder."""
@@ -106,6 +113,12 @@ def spark_settings(home: Path) -> dict[str, str]:
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files of a folder, as they lie there."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def typical_and_slow(seconds: Iterable[float]) -> tuple[float, float]:
+    """The median, and what 95 of 100 do not exceed; there are two at least."""
+    hundredths = quantiles(seconds, n=100, method="inclusive")
+    return hundredths[49], hundredths[94]
 
 
 def totals_of(rows: Iterable[tuple[str, int, Decimal]]) -> dict[str, list[int]]:

@@ -35,6 +35,7 @@ from .latency import Latencies, Latency
 from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
+from .view_inputs import ViewInputs
 from .waiting import wait_for
 
 if TYPE_CHECKING:
@@ -620,6 +621,8 @@ class Headwater:
             if bulk.repeatable:  # which chunks another process could not read shows by trying them here
                 bulk.plan(done, latest.watermark if latest else None)
             yield from bulk.trouble()
+        if isinstance(runner.source, ViewInputs):
+            yield from runner.source.alarms(latest.offsets if latest else None)
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)

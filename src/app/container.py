@@ -18,6 +18,7 @@ from ..domain.changelog.settings import ChangeSpec
 from ..domain.cumulate import Cumulate, CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.loading import NoHistory
+from ..domain.materialized_view import MaterializedView, ViewSettings
 from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
 from ..domain.ranking import Ranking
 from ..domain.retraction import Retraction, RetractionSettings
@@ -33,14 +34,17 @@ from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
 from .runner import EpochReport, Runner, RunOptions
+from .shapes import ValueTypes, columns_of
 from .sources import PolarsSources, SparkSources
+from .view_inputs import ViewInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ..domain.ports import Clock, InputSource, StreamSource
     from ..domain.retention import Retention
-    from ..domain.service import Service
+    from ..domain.input import ViewOf
+    from ..domain.service import Service, ViewSpec
     from .bootstrap import HistoryTable
     from .config import KafkaOutput, PipelineSettings, SourceSettings
 
@@ -106,7 +110,8 @@ class Container:
             others: the runners of the deployment's pipelines, by their names.
         """
         pipeline = self.deployment.pipelines[name]
-        store, service = self._injector.get(KeptStore), _service(pipeline, self.engine, lambda: self.queries)
+        store = self._injector.get(KeptStore)
+        service = _service(pipeline, self.engine, lambda: self.queries, lambda other: others(other).service)
         return Runner(
             name,
             service=service,
@@ -155,7 +160,8 @@ class Container:
                 if table is None
                 else self._past(_plain(source, formats[topic.name], partial=topic.absent == "keep"), table, files)
             )
-        return _service(evolve(pipeline, service=read), self.engine, lambda: self.queries), TopicGroup(members)
+        wide = WideTable(read, self.engine, self.queries)
+        return wide, TopicGroup(members)
 
     def _past(self, source: SourceSettings, table: HistoryTable, files: int) -> StreamSource:
         """One topic's history."""
@@ -175,6 +181,8 @@ class Container:
         if isinstance(settings, SnapshotSettings):
             schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
             return PipelineInputs(settings, schedule, others, self.queries)
+        if isinstance(settings, ViewSettings):
+            return ViewInputs(settings, others)
         sources, given = self._injector.get(Sources), self.deployment.sources
         if isinstance(settings, BulkMergeSettings):
             assert pipeline.bulk is not None
@@ -203,36 +211,61 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
         ConfigError: a service refuses its settings, a view cannot be kept or published as asked, or a pipeline reads
             what there is not, or promises what the retention cannot hold.
     """
-    services = {name: _blueprint(pipeline) for name, pipeline in deployment.pipelines.items()}
-    for pipeline in deployment.pipelines.values():
+    built: dict[str, Service] = {}
+    for name in _in_order(deployment):
+        pipeline = deployment.pipelines[name]
+        if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
+            with _placed(pipeline.place or pipeline.name):
+                _check_inputs(pipeline.service, deployment.pipelines)
+                _check_views(pipeline.service, built)
         if isinstance(pipeline.service, SnapshotSettings):
             with _placed(pipeline.place or pipeline.name):
-                _check_inputs(pipeline.service, services)
                 _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
-    _check_order(deployment)
-    return services
+        built[name] = _blueprint(pipeline, built)
+    return {name: built[name] for name in deployment.pipelines}
 
 
-def _check_order(deployment: Deployment) -> None:
-    """Refuse pipelines that wait for each other."""
-    stages = (pipeline.service for pipeline in deployment.pipelines.values())
-    reads = {stage.pipeline: stage.pipelines.values() for stage in stages if isinstance(stage, SnapshotSettings)}
+def _in_order(deployment: Deployment) -> list[str]:
+    """The pipelines, those that read others behind them; in a ring, none could publish first."""
+    reads = {}
+    for name, pipeline in deployment.pipelines.items():
+        stage = pipeline.service
+        inputs = stage.inputs.values() if isinstance(stage, SnapshotSettings | ViewSettings) else ()
+        reads[name] = [each.pipeline for each in inputs if not isinstance(each, PlainTable)]
     try:
-        TopologicalSorter(reads).prepare()
+        return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
     except CycleError as error:
         ring = " <- ".join(error.args[1])
         raise ConfigError(f"pipelines read each other in a ring, so that none could publish first: {ring}") from error
 
 
-def _check_inputs(settings: SnapshotSettings, services: Mapping[str, Service]) -> None:
+def _check_inputs(settings: SnapshotSettings | ViewSettings, pipelines: Mapping[str, PipelineSettings]) -> None:
     for name, each in settings.inputs.items():
         if isinstance(each, PlainTable):
             continue
-        if each.pipeline == settings.pipeline or each.pipeline not in services:
-            others = ", ".join(other for other in services if other != settings.pipeline)
+        if each.pipeline == settings.pipeline or each.pipeline not in pipelines:
+            others = ", ".join(other for other in pipelines if other != settings.pipeline)
             raise ConfigError(f"inputs.{name}: {each.pipeline!r} is no other pipeline; there are: {others or 'none'}")
-        if each.view and services[each.pipeline].known(each.view).between:
+
+
+def _check_views(settings: SnapshotSettings | ViewSettings, services: Mapping[str, Service]) -> None:
+    """Refuse views that an input cannot be."""
+    for name, each in settings.inputs.items():
+        if isinstance(each, PlainTable):
+            continue
+        spec = _view(each, services)
+        if spec.between:
             raise ConfigError(f"inputs.{name}: view {each.view!r} is asked between two publications, not at one")
+        if isinstance(settings, ViewSettings) and not (spec.key and spec.schema.columns):
+            raise ConfigError(
+                f"inputs.{name}: view {spec.name!r} of {each.pipeline!r} has no key, or no columns before it is"
+                " published, so that its changes cannot be followed; read a view with a key, or use snapshots"
+            )
+
+
+def _view(each: ViewOf, services: Mapping[str, Service]) -> ViewSpec:
+    service = services[each.pipeline]
+    return service.known(each.view) if each.view else service.views[0]
 
 
 def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
@@ -243,11 +276,11 @@ def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
             raise ConfigError(f"longest_query: {error}") from error
 
 
-def _blueprint(pipeline: PipelineSettings) -> Service:
+def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
     from ..adapters.memory.engine import PolarsEngine
 
     with _placed(pipeline.place or pipeline.name):
-        service = _service(pipeline, PolarsEngine(), _duck_queries)
+        service = _service(pipeline, PolarsEngine(), _duck_queries, built.__getitem__)
         _check_materialized(pipeline, service)
     if pipeline.publish:
         with _placed(pipeline.publish.place or f"{pipeline.name}.publish"):
@@ -288,7 +321,14 @@ def _outlet(pipeline: PipelineSettings, output: KafkaOutput, service: Service, e
     return Outlet(service, feed.view.name, table, sink, engine)
 
 
-def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[[], QueryEngine]) -> Service:
+def _service(
+    pipeline: PipelineSettings,
+    engine: FrameEngine,
+    queries: Callable[[], QueryEngine],
+    others: Callable[[str], Service],
+) -> Service:
+    if isinstance(pipeline.service, ViewSettings):
+        return _materialized_view(pipeline.service, engine, queries(), others)
     if isinstance(pipeline.service, RetractionSettings):
         return Retraction(pipeline.service, engine, queries())
     if isinstance(pipeline.service, CumulateSettings):
@@ -300,6 +340,16 @@ def _service(pipeline: PipelineSettings, engine: FrameEngine, queries: Callable[
     if isinstance(pipeline.service, SnapshotSettings):
         return Snapshots(pipeline.service, engine, queries())
     return Ranking(pipeline.service, engine)
+
+
+def _materialized_view(
+    settings: ViewSettings, engine: FrameEngine, queries: QueryEngine, others: Callable[[str], Service]
+) -> Service:
+    services = {each.pipeline: others(each.pipeline) for each in settings.inputs.values()}
+    inputs = {name: _view(each, services) for name, each in settings.inputs.items()}
+    columns = {name: each.schema for name, each in inputs.items()}
+    schema = settings.schema or columns_of(settings.sql, columns)
+    return MaterializedView(settings, schema, inputs, ValueTypes(columns), engine, queries)
 
 
 def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it

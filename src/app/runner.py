@@ -238,8 +238,10 @@ class Runner:
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
         """What the next epoch reads: the same as one that was begun, if that is still there."""
         if isinstance(self.source, BulkGroup):
+            if begun and self.source.readable(begun):
+                return begun
             latest = self.ledger.latest
-            return begun or self.source.plan_at(after, latest.watermark if latest else None)
+            return self.source.plan_at(after, latest.watermark if latest else None)
         if not isinstance(self.source, InputSource):
             return begun or self.source.plan(after)
         if begun and self.source.readable(begun):

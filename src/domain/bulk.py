@@ -137,6 +137,11 @@ class BulkGroup(StreamSource):
         until = {member: each.until for member, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
+    def readable(self, offsets: OffsetRange) -> bool:
+        """Whether a range that was planned before can be read as it was then; see `BulkSource.readable`."""
+        before, until = (offsets.after or {}).get(BULK), offsets.until.get(BULK)
+        return until == before or self.bulk.readable(OffsetRange(before, until))
+
     def end(self) -> Offsets | None:
         """Where the changelog ends now: the bulk is read in any case."""
         end = self.changelog.end()

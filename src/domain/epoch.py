@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .bulk import KeyRange
+    from .input import Input
 
 Offsets: TypeAlias = "Mapping[str, Any]"
 """Where a source stands: JSON values only, whose meaning is the source's own."""
@@ -58,7 +59,7 @@ class Batch:
         again: the rows are dead letters read once more: they come late to everything, and are no repeats.
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
-        inputs: of a pipeline that reads others: all rows of each input, by the name that it goes by; `rows` has none.
+        inputs: of a pipeline that reads others: each input, by the name that it goes by; `rows` has none.
         lanes: origins are read side by side: `_position` orders the rows of one origin as they arrived, and says
             nothing of rows of different ones.
         remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
@@ -73,7 +74,7 @@ class Batch:
     format: str
     again: bool = False
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
-    inputs: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
+    inputs: Mapping[str, Input] = field(factory=dict)
     lanes: bool = False
     remaining: tuple[KeyRange, ...] | None = None
     ranges: Mapping[int, KeyRange] = field(factory=dict)

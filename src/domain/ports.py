@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .bulk import KeyRange
     from .change import Change, Matching
     from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
+    from .input import Input
     from .lease import Lease
     from .schema import Schema
     from .table import TableSpec
@@ -312,6 +313,14 @@ class BulkSource(Protocol):
         where it stood when they had been read.
         """
 
+    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that still have what they read
+        """Whether a range that was planned before can be read as it was then.
+
+        If not, its epoch is planned anew: two reads are never mixed. Sources whose chunks have other rows by then must
+        tell that in the offsets of the new plan, so that what the first one committed is taken back.
+        """
+        return self.repeatable
+
     @abstractmethod
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         """Ranges of the first key column that chunks not done yet may hold; few, and none once all are done."""
@@ -383,8 +392,8 @@ class InputSource(Protocol):
         """Whether an epoch that was begun can be done again: its inputs are still those, and can all be read."""
 
     @abstractmethod
-    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, nw.LazyFrame[Any]]]:
-        """The rows of each input by its name, the same ones each time; they stay readable inside the block.
+    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, Input]]:
+        """Each input by its name, whose rows are the same ones each time; they stay readable inside the block.
 
         Raises:
             SourceUnavailable: a version has been given up since it was planned; plan anew.

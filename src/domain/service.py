@@ -113,6 +113,10 @@ class Service(Protocol):
         """What a version can be asked for by: its watermark, where it has one."""
         return Label(publication.watermark) if publication.watermark else None
 
+    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - for those that show one
+        """The one event time (UTC) that a publication's answers show; None where they show all that is known."""
+        return None
+
     def changed(self, fingerprint: str) -> str | None:
         """What has changed since tables were built under another fingerprint that they cannot follow, in words.
 

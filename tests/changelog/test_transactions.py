@@ -47,7 +47,13 @@ def debezium(table: str, name: str | None, number: int, second: int, **more: Any
 def ended(name: str, **counts: int) -> str:
     tables = [{"data_collection": f"bank.{table}", "event_count": count} for table, count in counts.items()]
     return json.dumps(
-        {"status": "END", "id": name, "event_count": sum(counts.values()), "data_collections": tables, "ts_ms": 1}
+        {
+            "status": "END",
+            "id": name,
+            "event_count": sum(counts.values()),
+            "data_collections": tables,
+            "ts_ms": int(at(9).timestamp()) * 1000,
+        }
     )
 
 
@@ -159,7 +165,7 @@ def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their
     first, second = debezium("accounts", "571:5", 1, 1), debezium("accounts", "571:5", 3, 2)
     batch = lines(given, ended("571:5", accounts=2, orders=1), first, debezium("orders", "571:5", 2, 1), second)
     assert [told(line) for line in batch] == [
-        ("571:5", None, None, None, 2),
+        ("571:5", None, at(9), None, 2),
         ("571:5", None, at(1), 1, None),
         ("571:5", None, at(2), 3, None),
     ]
@@ -169,7 +175,7 @@ def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their
     counting, waiting = parted(given, [*batch[:2], again])
     assert (counting, len(waiting)) == ([], 3)
     counting, waiting = parted(given, batch)
-    assert [(line["id"], line[AT]) for line in counting] == [(1, at(2)), (3, at(2))]
+    assert [(line["id"], line[AT]) for line in counting] == [(1, at(9)), (3, at(9))]
     assert waiting == []
 
 

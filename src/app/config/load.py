@@ -36,6 +36,7 @@ from .kinds import (
     flatten,
     whole,
 )
+from .materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
 from .measures import measures_shape
 from .retraction import RETRACTION, retraction, retraction_shape
 from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
@@ -117,7 +118,10 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
-    "service": Key(choice("ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge"), required=True),
+    "service": Key(
+        choice("ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view"),
+        required=True,
+    ),
     "retain": Key(TABLE),
     "expire_every": Key(_FROM_ZERO),
     "epoch_takes": Key(DURATION),
@@ -157,6 +161,7 @@ SERVICES: Mapping[str, Mapping[str, Key]] = {
     "wide_table": ANY_STREAM | WIDE_TABLE,
     "snapshots": ANY_PIPELINE | SNAPSHOTS,
     "bulk_merge": ANY_STREAM | BULK_MERGE,
+    "materialized_view": ANY_STREAM | MATERIALIZED_VIEW,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TABLES = ("run", "backend", "sources", "pipelines")
@@ -284,10 +289,12 @@ class _Loader:
         if service == "snapshots":
             return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
         settings: ServiceSettings
-        source: str | Mapping[str, str]
+        source: str | Mapping[str, str] | None
         loaded: BulkInput | None = None
         if service == "wide_table":
             settings, source = wide_table(self.document, path, given, sources)
+        elif service == "materialized_view":
+            settings, source = materialized_view(self.document, path, given), None
         elif service == "bulk_merge":
             settings, source, loaded = bulk_merge(self.document, path, given, sources, self._resolved)
         else:
@@ -382,6 +389,7 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
         wide_table_shape,
         snapshots_shape,
         bulk_merge_shape,
+        materialized_view_shape,
         _publish_shape,
     )
     return {**own, **retain, **{name: key for shape in shapes for name, key in shape(pipeline).items()}}

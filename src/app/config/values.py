@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...domain.bulk_merge import BulkMergeSettings
     from ...domain.cumulate import CumulateSettings
+    from ...domain.materialized_view import ViewSettings
     from ...domain.ranking import RankingSettings
     from ...domain.retraction import RetractionSettings
     from ...domain.snapshots import SnapshotSettings
@@ -133,6 +134,7 @@ class StreamInput:
 
 ServiceSettings: TypeAlias = (
     "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
+    " | ViewSettings"
 )
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
 BulkInput: TypeAlias = BulkFiles | BulkJdbc

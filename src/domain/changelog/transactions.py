@@ -58,7 +58,7 @@ def _debezium(record: Message, spec: RecordSpec) -> Told:
 
 
 def _ended(mark: Message, spec: RecordSpec) -> Told:
-    """What the mark of a transaction's end says: how many events it has of the tables that are read."""
+    """What the mark of a transaction's end says: when that was, and how many events the tables read have in it."""
     counts = mark.get("data_collections")
     if type(counts) is not list:
         raise Undecodable(f"data_collections: a list of tables wanted, not {shown(counts)}")
@@ -70,7 +70,7 @@ def _ended(mark: Message, spec: RecordSpec) -> Told:
             if type(number := count.get("event_count")) is not int:
                 raise Undecodable(f"event_count: a number wanted, not {shown(number)}")
             events += number
-    return (mark.get("id"), None, None, None, events)
+    return (mark.get("id"), None, mark.get("ts_ms"), None, events)
 
 
 _TOLD: Mapping[str, Callable[[Message, RecordSpec], Told]] = {MAXWELL: _maxwell, DEBEZIUM: _debezium, CANAL: _canal}

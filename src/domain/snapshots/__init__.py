@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..changelog.net import aligned, net_changes
 from ..errors import ConfigError
+from ..input import ViewOf
 from ..label import Label
 from ..plain_table import PlainTable
 from ..schema import Schema
 from ..service import Service, ViewSpec
 from .plan import NOTHING_YET, Plan, Schedule
-from .settings import WHEN, Input, SnapshotSettings, ViewOf, checked_query
+from .settings import WHEN, Input, SnapshotSettings, checked_query
 from .step import SnapshotsStep
 from .tables import MARKER, MARKERS, VERSION, markers, published
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
 from ..errors import ConfigError
+from ..input import ViewOf, check_names
 from ..sql import parse_statement
 from .tables import MARKERS
 
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from ..sql import Statement
 
 WHEN = ("clock", "watermark")
-_NAME = re.compile(r"[A-Za-z]\w*")
-
-
-@frozen
-class ViewOf:
-    """A view of another pipeline; its first one where none is named."""
-
-    pipeline: str
-    view: str | None = None
 
 
 Input: TypeAlias = "ViewOf | PlainTable"
@@ -64,7 +55,7 @@ class SnapshotSettings:
         if self.every.total_seconds() <= 0:
             raise ConfigError("every must be longer than nothing; write a duration such as '15m'")
         for what, named in (("inputs", self.inputs), ("tables", self.tables)):
-            _check_names(what, named)
+            check_names(what, named)
         if MARKERS in {name.lower() for name in self.tables}:
             raise ConfigError(f"a published table cannot be called {MARKERS}: the versions themselves are kept there")
         self._check_keys()
@@ -105,15 +96,3 @@ def checked_query(sql: str, inputs: Iterable[str]) -> Statement:
     statement.check_tables(inputs)
     statement.check_repeatable()
     return statement
-
-
-def _check_names(what: str, names: Mapping[str, object]) -> None:
-    if not names:
-        raise ConfigError(f"{what} needs at least one")
-    seen: set[str] = set()
-    for name in names:
-        if not _NAME.fullmatch(name):
-            raise ConfigError(f"{what}: {name!r} must be letters, digits and underscores, a letter first")
-        if name.lower() in seen:
-            raise ConfigError(f"{what}: {name!r} stands twice, or differs only in case")
-        seen.add(name.lower())

@@ -10,8 +10,8 @@ import narwhals as nw
 from attrs import frozen
 
 from ..change import Change
-from ..collect import collect_small
 from ..errors import BadInput, ConfigError
+from ..key_faults import key_faults
 from ..schema import Schema
 from ..service import Step
 from .plan import Plan
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..ledger import Snapshot
     from ..ports import FrameEngine, QueryEngine
     from .settings import SnapshotSettings
-
-_ROWS, _KEYS, _NULLS = "_rows", "_keys", "_nulls"
 
 
 @frozen(eq=False)
@@ -40,7 +38,7 @@ class SnapshotsStep:
         """See `Service.step`."""
         plan = Plan.of(batch.offsets.until)
         tables = tuple(self._to_do(plan, snapshot.publication))
-        inputs = self._shared(batch.inputs, tables)
+        inputs = self._shared({name: each.rows() for name, each in batch.inputs.items()}, tables)
         changes = {self._named(table): Change(overwrite=self._answer(table, inputs)) for table in tables}
         changes[self._named(MARKERS)] = Change(append=self._marker(batch, plan, snapshot))
         return Step(changes, 0, 0, plan.watermark)
@@ -85,16 +83,10 @@ class SnapshotsStep:
         return rows
 
     def _check_key(self, table: str, key: tuple[str, ...], rows: nw.LazyFrame[Any]) -> None:
-        missing = nw.any_horizontal(*(nw.col(name).is_null() for name in key), ignore_nulls=False)
-        counted = rows.select(*key, missing.cast(nw.Int64).alias(_NULLS)).group_by(*key)
-        of_keys = counted.agg(nw.len().alias(_ROWS), nw.col(_NULLS).max())
-        (found,) = collect_small(
-            of_keys.select(nw.len().alias(_KEYS), nw.col(_ROWS).max(), nw.col(_NULLS).max().alias(_NULLS))
-        )
-        shown = ", ".join(key)
-        if found[_NULLS]:
+        found, shown = key_faults(rows, key), ", ".join(key)
+        if found.nulls:
             raise BadInput(f"table {table!r}: key ({shown}) is null in some rows; leave them out in its query")
-        if found[_KEYS] and found[_ROWS] > 1:
+        if found.shared:
             raise BadInput(
                 f"table {table!r}: some rows share a key ({shown}); nothing was published: correct its query or keys"
             )

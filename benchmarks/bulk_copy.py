@@ -1,0 +1,32 @@
+"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain table, and that is all.
+
+python -m benchmarks.bulk_copy BACKEND FOLDER HOME
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import time
+
+from headwater import Headwater
+
+from .bulk_headwater import deployment
+from .floors import floor_of
+from .sides import Figures, folder_bytes
+
+
+def main() -> int:
+    """Measure, and write the figures down."""
+    backend, (folder, home) = sys.argv[1], map(Path, sys.argv[2:])
+    with Headwater.from_config(deployment(folder, home, backend)) as headwater:
+        headwater.start()
+        floor = floor_of(backend, home)
+        began = time()
+        seconds = floor.append(folder / "bulk")
+        Figures(began, seconds, state_bytes=folder_bytes(home / "plain")).write(home)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

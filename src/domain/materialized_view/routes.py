@@ -1,0 +1,275 @@
+"""How a change of one input leads to the rows of a view, and how these lead to the rows that they are made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from ..errors import ConfigError
+from ..sql.parsing import shown
+from .lineage import Term, derivations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ..schema import DataType, Schema
+    from .lineage import Derivation
+
+_VIEW = -1
+"""The number of the view itself, among the reads."""
+
+
+@frozen
+class Hop:
+    """Rows of one more read, found by values at hand.
+
+    Args:
+        input: what is looked up.
+        read: which read of it.
+        by: the value at hand, and the one of the wanted rows that equals it.
+    """
+
+    input: str
+    read: int
+    by: tuple[tuple[Term, Term], ...]
+
+
+@frozen
+class Route:
+    """From the rows of one read to others.
+
+    Args:
+        start: the values that it starts from.
+        hops: what is looked up on the way, in order.
+        ends: the value at hand, and what it is at the end.
+    """
+
+    start: tuple[Term, ...]
+    hops: tuple[Hop, ...]
+    ends: tuple[tuple[Term, Term], ...]
+
+    def needed(self, after: int) -> tuple[Term, ...]:
+        """The values that are used after so many hops, each once."""
+        later = [value for hop in self.hops[after:] for value, _ in hop.by]
+        return tuple(dict.fromkeys([*later, *(value for value, _ in self.ends)]))
+
+
+@frozen
+class ReadRoutes:
+    """One place where a query reads an input.
+
+    Args:
+        input: which.
+        upward: from its changed rows to the scope; None where only a declared query leads there.
+        downward: from the scope to the rows that matter; None where all of them may.
+    """
+
+    input: str
+    upward: Route | None
+    downward: Route | None
+
+
+@frozen
+class Routes:
+    """How the changes of a view's inputs are followed.
+
+    Args:
+        scope: columns of the view's key that what is computed anew is told by: all rows that share their values.
+        reads: every place where an input is read, one of each derivation.
+    """
+
+    scope: tuple[str, ...]
+    reads: tuple[ReadRoutes, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs that the query reads, each once."""
+        return tuple(dict.fromkeys(each.input for each in self.reads))
+
+    def of(self, input: str) -> tuple[ReadRoutes, ...]:  # noqa: A002 - as configurations call it
+        """The places where an input is read."""
+        return tuple(each for each in self.reads if each.input == input)
+
+    @property
+    def lookups(self) -> Iterator[tuple[str, tuple[Term, ...]]]:
+        """Every input that rows are looked up in, and by which of its values."""
+        for read in self.reads:
+            for route in (read.upward, read.downward):
+                for hop in route.hops if route else ():
+                    yield hop.input, tuple(term for _, term in hop.by)
+            if read.downward:
+                yield read.input, tuple(term for _, term in read.downward.ends)
+
+
+def routes(
+    sql: str,
+    inputs: Mapping[str, Schema],
+    key: Sequence[str],
+    types: Callable[[str, Term], DataType],
+    view: Schema,
+    declared: Sequence[str] = (),
+) -> Routes:
+    """The routes of a view.
+
+    Args:
+        sql: its query.
+        inputs: columns of what it reads, by name.
+        key: columns that name a row of the view.
+        types: of a value of an input's rows.
+        view: the view's columns.
+        declared: inputs whose changes are mapped by the user.
+
+    Raises:
+        ConfigError: with the reason: no column of the key tells which part of the view is to be computed anew, or a
+            change of some input does not tell which.
+    """
+    found = [_typed(each, key, types, view) for each in derivations(sql, inputs)]
+    scope = tuple(name for name in key if all(each.outputs.get(name.lower()) for each in found))
+    if not scope:
+        raise ConfigError(
+            f"{shown(sql)}: none of the view's key ({', '.join(key)}) is a column of an input that its rows are grouped"
+            " and partitioned by, so no part of the view can be computed alone; add such a column to the key"
+        )
+    reads = [read for each in found for read in _of(each.with_key([name.lower() for name in scope]), scope)]
+    for each in reads:
+        if each.upward is None and each.input not in declared:
+            raise ConfigError(
+                f"{shown(sql)}: a change of {each.input!r} does not tell which {', '.join(scope)} it concerns: no"
+                " equality of a join leads there from each place where it is read; add one, or declare it: changes = {"
+                f' {each.input} = "SELECT {", ".join(scope)} FROM {each.input} …" }}, or "all"'
+            )
+    return Routes(scope, tuple(reads))
+
+
+def _typed(
+    derivation: Derivation, key: Sequence[str], types: Callable[[str, Term], DataType], view: Schema
+) -> Derivation:
+    """The same without links of two types, and without columns of the key that are of another type than their origin.
+
+    A comparison that casts may find equal what no look-up by value does.
+    """
+
+    def kind(term: Term) -> DataType:
+        return types(derivation.reads[term.read], term)
+
+    links = tuple(each for each in derivation.links if kind(each.left) == kind(each.right))
+    wanted = {name.lower(): view[name] for name in key}
+    outputs = {
+        name: frozenset(term for term in derivation.outputs.get(name, ()) if kind(term) == type_)
+        for name, type_ in wanted.items()
+    }
+    whole = {name: terms if terms == derivation.outputs.get(name) else frozenset() for name, terms in outputs.items()}
+    return evolve(derivation, links=links, outputs=whole)
+
+
+def _of(derivation: Derivation, scope: Sequence[str]) -> Iterator[ReadRoutes]:
+    search = _Search(derivation, tuple(Term(_VIEW, name, name) for name in scope))
+    for read, name in derivation.reads.items():
+        yield ReadRoutes(name, search.upward(read), search.downward(read))
+
+
+class _Search:
+    """Looks for routes in one derivation."""
+
+    def __init__(self, derivation: Derivation, scope: tuple[Term, ...]) -> None:
+        self._derivation = derivation
+        self._scope = scope
+        self._origins = {each: derivation.outputs[str(each.column).lower()] for each in scope}
+        self._equal: dict[Term, list[Term]] = defaultdict(list)
+        for link in derivation.links:
+            self._equal[link.left].append(link.right)
+            self._equal[link.right].append(link.left)
+        terms = {*self._equal, *(term for origin in self._origins.values() for term in origin)}
+        self._terms = {
+            read: sorted((term for term in terms if term.read == read), key=lambda term: term.sql)
+            for read in derivation.reads
+        }
+
+    def upward(self, read: int) -> Route | None:
+        """From a read's changed rows to the scope."""
+
+        def ends(known: Mapping[Term, Term]) -> tuple[tuple[Term, Term], ...] | None:
+            found = []
+            for each in self._scope:
+                if (
+                    value := next((known[term] for term in _sorted(self._origins[each]) if term in known), None)
+                ) is None:
+                    return None
+                found.append((value, each))
+            return tuple(found)
+
+        return self._search({term: term for term in self._terms[read]}, {read}, ends, up=True)
+
+    def downward(self, read: int) -> Route | None:
+        """From the scope to the rows of a read that matter."""
+
+        def ends(known: Mapping[Term, Term]) -> tuple[tuple[Term, Term], ...] | None:
+            return tuple((known[term], term) for term in self._terms[read] if term in known) or None
+
+        start = {term: each for each, origin in self._origins.items() for term in origin}
+        return self._search(start, set(), ends, up=False)
+
+    def _search(
+        self,
+        start: dict[Term, Term],
+        held: set[int],
+        ends: Callable[[Mapping[Term, Term]], tuple[tuple[Term, Term], ...] | None],
+        *,
+        up: bool,
+    ) -> Route | None:
+        """The shortest way, hop by hop; None if there is none."""
+        known, hops = self._spread(start, up=up), list[Hop]()
+        while (found := ends(known)) is None:
+            near = self._near(known, held)
+            if not near:
+                return None
+            for hop in near:
+                held.add(hop.read)
+                hops.append(hop)
+                known = self._spread({**{term: term for term in self._terms[hop.read]}, **known}, up=up)
+        return _pruned(tuple(dict.fromkeys(start.values())), hops, found)
+
+    def _near(self, known: Mapping[Term, Term], held: set[int]) -> list[Hop]:
+        """The reads of which some value is known, each by the values of one row at hand."""
+        hops = []
+        for read, name in self._derivation.reads.items():
+            by = [(known[term], term) for term in self._terms[read] if term in known]
+            if read in held or not by:
+                continue
+            first = by[0][0].read
+            hops.append(Hop(name, read, tuple(pair for pair in by if pair[0].read == first)))
+        return hops
+
+    def _spread(self, known: Mapping[Term, Term], *, up: bool) -> dict[Term, Term]:
+        """What is known, and all that is equal to it."""
+        spread, todo = dict(known), list(known)
+        while todo:
+            term = todo.pop()
+            for other in self._equal[term]:
+                if other not in spread and self._crosses(term.read, other.read, up=up):
+                    spread[other] = spread[term]
+                    todo.append(other)
+        return spread
+
+    def _crosses(self, start: int, end: int, *, up: bool) -> bool:
+        """Whether a value may be taken over: upward what it leads to must be there, downward where it comes from."""
+        there, here = self._derivation.missing(end), self._derivation.missing(start)
+        return there <= here if up else here <= there
+
+
+def _pruned(start: tuple[Term, ...], hops: Sequence[Hop], ends: tuple[tuple[Term, Term], ...]) -> Route:
+    """A route without the hops that nothing comes of."""
+    needed, kept = {value.read for value, _ in ends}, list[Hop]()
+    for hop in reversed(hops):
+        if hop.read in needed:
+            kept.insert(0, hop)
+            needed |= {value.read for value, _ in hop.by}
+    route = Route(start, tuple(kept), ends)
+    used = {*route.needed(0)}
+    return evolve(route, start=tuple(each for each in start if each in used))
+
+
+def _sorted(origin: frozenset[Term]) -> list[Term]:
+    return sorted(origin, key=lambda term: (term.read, term.sql))

@@ -1,0 +1,211 @@
+"""What an epoch does: the part of the view that the changes of its inputs concern is computed anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ..change import Change, Matching
+from ..changelog.net import net_changes, to_change
+from ..changelog.row_kind import removes
+from ..collect import collect_small
+from ..epoch import ROW_KIND
+from ..errors import BadInput
+from ..key_faults import key_faults
+from ..service import Step
+from .lookups import Lookups, Terms, name_of
+from .plan import ViewPlan
+from .settings import ALL
+from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, WHOLE, by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..epoch import Batch, Publication
+    from ..input import KeyedInput
+    from ..ledger import Snapshot
+    from ..ports import FrameEngine, QueryEngine
+    from ..service import ViewSpec
+    from .routes import ReadRoutes, Routes
+    from .settings import ViewSettings
+    from .tables import ViewTables
+
+_WHAT, _COUNT = "_what", "_count"
+
+
+@frozen(eq=False)
+class ViewStep:
+    """The step of one view."""
+
+    settings: ViewSettings
+    tables: ViewTables
+    routes: Routes
+    view: ViewSpec
+    engine: FrameEngine
+    queries: QueryEngine
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        plan = ViewPlan.of(batch.offsets.until)
+        changes = self._changes(batch.inputs, plan, snapshot.publication)
+        if changes is None:
+            return self._whole(batch, plan, snapshot, 0)
+        counted = self._counted(changes)
+        moved = {name: changes[name] for name, count in counted.items() if count and name in self.routes.inputs}
+        total = sum(counted.values())
+        if any(self.settings.changes.get(name) == ALL for name in moved):
+            return self._whole(batch, plan, snapshot, total)
+        return self._part(batch, plan, snapshot, moved, total)
+
+    def _changes(
+        self, inputs: Mapping[str, KeyedInput], plan: ViewPlan, before: Publication | None
+    ) -> dict[str, nw.LazyFrame[Any]] | None:
+        """The images of each input's changed rows; None where not all can be told, or there is no view yet."""
+        if before is None or ViewPlan.of(before.offsets).settings != plan.settings:
+            return None
+        found = {}
+        for name, each in inputs.items():
+            if (changed := each.changes()) is None:
+                return None
+            found[name] = self.engine.persist(changed)
+        return found
+
+    # ---- a part of the view ----------------------------------------------------------------------------------------
+
+    def _part(
+        self,
+        batch: Batch,
+        plan: ViewPlan,
+        snapshot: Snapshot,
+        moved: Mapping[str, nw.LazyFrame[Any]],
+        changed: int,
+    ) -> Step:
+        if not moved:
+            return self._step({}, batch, plan, snapshot, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
+        lookups = Lookups(self.tables, snapshot, batch.inputs, moved, Terms(self.queries), self.engine)
+        keys = self.engine.persist(nw.concat(list(self._concerned(lookups))).unique())
+        parts = {name: self.engine.persist(self._restricted(name, keys, lookups)) for name in self.routes.inputs}
+        scope = list(self.routes.scope)
+        rows = self._answer(parts).join(keys, on=scope, how="semi")
+        rows = self.engine.persist(rows)
+        self._check_key(rows)
+        stored = snapshot.read(self.tables.rows.name, Matching(keys))
+        net = self.engine.persist(net_changes(stored, rows, self.settings.key))
+        counted = self._counted({KEYS: keys, NET: net, **{f"{READ}.{name}": part for name, part in parts.items()}})
+        read = sum(count for what, count in counted.items() if what.startswith(f"{READ}."))
+        changes = {self.tables.rows.name: to_change(net, self.view)} if counted[NET] else {}
+        for index in self.tables.indexes.values():
+            if index.input in moved:
+                changes[index.table.name] = lookups.kept(index)
+        numbers = {CHANGED: changed, KEYS: counted[KEYS], READ: read, NET: counted[NET]}
+        return self._step(changes, batch, plan, snapshot, numbers)
+
+    def _concerned(self, lookups: Lookups) -> Iterator[nw.LazyFrame[Any]]:
+        """The values of the scope that changes lead to, for each place where a changed input is read."""
+        for name, images in lookups.changes.items():
+            if (sql := self.settings.changes.get(name)) is not None:
+                yield self._declared(name, sql, lookups)
+                continue
+            for read in self.routes.of(name):
+                yield self._upward(read, images, lookups)
+
+    def _upward(self, read: ReadRoutes, images: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
+        assert read.upward is not None  # or it would have been declared
+        start = {name_of(term): term for term in read.upward.start}
+        values = lookups.terms.of(images, start).select(*start).unique()
+        found = lookups.follow(read.upward, values, both=True)
+        return found.select(nw.col(by(at)).alias(name) for at, name in enumerate(self.routes.scope))
+
+    def _declared(self, name: str, sql: str, lookups: Lookups) -> nw.LazyFrame[Any]:
+        """What the user's own query says, over rows as they were and as they are."""
+        tables = {}
+        for other, each in lookups.inputs.items():
+            rows = each.rows()
+            images = lookups.changes.get(other)
+            if images is not None:
+                columns = rows.collect_schema().names()
+                old = images.filter(removes(nw.col(ROW_KIND))).select(*columns)
+                rows = images.select(*columns) if other == name else nw.concat([rows, old])
+            tables[other] = rows
+        found = self.queries.query(sql, tables)
+        return found.select(*(self._cast(each) for each in self.routes.scope)).drop_nulls().unique()
+
+    def _restricted(self, name: str, keys: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
+        """The rows of an input that the rows of these keys are made of, and perhaps some more."""
+        reads = self.routes.of(name)
+        downward = [read.downward for read in reads if read.downward]
+        if len(downward) < len(reads):
+            return lookups.inputs[name].rows()
+        found = []
+        start = keys.select(nw.col(each).alias(f"_-1_{each}") for each in self.routes.scope)
+        for route in dict.fromkeys(downward):
+            ends = lookups.follow(route, start, both=False)
+            found.append(lookups.matching(name, [term for _, term in route.ends], ends, both=False))
+        return found[0] if len(found) == 1 else nw.concat(found).unique(subset=list(self.tables.keys[name]))
+
+    # ---- the whole view --------------------------------------------------------------------------------------------
+
+    def _whole(self, batch: Batch, plan: ViewPlan, snapshot: Snapshot, changed: int) -> Step:
+        rows = self.engine.persist(self._answer({name: each.rows() for name, each in batch.inputs.items()}))
+        self._check_key(rows)
+        table = self.tables.rows.name
+        if snapshot.version(table) is None:
+            changes = {table: Change(overwrite=rows)}
+        else:
+            net = self.engine.persist(net_changes(snapshot.read(table), rows, self.settings.key))
+            changes = {table: to_change(net, self.view)}
+        lookups = Lookups(self.tables, snapshot, batch.inputs, {}, Terms(self.queries), self.engine)
+        for index in self.tables.indexes.values():
+            changes[index.table.name] = lookups.built(index)
+        return self._step(changes, batch, plan, snapshot, {CHANGED: changed})
+
+    # ---- both ------------------------------------------------------------------------------------------------------
+
+    def _answer(self, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        """The query's rows that have a key."""
+        rows = self.queries.query(self.settings.sql, tables)
+        return rows.select(*map(self._cast, self.view.schema.names)).drop_nulls(subset=list(self.settings.key))
+
+    def _cast(self, name: str) -> nw.Expr:
+        return nw.col(name).cast(self.view.schema[name].narwhals)
+
+    def _check_key(self, rows: nw.LazyFrame[Any]) -> None:
+        if key_faults(rows, self.settings.key).shared:
+            raise BadInput(
+                f"view {self.settings.pipeline!r}: some rows share a key ({', '.join(self.settings.key)}); nothing was"
+                " published: correct its query or its key"
+            )
+
+    def _counted(self, frames: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, int]:
+        """How many rows each frame has."""
+        counts = [
+            frame.select(nw.len().cast(nw.Int64).alias(_COUNT)).with_columns(nw.lit(name).alias(_WHAT))
+            for name, frame in frames.items()
+        ]
+        return {row[_WHAT]: int(row[_COUNT]) for row in collect_small(nw.concat(counts))}
+
+    def _step(
+        self,
+        changes: dict[str, Change],
+        batch: Batch,
+        plan: ViewPlan,
+        snapshot: Snapshot,
+        numbers: Mapping[str, int],
+    ) -> Step:
+        whole = KEYS not in numbers
+        told = {
+            **dict.fromkeys((KEYS, READ, NET)),
+            **numbers,
+            EPOCH: batch.epoch.number,
+            AS_OF: plan.as_of,
+            WHOLE: whole,
+        }
+        # A frame comes from nowhere else: one row of a table that has none.
+        one = snapshot.store.read(self.tables.recomputed.name, None).select(nw.len().alias(EPOCH))
+        row = one.select(
+            nw.lit(told[each.name]).cast(each.type.narwhals).alias(each.name) for each in RECOMPUTED_COLUMNS.columns
+        )
+        changes[self.tables.recomputed.name] = Change(append=row)
+        return Step(changes, numbers[CHANGED], 0, None, watermark=plan.watermark)
