@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..domain.duration import show_duration
+from ..domain.materialized_view import ViewSettings
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
 from .keyed_views import feed_of
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ..domain.changelog.feed import Feed
+    from ..domain.input import ViewOf
     from ..domain.retention import Retention
     from ..domain.service import Service, ViewSpec
-    from ..domain.snapshots import Input
     from ..domain.table import TableSpec
     from .api import Headwater
     from .config import KafkaOutput, PipelineSettings
@@ -47,14 +48,14 @@ def explain(headwater: Headwater) -> Iterator[str]:
 
 
 def _read(pipeline: PipelineSettings) -> str:
-    if isinstance(pipeline.service, SnapshotSettings):
+    if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
         return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
     if isinstance(pipeline.source, Mapping):
         return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
     return f"source {pipeline.source}"
 
 
-def _input(name: str, each: Input) -> str:
+def _input(name: str, each: ViewOf | PlainTable) -> str:
     if isinstance(each, PlainTable):
         return f"{name} ({each.format} at {each.path})"
     return f"{name} ({each.pipeline}{f'.{each.view}' if each.view else ''})"
