@@ -118,7 +118,8 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
     if not scope:
         raise ConfigError(
             f"{shown(sql)}: no part of the view can be computed alone, as none of its key ({', '.join(key)}) is a"
-            " column of an input, of its type, that stands in every GROUP BY and PARTITION BY; add such a column to the key"
+            " column of an input, of its type, that stands in every GROUP BY and PARTITION BY; add such a column to the"
+            " key"
         )
     reads = [read for each in found for read in _of(each.with_key([name.lower() for name in scope]), scope)]
     for each in reads:
