@@ -125,7 +125,6 @@ def test_what_no_part_of_can_be_computed_alone_is_refused(sql: str, reason: str)
     ("sql", "reason"),
     [
         ("SELECT id FROM o GROUP BY ROLLUP (id)", "several ways at once"),
-        ("SELECT o.id FROM o NATURAL JOIN p", "NATURAL join"),
         ("SELECT id FROM o TABLESAMPLE (5 ROWS)", "sample"),
         ("SELECT o.id FROM o JOIN c ON c.name = o.c", "a change of 'c' does not tell"),
     ],

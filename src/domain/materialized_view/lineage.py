@@ -216,7 +216,7 @@ class _Tracer:
             if tree.args.get(name):
                 raise self._refused(tree, what)
         group = tree.args.get("group")
-        if group and any(group.args.get(each) for each in ("rollup", "cube", "grouping_sets", "totals")):
+        if group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
             raise self._refused(tree, "groups in several ways at once; make them views of their own")
 
     def _refused(self, tree: exp.Expr, why: str) -> ConfigError:
