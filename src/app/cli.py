@@ -1,4 +1,4 @@
-"""The command line: ``headwater run | status | roll | move | check``; more in `reading_cli`, `upkeep_cli`,
+"""The command line: ``headwater run | status | roll | move | check | explain``; more in `reading_cli`, `upkeep_cli`,
 `dead_letters_cli`, `plot_cli`.
 
 Standard output carries the answer and nothing else; progress and messages go to standard error. Exit codes: 0; 1, a run
@@ -30,6 +30,7 @@ from .progress import moment, tables_at
 from .reading_cli import add_reading, print_answer
 from .stopping import graceful_stop
 from .upkeep_cli import add_upkeep
+from .view_explain import explain_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     add_upkeep(commands)
     add_dead_letters(commands)
     add_plot(commands)
+    shown = add_command(
+        commands, "explain", "what a change of each input of a view computes anew; starts nothing", _explain
+    )
+    shown.add_argument("view", metavar="VIEW", help="the pipeline of a materialized view")
     add_command(commands, "check", "check the configuration, and explain what it keeps; starts nothing", _check)
     return parser
 
@@ -153,4 +158,9 @@ def _roll(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     for line in explain(Headwater.from_config(options.config)):
+        print(line)
+
+
+def _explain(options: argparse.Namespace) -> None:
+    for line in explain_view(Headwater.from_config(options.config), options.view):
         print(line)

@@ -18,9 +18,9 @@ from ..domain.changelog.settings import ChangeSpec
 from ..domain.cumulate import Cumulate, CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled, NotSupported
 from ..domain.loading import NoHistory
-from ..domain.materialized_view import MaterializedView, ViewSettings
+from ..domain.materialized_view import MaterializedView, Shapes, ViewSettings
 from ..domain.ports import BaseReading, FrameEngine, HandedOver, KeptStore, QueryEngine
-from ..domain.ranking import Ranking
+from ..domain.ranking import Ranking, RankingSettings
 from ..domain.retraction import Retraction, RetractionSettings
 from ..domain.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
 from ..domain.source import PLAIN_FORMATS
@@ -41,9 +41,9 @@ from .view_inputs import ViewInputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from ..domain.input import ViewOf
     from ..domain.ports import Clock, InputSource, StreamSource
     from ..domain.retention import Retention
-    from ..domain.input import ViewOf
     from ..domain.service import Service, ViewSpec
     from .bootstrap import HistoryTable
     from .config import KafkaOutput, PipelineSettings, SourceSettings
@@ -329,17 +329,25 @@ def _service(
 ) -> Service:
     if isinstance(pipeline.service, ViewSettings):
         return _materialized_view(pipeline.service, engine, queries(), others)
-    if isinstance(pipeline.service, RetractionSettings):
-        return Retraction(pipeline.service, engine, queries())
-    if isinstance(pipeline.service, CumulateSettings):
-        return Cumulate(pipeline.service, engine, queries())
-    if isinstance(pipeline.service, WideTableSettings):
-        return WideTable(pipeline.service, engine, queries())
+    if isinstance(pipeline.service, RankingSettings):
+        return Ranking(pipeline.service, engine)
     if isinstance(pipeline.service, BulkMergeSettings):
         return BulkMerge(pipeline.service, engine)
-    if isinstance(pipeline.service, SnapshotSettings):
-        return Snapshots(pipeline.service, engine, queries())
-    return Ranking(pipeline.service, engine)
+    return _with_queries(pipeline.service, engine, queries())
+
+
+def _with_queries(
+    settings: RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings,
+    engine: FrameEngine,
+    queries: QueryEngine,
+) -> Service:
+    if isinstance(settings, RetractionSettings):
+        return Retraction(settings, engine, queries)
+    if isinstance(settings, CumulateSettings):
+        return Cumulate(settings, engine, queries)
+    if isinstance(settings, WideTableSettings):
+        return WideTable(settings, engine, queries)
+    return Snapshots(settings, engine, queries)
 
 
 def _materialized_view(
@@ -349,7 +357,7 @@ def _materialized_view(
     inputs = {name: _view(each, services) for name, each in settings.inputs.items()}
     columns = {name: each.schema for name, each in inputs.items()}
     schema = settings.schema or columns_of(settings.sql, columns)
-    return MaterializedView(settings, schema, inputs, ValueTypes(columns), engine, queries)
+    return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), engine, queries)
 
 
 def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - what is told says it

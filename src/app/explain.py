@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..domain.duration import show_duration
+from ..domain.materialized_view import ViewSettings
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
 from .config import BulkFiles
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ..domain.changelog.feed import Feed
+    from ..domain.input import ViewOf
     from ..domain.retention import Retention
     from ..domain.service import Service, ViewSpec
-    from ..domain.snapshots import Input
     from ..domain.table import TableSpec
     from .api import Headwater
     from .config import BulkInput, KafkaOutput, PipelineSettings
@@ -48,7 +49,7 @@ def explain(headwater: Headwater) -> Iterator[str]:
 
 
 def _read(pipeline: PipelineSettings) -> str:
-    if isinstance(pipeline.service, SnapshotSettings):
+    if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
         return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
     if isinstance(pipeline.source, Mapping):
         return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
@@ -61,7 +62,7 @@ def _bulk(bulk: BulkInput) -> str:
     return f"{bulk.format} files at {bulk.path}" if isinstance(bulk, BulkFiles) else f"table {bulk.table} of a database"
 
 
-def _input(name: str, each: Input) -> str:
+def _input(name: str, each: ViewOf | PlainTable) -> str:
     if isinstance(each, PlainTable):
         return f"{name} ({each.format} at {each.path})"
     return f"{name} ({each.pipeline}{f'.{each.view}' if each.view else ''})"

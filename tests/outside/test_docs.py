@@ -54,6 +54,13 @@ def test_cumulate(tmp_path: Path) -> None:
     assert run_pytest(project, tmp_path / "site", "specs") == 2
 
 
+def test_materialized_views(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "materialized-views.md", project)
+    assert set(files) == {"lines.toml", "specs/lines.feature", "conftest.py", "specs/test_specs.py"}
+    assert run_pytest(project, tmp_path / "site", "specs") == 1
+
+
 def specs(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     files = write_out(DOCS / "writing-specs.md", project)

@@ -22,7 +22,7 @@ from headwater.app.shapes import ValueTypes, columns_of
 from headwater.domain.changelog.net import net_changes
 from headwater.domain.epoch import OffsetRange
 from headwater.domain.input import KeyedInput, ViewOf
-from headwater.domain.materialized_view import MaterializedView, ViewPlan, ViewSettings
+from headwater.domain.materialized_view import MaterializedView, Shapes, ViewPlan, ViewSettings
 from headwater.domain.ports import InputSource
 from headwater.domain.service import ViewSpec
 from headwater.testing.clock import ManualClock
@@ -98,7 +98,8 @@ def service(shape: str) -> MaterializedView:
     sql, key = SHAPES[shape].sql, SHAPES[shape].key
     chosen = ViewSettings("v", {name: ViewOf(name) for name in TABLES}, key, sql)
     inputs = {name: ViewSpec("rows", schema, ("id",), ("id",), "") for name, schema in TABLES.items()}
-    return MaterializedView(chosen, columns_of(sql, TABLES), inputs, ValueTypes(TABLES), PolarsEngine(), DuckQueries())
+    shapes = Shapes(columns_of(sql, TABLES), inputs, ValueTypes(TABLES))
+    return MaterializedView(chosen, shapes, PolarsEngine(), DuckQueries())
 
 
 def answer(shape: str, state: State) -> list[tuple[Any, ...]]:

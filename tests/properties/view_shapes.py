@@ -93,8 +93,6 @@ SHAPES = {
     "not_exists": Shape("SELECT id, name FROM c WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.c = c.id)", ("id",)),
     "in": Shape("SELECT id, name FROM c WHERE id IN (SELECT c FROM o WHERE n > 1)", ("id",)),
     "scalar": Shape("SELECT id, (SELECT max(n) FROM o WHERE o.c = c.id) AS most FROM c", ("id",)),
-    "semi": Shape("SELECT id, name FROM c LEFT SEMI JOIN o ON o.c = c.id", ("id",)),
-    "anti": Shape("SELECT id, name FROM c LEFT ANTI JOIN o ON o.c = c.id", ("id",)),
     "having": Shape("SELECT c, sum(n) AS n FROM o GROUP BY c HAVING count(*) > 1", ("c",)),
     "computed_key": Shape("SELECT cast(n / 2 AS bigint) AS half, count(*) AS rows FROM o GROUP BY 1", ("half",)),
     "by_product": Shape(

@@ -16,13 +16,12 @@ from ..input import ViewOf
 from ..service import Service, ViewSpec
 from .lineage import Term
 from .plan import ViewPlan
-from .routes import Routes, routes
-from .settings import ALIGN, ALL, ViewSettings, check_query
+from .routes import Route, Routes, routes
+from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query
 from .step import ViewStep
 from .tables import EPOCH, RECOMPUTED, RECOMPUTED_COLUMNS, ROWS, ViewTables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     import narwhals as nw
@@ -30,10 +29,21 @@ if TYPE_CHECKING:
     from ..epoch import Batch, Publication
     from ..ledger import Snapshot
     from ..ports import FrameEngine, QueryEngine
-    from ..schema import DataType, Schema
     from ..service import ReadAt, Step
 
-__all__ = ["ALIGN", "ALL", "MaterializedView", "Routes", "Term", "ViewOf", "ViewPlan", "ViewSettings", "check_query"]
+__all__ = [
+    "ALIGN",
+    "ALL",
+    "MaterializedView",
+    "Route",
+    "Routes",
+    "Shapes",
+    "Term",
+    "ViewOf",
+    "ViewPlan",
+    "ViewSettings",
+    "check_query",
+]
 
 
 class MaterializedView(Service):
@@ -41,9 +51,7 @@ class MaterializedView(Service):
 
     Args:
         settings: what it is.
-        schema: the columns of its query.
-        inputs: the view that each input is.
-        types: of a value of an input's rows.
+        shapes: the columns that it is made of.
         engine: of the frames.
         queries: runs its SQL.
 
@@ -51,21 +59,12 @@ class MaterializedView(Service):
         ConfigError: with the reason why the query cannot be kept by its key, or columns that are not there.
     """
 
-    def __init__(
-        self,
-        settings: ViewSettings,
-        schema: Schema,
-        inputs: Mapping[str, ViewSpec],
-        types: Callable[[str, Term], DataType],
-        engine: FrameEngine,
-        queries: QueryEngine,
-    ) -> None:
+    def __init__(self, settings: ViewSettings, shapes: Shapes, engine: FrameEngine, queries: QueryEngine) -> None:
+        schema = shapes.schema
         if missing := [name for name in settings.key if name not in schema]:
             raise ConfigError(f"key: the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
-        columns = {name: each.schema for name, each in inputs.items()}
-        self.routes = routes(settings.sql, columns, settings.key, types, schema, tuple(settings.changes))
-        keyed = {name: (each.schema, each.key) for name, each in inputs.items()}
-        self.kept = ViewTables.of(settings, schema, keyed, self.routes, types)
+        self.routes = routes(settings, shapes)
+        self.kept = ViewTables.of(settings, shapes, self.routes)
         self.fingerprint = settings.fingerprint
         self.tables = self.kept.in_order
         rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, a row a key")

@@ -134,7 +134,9 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     statement.check_tables(inputs)
     statement.check_repeatable()
     names = {name.lower(): name for name in inputs}
-    schema = {name: {each.name: each.type.ddl for each in columns.columns} for name, columns in inputs.items()}
+    schema: dict[str, object] = {
+        name: {each.name: each.type.ddl for each in columns.columns} for name, columns in inputs.items()
+    }
     try:
         tree = qualify(
             sqlglot.parse_one(statement.sql, dialect=DIALECT), schema=schema, dialect=DIALECT, quote_identifiers=False
@@ -214,7 +216,7 @@ class _Tracer:
             if tree.args.get(name):
                 raise self._refused(tree, what)
         group = tree.args.get("group")
-        if group and any(group.args.get(each) for each in ("rollup", "cube", "grouping_sets", "totals")):
+        if group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
             raise self._refused(tree, "groups in several ways at once; make them views of their own")
 
     def _refused(self, tree: exp.Expr, why: str) -> ConfigError:
@@ -227,12 +229,12 @@ class _Tracer:
         from_ = tree.args.get("from_") or tree.args.get("from")
         blocks = [_Block(Derivation(), {})]
         if from_ is not None:
-            blocks = [_Block(each, {alias: each.outputs}) for alias, each in self._source(from_.this, named, outer)]
+            blocks = [_Block(each, {alias: each.outputs}) for alias, each in self._source(from_.this, named)]
         for join in tree.args.get("joins") or ():
             blocks = [
                 self._join(block, join, alias, right, outer)
                 for block in blocks
-                for alias, right in self._source(join.this, named, outer)
+                for alias, right in self._source(join.this, named)
             ]
         for lateral in tree.args.get("laterals") or ():
             if lateral.find(exp.Query):
@@ -241,12 +243,12 @@ class _Tracer:
         for block in blocks:
             yield self._filtered(block, tree, outer)
 
-    def _source(self, tree: exp.Expr, named: Mapping[str, exp.Expr], outer: _Outer) -> Iterator[tuple[str, Derivation]]:
+    def _source(self, tree: exp.Expr, named: Mapping[str, exp.Expr]) -> Iterator[tuple[str, Derivation]]:
         if tree.args.get("joins") or tree.args.get("pivots") or tree.args.get("sample"):
             raise self._refused(tree, "joins inside parentheses, pivots or samples; write it as a query of its own")
         alias = tree.alias_or_name.lower()
         if isinstance(tree, exp.Table):
-            yield from ((alias, each) for each in self._table(tree, named, outer))
+            yield from ((alias, each) for each in self._table(tree, named))
         elif isinstance(tree, exp.Subquery):
             yield from ((alias, each) for each in self.query(tree, named, _Outer()))
         elif isinstance(tree, exp.UDTF) and not tree.find(exp.Query):
@@ -254,7 +256,7 @@ class _Tracer:
         else:
             raise self._refused(tree, "is no table, and no query")
 
-    def _table(self, tree: exp.Table, named: Mapping[str, exp.Expr], outer: _Outer) -> list[Derivation]:
+    def _table(self, tree: exp.Table, named: Mapping[str, exp.Expr]) -> list[Derivation]:
         name = tree.name.lower()
         if name in named:
             # A named query sees those named before it, which the ones around it include.
@@ -368,7 +370,7 @@ class _Tracer:
         for window in _own(tree, exp.Window):
             yield self._any_of(self._partition(window, tree), block, outer)
 
-    def _partition(self, window: exp.Window, tree: exp.Select) -> Sequence[exp.Expr]:
+    def _partition(self, window: exp.Expr, tree: exp.Select) -> Sequence[exp.Expr]:
         if window.args.get("partition_by"):
             return list(window.args["partition_by"])
         name = window.alias.lower()

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from ..change import Change, Matching
 from ..changelog.row_kind import removes
 from ..epoch import ROW_KIND
-from .tables import by, identity
+from .tables import by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class Lookups:
         """
         named = {by(at): term for at, term in enumerate(terms)}
         wanted = self.engine.persist(wanted.drop_nulls().unique())
-        index = self.tables.indexes.get(identity(name, tuple(terms)))
+        index = self.tables.index(name, terms)
         rows = self._by_key(name, named, wanted) if index is None else self._by_index(index, wanted)
         columns = rows.collect_schema().names()
         if both and name in self.changes:

@@ -14,8 +14,9 @@ from .lineage import Term, derivations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..schema import DataType, Schema
+    from ..schema import DataType
     from .lineage import Derivation
+    from .settings import Shapes, ViewSettings
 
 _VIEW = -1
 """The number of the view itself, among the reads."""
@@ -103,65 +104,52 @@ class Routes:
                 yield read.input, tuple(term for _, term in read.downward.ends)
 
 
-def routes(
-    sql: str,
-    inputs: Mapping[str, Schema],
-    key: Sequence[str],
-    types: Callable[[str, Term], DataType],
-    view: Schema,
-    declared: Sequence[str] = (),
-) -> Routes:
+def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
     """The routes of a view.
-
-    Args:
-        sql: its query.
-        inputs: columns of what it reads, by name.
-        key: columns that name a row of the view.
-        types: of a value of an input's rows.
-        view: the view's columns.
-        declared: inputs whose changes are mapped by the user.
 
     Raises:
         ConfigError: with the reason: no column of the key tells which part of the view is to be computed anew, or a
             change of some input does not tell which.
     """
-    found = [_typed(each, key, types, view) for each in derivations(sql, inputs)]
-    scope = tuple(name for name in key if all(each.outputs.get(name.lower()) for each in found))
+    sql, key = settings.sql, settings.key
+    columns = {name: each.schema for name, each in shapes.inputs.items()}
+    found = [_typed(each, key, shapes) for each in derivations(sql, columns)]
+    scope = tuple(name for name in key if all(each.outputs[name.lower()] for each in found))
     if not scope:
         raise ConfigError(
-            f"{shown(sql)}: none of the view's key ({', '.join(key)}) is a column of an input that its rows are grouped"
-            " and partitioned by, so no part of the view can be computed alone; add such a column to the key"
+            f"{shown(sql)}: no part of the view can be computed alone, as none of its key ({', '.join(key)}) is a"
+            " column of an input, of its type, that stands in every GROUP BY and PARTITION BY; add such a column to the"
+            " key"
         )
     reads = [read for each in found for read in _of(each.with_key([name.lower() for name in scope]), scope)]
     for each in reads:
-        if each.upward is None and each.input not in declared:
+        if each.upward is None and each.input not in settings.changes:
+            wanted = ", ".join(scope)
+            example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for people
             raise ConfigError(
-                f"{shown(sql)}: a change of {each.input!r} does not tell which {', '.join(scope)} it concerns: no"
-                " equality of a join leads there from each place where it is read; add one, or declare it: changes = {"
-                f' {each.input} = "SELECT {", ".join(scope)} FROM {each.input} …" }}, or "all"'
+                f"{shown(sql)}: a change of {each.input!r} does not tell which {wanted} it concerns: from some place"
+                f" where it is read no equality of a join leads there; add one, or declare it: {example}, or"
+                f' {{ {each.input} = "all" }}'
             )
     return Routes(scope, tuple(reads))
 
 
-def _typed(
-    derivation: Derivation, key: Sequence[str], types: Callable[[str, Term], DataType], view: Schema
-) -> Derivation:
+def _typed(derivation: Derivation, key: Sequence[str], shapes: Shapes) -> Derivation:
     """The same without links of two types, and without columns of the key that are of another type than their origin.
 
     A comparison that casts may find equal what no look-up by value does.
     """
 
     def kind(term: Term) -> DataType:
-        return types(derivation.reads[term.read], term)
+        return shapes.types(derivation.reads[term.read], term)
 
     links = tuple(each for each in derivation.links if kind(each.left) == kind(each.right))
-    wanted = {name.lower(): view[name] for name in key}
-    outputs = {
-        name: frozenset(term for term in derivation.outputs.get(name, ()) if kind(term) == type_)
-        for name, type_ in wanted.items()
-    }
-    whole = {name: terms if terms == derivation.outputs.get(name) else frozenset() for name, terms in outputs.items()}
-    return evolve(derivation, links=links, outputs=whole)
+    outputs = {}
+    for name in key:
+        terms = derivation.outputs.get(name.lower(), frozenset())
+        same = all(kind(term) == shapes.schema[name] for term in terms)
+        outputs[name.lower()] = terms if same else frozenset()
+    return evolve(derivation, links=links, outputs=outputs)
 
 
 def _of(derivation: Derivation, scope: Sequence[str]) -> Iterator[ReadRoutes]:

@@ -15,10 +15,12 @@ from ..sql.calls import AGGREGATES, calls
 from ..sql.parsing import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..input import ViewOf
-    from ..schema import Schema
+    from ..schema import DataType, Schema
+    from ..service import ViewSpec
+    from .lineage import Term
 
 ALIGN = ("before", "at", "newest")
 ALL = "all"
@@ -81,8 +83,24 @@ class ViewSettings:
     @property
     def fingerprint(self) -> str:
         """Changes with every setting that the rows depend on."""
-        text = f"view {self.key} {self.sql} {sorted(map(repr, self.inputs.items()))} {sorted(self.changes.items())} {self.aligned}"
+        reads = [sorted(map(repr, self.inputs.items())), sorted(self.changes.items()), self.aligned]
+        text = f"view {self.key} {self.sql} {reads}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@frozen(eq=False)
+class Shapes:
+    """The columns that a view is made of, and has.
+
+    Args:
+        schema: the query's columns.
+        inputs: the view that each input is.
+        types: of a value of an input's rows.
+    """
+
+    schema: Schema
+    inputs: Mapping[str, ViewSpec]
+    types: Callable[[str, Term], DataType]
 
 
 def check_query(sql: str, inputs: Mapping[str, ViewOf]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
 from attrs import frozen
@@ -21,7 +21,7 @@ from .settings import ALL
 from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, WHOLE, by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from ..epoch import Batch, Publication
     from ..input import KeyedInput
@@ -49,7 +49,7 @@ class ViewStep:
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         plan = ViewPlan.of(batch.offsets.until)
-        changes = self._changes(batch.inputs, plan, snapshot.publication)
+        changes = self._changes(_keyed(batch), plan, snapshot.publication)
         if changes is None:
             return self._whole(batch, plan, snapshot, 0)
         counted = self._counted(changes)
@@ -84,7 +84,7 @@ class ViewStep:
     ) -> Step:
         if not moved:
             return self._step({}, batch, plan, snapshot, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
-        lookups = Lookups(self.tables, snapshot, batch.inputs, moved, Terms(self.queries), self.engine)
+        lookups = Lookups(self.tables, snapshot, _keyed(batch), moved, Terms(self.queries), self.engine)
         keys = self.engine.persist(nw.concat(list(self._concerned(lookups))).unique())
         parts = {name: self.engine.persist(self._restricted(name, keys, lookups)) for name in self.routes.inputs}
         scope = list(self.routes.scope)
@@ -156,7 +156,7 @@ class ViewStep:
         else:
             net = self.engine.persist(net_changes(snapshot.read(table), rows, self.settings.key))
             changes = {table: to_change(net, self.view)}
-        lookups = Lookups(self.tables, snapshot, batch.inputs, {}, Terms(self.queries), self.engine)
+        lookups = Lookups(self.tables, snapshot, _keyed(batch), {}, Terms(self.queries), self.engine)
         for index in self.tables.indexes.values():
             changes[index.table.name] = lookups.built(index)
         return self._step(changes, batch, plan, snapshot, {CHANGED: changed})
@@ -209,3 +209,8 @@ class ViewStep:
         )
         changes[self.tables.recomputed.name] = Change(append=row)
         return Step(changes, numbers[CHANGED], 0, None, watermark=plan.watermark)
+
+
+def _keyed(batch: Batch) -> Mapping[str, KeyedInput]:
+    """The inputs of a view: those of other pipelines, which all have keys."""
+    return cast("Mapping[str, KeyedInput]", batch.inputs)

@@ -11,12 +11,11 @@ from ..schema import Column, Schema
 from ..table import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from ..schema import DataType
     from .lineage import Term
     from .routes import Routes
-    from .settings import ViewSettings
+    from .settings import Shapes, ViewSettings
 
 ROWS, RECOMPUTED = "rows", "recomputed"
 EPOCH, AS_OF, WHOLE, CHANGED, KEYS, READ, NET = "epoch", "as_of", "whole", "changed", "keys", "read", "net"
@@ -76,34 +75,22 @@ class ViewTables:
     recomputed: TableSpec
 
     @classmethod
-    def of(
-        cls,
-        settings: ViewSettings,
-        schema: Schema,
-        inputs: Mapping[str, tuple[Schema, tuple[str, ...]]],
-        routes: Routes,
-        types: Callable[[str, Term], DataType],
-    ) -> ViewTables:
-        """The tables for these settings.
-
-        Args:
-            settings: of the view.
-            schema: of its rows.
-            inputs: columns and key of each input.
-            routes: which say what is looked up.
-            types: of values of an input's rows.
-        """
+    def of(cls, settings: ViewSettings, shapes: Shapes, routes: Routes) -> ViewTables:
+        """The tables for these settings; what is looked up by no key of its own has an index."""
         indexes = {}
+        keys = {name: each.key for name, each in shapes.inputs.items()}
         for name, terms in routes.lookups:
-            columns, key = inputs[name]
-            if not any(term.column in key for term in terms):
-                values = [Column(by(at), types(name, term)) for at, term in enumerate(terms)]
-                kept = Schema((*values, *columns.select(key).columns))
+            if not any(term.column in keys[name] for term in terms):
+                values = [Column(by(at), shapes.types(name, term)) for at, term in enumerate(terms)]
+                kept = Schema((*values, *shapes.inputs[name].schema.select(keys[name]).columns))
                 table = TableSpec(f"{settings.pipeline}.{_named(name, terms)}", kept, key=kept.names)
-                indexes[identity(name, terms)] = Index(name, terms, table)
-        rows = TableSpec(f"{settings.pipeline}.{ROWS}", schema, key=settings.key)
-        keys = {name: key for name, (_, key) in inputs.items()}
+                indexes[_identity(name, terms)] = Index(name, terms, table)
+        rows = TableSpec(f"{settings.pipeline}.{ROWS}", shapes.schema, key=settings.key)
         return cls(rows, indexes, keys, TableSpec(f"{settings.pipeline}.{RECOMPUTED}", RECOMPUTED_COLUMNS))
+
+    def index(self, name: str, terms: Sequence[Term]) -> Index | None:
+        """The index by which rows of an input are found by values; None where they are by its key."""
+        return self.indexes.get(_identity(name, terms))
 
     @property
     def in_order(self) -> tuple[TableSpec, ...]:
@@ -111,7 +98,7 @@ class ViewTables:
         return (*(each.table for each in self.indexes.values()), self.rows, self.recomputed)
 
 
-def identity(input_: str, terms: tuple[Term, ...]) -> tuple[str, ...]:
+def _identity(input_: str, terms: Sequence[Term]) -> tuple[str, ...]:
     """What an index goes by: two reads of one input may share it."""
     return (input_, *(term.sql for term in terms))
 
@@ -120,5 +107,5 @@ def _named(input_: str, terms: tuple[Term, ...]) -> str:
     columns = [term.column for term in terms]
     plain = "__".join(name for name in columns if name)
     if None in columns or not plain.isidentifier():
-        plain = hashlib.sha256(repr(identity(input_, terms)).encode()).hexdigest()[:8]
+        plain = hashlib.sha256(repr(_identity(input_, terms)).encode()).hexdigest()[:8]
     return f"{input_}_by_{plain}"

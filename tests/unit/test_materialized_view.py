@@ -1,0 +1,171 @@
+"""Which part of a view a change concerns, as far as its query tells; and queries that are refused, with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from attrs import evolve
+
+from headwater.app.shapes import ValueTypes, columns_of
+from headwater.domain.errors import ConfigError
+from headwater.domain.input import ViewOf
+from headwater.domain.materialized_view import Shapes, ViewPlan, ViewSettings
+from headwater.domain.materialized_view.routes import routes
+from headwater.domain.materialized_view.tables import ViewTables
+from headwater.domain.schema import Schema
+from headwater.domain.service import ViewSpec
+from tests.properties.view_shapes import SHAPES, TABLES
+
+if TYPE_CHECKING:
+    from headwater.domain.materialized_view import Route, Routes
+
+
+def _shapes(sql: str) -> Shapes:
+    inputs = {name: ViewSpec("rows", schema, ("id",), ("id",), "") for name, schema in TABLES.items()}
+    return Shapes(columns_of(sql, TABLES), inputs, ValueTypes(TABLES))
+
+
+def _only_ids() -> Shapes:
+    return evolve(_shapes("SELECT id FROM o"), schema=Schema.parse("id bigint"))
+
+
+def _settings(sql: str, *key: str, **changes: str) -> ViewSettings:
+    return ViewSettings("v", {name: ViewOf(name) for name in TABLES}, key or ("id",), sql, changes)
+
+
+def _routes(sql: str, *key: str, **changes: str) -> Routes:
+    return routes(_settings(sql, *key, **changes), _shapes(sql))
+
+
+def _told(route: Route | None) -> list[str] | None:
+    """The inputs that are looked up on the way, each by what, and the values at the end."""
+    if route is None:
+        return None
+    way = [f"{hop.input} by {', '.join(str(term.column) for _, term in hop.by)}" for hop in route.hops]
+    return [*way, ", ".join(str(value.column) for value, _ in route.ends)]
+
+
+def _up(found: Routes) -> dict[str, list[list[str] | None]]:
+    return {name: [_told(read.upward) for read in found.of(name)] for name in found.inputs}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_followed_from_each_of_its_inputs(shape: str) -> None:
+    found = _routes(SHAPES[shape].sql, *SHAPES[shape].key)
+    assert found.scope
+    assert set(found.scope) <= set(SHAPES[shape].key)
+    assert all(read.upward and read.downward for read in found.reads)
+
+
+def test_a_key_at_hand_needs_no_look_up() -> None:
+    assert _up(_routes(SHAPES["sum"].sql, "c")) == {"o": [["c"]]}
+    assert _up(_routes(SHAPES["using"].sql)) == {"c": [["id"]], "p": [["id"]]}
+
+
+def test_a_change_of_a_dimension_leads_to_its_facts() -> None:
+    found = _up(_routes(SHAPES["join"].sql))
+    assert found == {"o": [["id"]], "c": [["o by c", "id"]], "p": [["o by p", "id"]]}
+
+
+def test_a_way_of_two_joins() -> None:
+    found = _routes(SHAPES["three_deep"].sql, "r")
+    assert _up(found)["p"] == [["o by p", "c by id", "r"]]
+    (read,) = found.of("p")
+    assert _told(read.downward) == ["c by r", "o by c", "p"]
+
+
+def test_what_is_found_by_no_key_of_its_own_has_an_index() -> None:
+    sql = SHAPES["join"].sql
+    tables = ViewTables.of(_settings(sql), _shapes(sql), _routes(sql))
+    assert [spec.name for spec in tables.in_order] == ["v.o_by_c", "v.o_by_p", "v.rows", "v.recomputed"]
+    assert tables.indexes["o", "`c`"].table.key == ("_by0", "id")
+
+
+def test_the_optional_side_of_a_join_is_never_gone_through() -> None:
+    """What joins an optional row by what that row says would be lost with it."""
+    sql = "SELECT p.id, count(*) AS n FROM p LEFT JOIN o ON o.p = p.id LEFT JOIN c ON c.id = o.c GROUP BY p.id"
+    assert _up(_routes(sql))["c"] == [["o by c", "p"]]
+    lost = "SELECT c.id, max(o.n) AS n FROM c LEFT JOIN o ON o.c = c.id CROSS JOIN p GROUP BY c.id"
+    with pytest.raises(ConfigError, match="a change of 'p' does not tell which id"):
+        _routes(lost)
+
+
+def test_a_self_join_is_followed_from_either_place() -> None:
+    assert _up(_routes(SHAPES["self"].sql)) == {"o": [["id"], ["o by c", "id"]]}
+
+
+def test_only_what_all_branches_tell_is_computed_by() -> None:
+    assert _routes(SHAPES["union_of_kinds"].sql, "kind", "id").scope == ("id",)
+    assert _routes(SHAPES["window"].sql, "c", "id").scope == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT id, row_number() OVER (ORDER BY n, id) AS at FROM o", "PARTITION BY"),
+        ("SELECT id, sum(n) OVER (PARTITION BY c) AS n FROM o", "PARTITION BY"),
+        ("SELECT max(id) AS id FROM o", "GROUP BY"),
+        ("SELECT id FROM o ORDER BY n LIMIT 3", "LIMIT"),
+        ("SELECT id FROM (SELECT * FROM o LIMIT 3)", "LIMIT"),
+        ("SELECT o.id, (SELECT max(price) FROM p) AS most FROM o", "a change of 'p' does not tell which id"),
+        ("SELECT id FROM o WHERE c NOT IN (SELECT id FROM c)", "a change of 'c' does not tell which id"),
+        ("SELECT o.id FROM o JOIN p ON p.price > o.n", "a change of 'p' does not tell which id"),
+        ("SELECT o.id, p.name FROM o JOIN p ON CAST(p.id AS string) = p.name", "a change of 'p' does not tell"),
+        ("SELECT c AS id, first(n) AS n FROM o GROUP BY c", "order in which rows come"),
+        ("SELECT id, rand() AS n FROM o", "rand"),
+    ],
+)
+def test_what_no_part_of_can_be_computed_alone_is_refused(sql: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        _routes(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT id FROM o GROUP BY ROLLUP (id)", "several ways at once"),
+        ("SELECT id FROM o TABLESAMPLE (5 ROWS)", "sample"),
+        ("SELECT o.id FROM o JOIN c ON c.name = o.c", "a change of 'c' does not tell"),
+    ],
+)
+def test_what_only_spark_would_run_is_refused_too(sql: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        routes(_settings(sql), _only_ids())
+
+
+def test_joins_that_only_filter_are_followed() -> None:
+    """The memory backend does not run them, so the view's columns are given."""
+    for kind in ("SEMI", "ANTI"):
+        found = routes(_settings(f"SELECT id FROM c LEFT {kind} JOIN o ON o.c = c.id"), _only_ids())
+        assert _up(found) == {"c": [["id"]], "o": [["c"]]}
+
+
+def test_what_cannot_be_followed_may_be_declared() -> None:
+    sql = "SELECT o.id FROM o JOIN p ON p.price > o.n"
+    declared = _routes(sql, p="SELECT o.id FROM o JOIN p ON p.price > o.n")
+    assert [(read.upward, read.downward) for read in declared.of("p")] == [(None, None)]
+    assert _routes(sql, p="all").scope == ("id",)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="changes names no input by 'x'"):
+        _settings("SELECT id FROM o", x="all")
+    with pytest.raises(ConfigError, match="no table 'x'"):
+        _settings("SELECT id FROM x")
+    with pytest.raises(ConfigError, match="key needs at least one column"):
+        ViewSettings("v", {"o": ViewOf("o")}, (), "SELECT id FROM o")
+    with pytest.raises(ConfigError, match="align = 'never'"):
+        ViewSettings("v", {"o": ViewOf("o")}, ("id",), "SELECT id FROM o", align="never")
+
+
+def test_a_view_of_several_pipelines_is_aligned_by_itself() -> None:
+    one, two = {"o": ViewOf("o")}, {"o": ViewOf("o"), "c": ViewOf("c")}
+    assert not ViewSettings("v", one, ("id",), "SELECT id FROM o").aligned
+    assert ViewSettings("v", two, ("id",), "SELECT o.id FROM o JOIN c ON c.id = o.c").aligned
+    assert ViewSettings("v", one, ("id",), "SELECT id FROM o", align="before").aligned
+
+
+def test_a_plan_survives_its_offsets() -> None:
+    plan = ViewPlan({"o": 3}, None, None, "abc")
+    assert ViewPlan.of(plan.to_offsets()) == plan
