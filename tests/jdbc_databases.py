@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.4"
 _LOOPBACK = "127.0.0.1"
+_ON_PARENTS_DEATH = 1
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 
@@ -169,7 +171,9 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
         command = [str(programs / "postgres"), "-D", str(data)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        server = subprocess.Popen(command, user=user, cwd=folder, stdout=log, stderr=log)
+        # Tests that are killed must not leave it behind.
+        told = {"user": user, "cwd": folder, "stdout": log, "stderr": log}
+        server = subprocess.Popen(command, preexec_fn=_end_with_us, **told)  # noqa: PLW1509 - it takes no lock
         try:
             _wait_for(port, server, folder / "log")
             yield PostgresServer(port, "bank", secret.read_text())
@@ -179,6 +183,11 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
             log.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_with_us() -> None:
+    """Let Linux stop this process when its parent is gone."""
+    ctypes.CDLL(None).prctl(_ON_PARENTS_DEATH, signal.SIGINT)
 
 
 def _free_port() -> int:
