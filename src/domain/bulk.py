@@ -140,7 +140,7 @@ class BulkGroup(StreamSource):
     def readable(self, offsets: OffsetRange) -> bool:
         """Whether a range that was planned before can be read as it was then; see `BulkSource.readable`."""
         before, until = (offsets.after or {}).get(BULK), offsets.until.get(BULK)
-        return until == before or self.bulk.readable(OffsetRange(before, until))
+        return until is None or until == before or self.bulk.readable(OffsetRange(before, until))
 
     def end(self) -> Offsets | None:
         """Where the changelog ends now: the bulk is read in any case."""
