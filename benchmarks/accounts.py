@@ -65,8 +65,8 @@ class Accounts:
         newest = self._changes().unique("account", keep="last", maintain_order=True)
         untouched = pl.select(pl.int_range(self.rows).alias("account")).join(newest, on="account", how="anti")
         there = newest.filter(pl.col("kind") != "-D")
-        total = (untouched["account"] % 1000).sum() + there["pos"].sum()
-        return untouched.height + there.height, total
+        total = pl.concat([untouched.select(pl.col("account") % 1000), there.select(pl.col("pos").alias("account"))])
+        return total.height, int(total["account"].sum())
 
     def _changes(self) -> pl.DataFrame:
         """Each change: its position, account and kind, and the position of the change before of the account."""

@@ -21,7 +21,7 @@ from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.frames import polars_frame
 from headwater.testing.trial import Trial
 
-from .simulated_database import KEY, START, Database, Message, Write, cuts, histories, maxwell
+from .simulated_database import KEY, START, Chunk, Database, Message, Write, cuts, histories, maxwell
 from .test_bulk_merge_properties import by_key, close, faults
 
 if TYPE_CHECKING:
@@ -89,9 +89,8 @@ class LiveBulk(BulkSource):
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         assert self.readable(offsets), "an epoch that was begun is read again, of a database that has gone on"
         chunk = offsets.until["chunks"] - 1
-        held, position = self._range(chunk), self.database.position(self.now)
-        rows = self.database.rows(_TABLE, self.now)
-        found = [rows[key] for key in sorted(rows) if held.low <= key <= held.high]
+        position = self.database.position(self.now)
+        found = Chunk(*self._bounds(chunk), self.now).rows(self.database, _TABLE)
         told: dict[str, Any] = {ROW_KIND: INSERT, ORIGIN: "table", RAW: "", CHUNK: chunk}
         if self.placed:
             told |= {"pos": position, reach_of(0): position}
@@ -105,7 +104,7 @@ class LiveBulk(BulkSource):
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         done = after["chunks"] if after else 0
-        return (KeyRange(self._range(done).low, None),) if done <= len(self.bounds) else ()
+        return (KeyRange(self._bounds(done)[0], None),) if done <= len(self.bounds) else ()
 
     def lag(self, after: Offsets | None) -> str:
         return "" if not self.remaining(after) else "rows"
@@ -113,9 +112,9 @@ class LiveBulk(BulkSource):
     def trouble(self) -> tuple[str, ...]:
         return ()
 
-    def _range(self, chunk: int) -> KeyRange:
+    def _bounds(self, chunk: int) -> tuple[int, int]:
         ends = [0, *self.bounds, _KEYS]
-        return KeyRange(ends[chunk] + 1, ends[chunk + 1])
+        return ends[chunk] + 1, ends[chunk + 1]
 
 
 @frozen
