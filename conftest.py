@@ -9,6 +9,7 @@ pytest_plugins = [
     "headwater.testing.steps",
     "tests.example_fixtures",
     "tests.fault_table",
+    "tests.jdbc_databases",
     "tests.kafka_fixtures",
     "tests.spark_fixtures",
 ]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .jdbc_databases import POSTGRESQL_PACKAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,16 +31,18 @@ TUNED = {
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark session with Delta, Hudi and Kafka, started when a test first asks for it."""
     from headwater.adapters.delta import package as delta
     from headwater.adapters.hudi import package as hudi
     from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
 
+    # Its driver is looked for only where a test may need it.
+    postgres = any(item.get_closest_marker("postgres") for item in request.session.items)
     scratch = tmp_path_factory.mktemp("spark")
     session = open_session(
         TUNED | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)},
-        packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE],
+        packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE, *([POSTGRESQL_PACKAGE] if postgres else [])],
         extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
         defaults={**delta.SETTINGS, **hudi.SETTINGS},
         app_name="headwater-tests",

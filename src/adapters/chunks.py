@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import narwhals as nw
 from attrs import define, field, frozen
 
-from ..domain.epoch import OffsetRange
+from ..domain.bulk import CHUNK, SEARCH_TS, KeyRange, reach_of
+from ..domain.epoch import BATCH_COLUMNS, POSITION, OffsetRange
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..domain.bulk import BulkSpec
     from ..domain.epoch import Offsets
 
 Piece: TypeAlias = Any
@@ -31,7 +36,11 @@ Try: TypeAlias = Callable[[Piece], "tuple[Piece, str | None]"]
 
 MOST_LEFT = 16
 """So many chunks may wait for another try; then no new ones are cut: it is the table that cannot be read."""
+CHUNK_POSITIONS = 2**52
+"""How far apart the positions of an epoch's chunks begin."""
+EVERYWHERE = (KeyRange(),)
 _LONGEST_PAUSE = 64
+_MOMENT = nw.Datetime("us", "UTC")
 
 
 @frozen
@@ -144,3 +153,29 @@ class Chunks:
             return False
         failure.waited += 1
         return failure.waited < failure.pause
+
+
+def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:
+    """Whether rows that were all read at one moment could be shown: until then they may stay where they are."""
+    at = spec.search_ts
+    return not spec.waits or isinstance(at, str | None) or (watermark is not None and watermark >= at + spec.delay)
+
+
+def of_chunk(rows: nw.LazyFrame[Any], spec: BulkSpec, number: int, at: int) -> nw.LazyFrame[Any]:
+    """Rows as `BulkSource.read` gives them, when they were read and their positions being what their columns say.
+
+    Args:
+        rows: of one chunk, with the columns of `Batch.rows`; positions are below `CHUNK_POSITIONS`.
+        spec: what they hold.
+        number: of the chunk.
+        at: its place among those of the epoch.
+    """
+    read_at = nw.col(spec.search_ts) if isinstance(spec.search_ts, str) else nw.lit(spec.search_ts)
+    positions = {POSITION: nw.col(POSITION) + at * CHUNK_POSITIONS}
+    return rows.select(
+        *spec.records.rows.names,
+        nw.lit(number).cast(nw.Int64).alias(CHUNK),
+        read_at.cast(_MOMENT).alias(SEARCH_TS),
+        *(nw.col(name).alias(reach_of(place)) for place, name in enumerate(spec.position)),
+        *(positions.get(name, nw.col(name)).alias(name) for name in BATCH_COLUMNS),
+    )

@@ -605,14 +605,23 @@ class Headwater:
             lag = f"{lag}; its history is being loaded"
         with self.explaining():
             bookkeeping = runner.service.bookkeeping(self.snapshot(pipeline)) if latest else {}
-        letters, alarms = self._dead_letters(pipeline), tuple(self._alarms(runner))
+        letters, alarms = self._dead_letters(pipeline), tuple(self._told(self._alarms(runner, latest)))
         return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms)
 
-    def _alarms(self, runner: Runner) -> Iterator[str]:
+    def _told(self, alarms: Iterator[str]) -> Iterator[str]:
+        """Alarms, the last one being why no more could be told, if so."""
+        try:
+            yield from alarms
+        except HeadwaterError as error:
+            yield str(error)
+
+    def _alarms(self, runner: Runner, latest: Publication | None) -> Iterator[str]:
         if isinstance(runner.source, BulkGroup):
-            yield from runner.source.bulk.trouble()
+            bulk, done = runner.source.bulk, latest.offsets.get(BULK) if latest else None
+            if bulk.repeatable:  # which chunks another process could not read shows by trying them here
+                bulk.plan(done, latest.watermark if latest else None)
+            yield from bulk.trouble()
         if isinstance(runner.source, ViewInputs):
-            latest = self._ledger(runner.pipeline).latest
             yield from runner.source.alarms(latest.offsets if latest else None)
 
     def _dead_letters(self, pipeline: str) -> int:

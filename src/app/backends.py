@@ -28,6 +28,8 @@ class Part(Enum):
 
     DURABILITY = "tables that outlive the process"
     STREAMS = "sources of kind stream"
+    DATABASES = "bulk loads from a database"
+    DELTA_TABLES = "bulk loads of Delta tables"
     SQL = "SQL of the user's own"
     BASE_FILES = "read-optimized views"
     RETYPING = "published columns that change their type"

@@ -9,6 +9,7 @@ from ..domain.duration import show_duration
 from ..domain.materialized_view import ViewSettings
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
+from .config import BulkFiles
 from .keyed_views import feed_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..domain.service import Service, ViewSpec
     from ..domain.table import TableSpec
     from .api import Headwater
-    from .config import KafkaOutput, PipelineSettings
+    from .config import BulkInput, KafkaOutput, PipelineSettings
 
 _LAYOUTS = {
     Layout.LOG: "epochs are appended, folded when read",
@@ -52,7 +53,13 @@ def _read(pipeline: PipelineSettings) -> str:
         return ", ".join(_input(name, each) for name, each in pipeline.service.inputs.items())
     if isinstance(pipeline.source, Mapping):
         return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
+    if pipeline.bulk is not None:
+        return f"source {pipeline.source} and, in bulk, {_bulk(pipeline.bulk)}"
     return f"source {pipeline.source}"
+
+
+def _bulk(bulk: BulkInput) -> str:
+    return f"{bulk.format} files at {bulk.path}" if isinstance(bulk, BulkFiles) else f"table {bulk.table} of a database"
 
 
 def _input(name: str, each: ViewOf | PlainTable) -> str:

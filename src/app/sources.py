@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from .backends import Gap, Part, Sources
-from .config import FilesInput, KafkaInput, SourceSettings, StreamInput
+from .config import BulkFiles, BulkJdbc, FilesInput, KafkaInput, SourceSettings, StreamInput
 
 if TYPE_CHECKING:
     from ..domain.bulk import BulkSpec
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .config import BulkInput
 
 _NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
+
+_NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+
+_NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 
 
 @frozen
@@ -27,7 +31,7 @@ class PolarsSources(Sources):
 
     backend: str
 
-    gaps = (_NO_STREAMS,)
+    gaps = (_NO_STREAMS, _NO_DATABASES, _NO_DELTA)
     """What a backend over Polars does not offer."""
 
     def open(self, settings: SourceSettings) -> StreamSource:
@@ -46,9 +50,15 @@ class PolarsSources(Sources):
                 raise _NO_STREAMS.error(self.backend)
 
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
-        from ..adapters.files.polars_bulk import PolarsFileBulk
+        match settings:
+            case BulkFiles(format="delta"):
+                raise _NO_DELTA.error(self.backend)
+            case BulkFiles():
+                from ..adapters.files.polars_bulk import PolarsFileBulk
 
-        return PolarsFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch)
+                return PolarsFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch)
+            case BulkJdbc():
+                raise _NO_DATABASES.error(self.backend)
 
 
 @frozen(eq=False)
@@ -76,6 +86,19 @@ class SparkSources(Sources):
                 return HandedSource(settings.records)
 
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
-        from ..adapters.files.spark_bulk import SparkFileBulk
+        rows, chunks = settings.chunk_rows, settings.chunks_per_epoch
+        match settings:
+            case BulkFiles(format="delta"):
+                from ..adapters.delta.bulk import DeltaBulk
 
-        return SparkFileBulk(settings.path, spec, settings.chunk_rows, settings.chunks_per_epoch, spark=self.session)
+                return DeltaBulk(self.session, settings.path, spec, rows, chunks)
+            case BulkFiles():
+                from ..adapters.files.spark_bulk import SparkFileBulk
+
+                return SparkFileBulk(settings.path, spec, rows, chunks, spark=self.session)
+            case BulkJdbc():
+                from ..adapters.jdbc.bulk import JdbcBulk, TableSettings
+                from ..adapters.jdbc.database import Database, JdbcSettings
+
+                table = TableSettings(settings.table, settings.clock_query, settings.position_query, rows, chunks)
+                return JdbcBulk(Database(self.session, JdbcSettings(settings.jdbc, settings.options)), table, spec)

@@ -86,7 +86,7 @@ class BulkSpec:
         search_ts: when all rows were read (UTC), or the column that says when each was; None where only the source
             itself knows, or no one does.
         delay: how long after its `search_ts` a row waits for changes that came before.
-        optional: columns that may be missing there; they are null then.
+        waits: whether no row can show before the watermark has passed its `search_ts` by the delay.
     """
 
     records: RecordSpec
@@ -94,7 +94,7 @@ class BulkSpec:
     position: tuple[str, ...]
     search_ts: datetime | str | None
     delay: timedelta
-    optional: tuple[str, ...] = ()
+    waits: bool = True
 
 
 @define(eq=False)
@@ -150,7 +150,9 @@ class BulkGroup(StreamSource):
         """As `read`, and by member as well."""
         members, remaining = self._members(offsets), self.bulk.remaining(offsets.until.get(BULK))
         rows = nw.concat(list(members.values()), how="diagonal")
-        return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining)
+        read = OffsetRange((offsets.after or {}).get(BULK), offsets.until[BULK]) if BULK in members else None
+        ranges = self.bulk.ranges(read) if read else {}
+        return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining, ranges=ranges)
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog once more; those of the bulk are of no format that `rereads` names."""

@@ -62,6 +62,8 @@ class Batch:
         inputs: of a pipeline that reads others: each input, by the name that it goes by; `rows` has none.
         remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
             is not told.
+        ranges: of a bulk load that another read of the same chunks would bring otherwise: what their keys lie in, by
+            the chunks' numbers.
     """
 
     epoch: Epoch
@@ -72,6 +74,7 @@ class Batch:
     topics: Mapping[str, nw.LazyFrame[Any]] = field(factory=dict)
     inputs: Mapping[str, Input] = field(factory=dict)
     remaining: tuple[KeyRange, ...] | None = None
+    ranges: Mapping[int, KeyRange] = field(factory=dict)
 
 
 ROW_KIND, POSITION, ORIGIN, RAW, BYTES, ERROR = "_row_kind", "_position", "_origin", "_raw", "_bytes", "_error"

@@ -314,6 +314,13 @@ class BulkSource(Protocol):
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         """Ranges of the first key column that chunks not done yet may hold; few, and none once all are done."""
 
+    def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:  # noqa: ARG002 - for those that it matters to
+        """Ranges of the first key column that the chunks of a range are cut by, by their numbers.
+
+        A source whose chunks are not `repeatable` tells them: no other read of a chunk has keys outside.
+        """
+        return {}
+
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """How much is waiting behind these offsets, in words with its unit; an empty text if nothing is."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..adapters.records import to_json
 from ..domain.decode import Undecodable, converters, from_text
 from ..domain.errors import BadInput
+from ..domain.watermark import instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..domain.decode import Convert
-    from ..domain.schema import Schema
+    from ..domain.schema import Column, Schema
     from ..domain.source import RecordSpec
 
 Table: TypeAlias = "Sequence[Sequence[str]]"
@@ -49,8 +50,10 @@ def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None
     names, *rows = table
     wanted = schema.select(names)
     converting = [convert for _, convert in converters(wanted, zone="UTC", to_json=to_json, written=from_text)]
+    cells = list(zip(wanted.columns, converting, strict=True))
     expected = Counter(
-        tuple(_value(convert, cell) for convert, cell in zip(converting, row, strict=True)) for row in rows
+        tuple(_instant(each, _value(convert, cell)) for (each, convert), cell in zip(cells, row, strict=True))
+        for row in rows
     )
     found = Counter(frame.select(*names).collect(backend="polars").rows())
     if expected != found:
@@ -67,6 +70,11 @@ def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None
 
 def _value(convert: Convert, cell: str) -> Any:
     return ("" if cell == _EMPTY_TEXT else convert(cell)) if cell else None
+
+
+def _instant(column: Column, value: Any) -> Any:
+    """A timestamp as frames have it: converters leave the zone out where it is UTC."""
+    return value if value is None or column.type.name != "timestamp" else instant(value)
 
 
 def _value_or_text(convert: Convert, cell: str) -> Any:

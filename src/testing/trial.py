@@ -257,6 +257,8 @@ class Trial:
         return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
 
     def _filled_by_hand(self, pipeline: PipelineSettings) -> PipelineSettings:
+        if isinstance(pipeline.service, BulkMergeSettings):  # all files of a folder are one log
+            pipeline = evolve(pipeline, service=evolve(pipeline.service, lanes=False))
         if not isinstance(pipeline.bulk, BulkFiles) or pipeline.bulk.format != "json":
             return pipeline
         return evolve(pipeline, bulk=evolve(pipeline.bulk, path=str(self._bulk(pipeline.name))))

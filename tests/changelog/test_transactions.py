@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
 
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.records import Record, RecordDecoder, batch_schema
 from headwater.domain.changelog.settings import COUNTED, ORDERED, ChangeSpec
 from headwater.domain.epoch import POSITION
@@ -17,7 +17,10 @@ from headwater.domain.errors import ConfigError
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
 from headwater.domain.transactions import AT, whole
-from headwater.testing.frames import polars_frame
+from headwater.testing.backends import delta_backend, memory_backend
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DDL = "id bigint, balance bigint, pos bigint"
 TOLD = ("_transaction", "_commit", "_commit_time", "_event", "_events")
@@ -67,13 +70,28 @@ def told(line: Line) -> tuple[Any, ...]:
     return tuple(line[name] for name in TOLD)
 
 
-def parted(given: RecordSpec, batch: list[Line], *, lane: bool = False) -> tuple[list[Line], list[Line]]:
-    schema = batch_schema(given.rows)
-    rows = polars_frame([tuple(line[name] for name in schema.names) for line in batch], schema)
-    of = nw.col("_origin") if lane else None
-    both = whole(rows, PolarsEngine(), transactions=given.transactions, order=[POSITION], lane=of)
-    counting, waiting = (each.sort(POSITION).collect(backend="pyarrow").rows(named=True) for each in both)
-    return counting, waiting
+Parted = Callable[..., tuple[list[Line], list[Line]]]
+"""A spec, the rows of a batch and whether origins are lanes -> the rows that count, and those that wait."""
+
+
+@pytest.fixture(params=["memory", pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.contract])])
+def parted(request: pytest.FixtureRequest, tmp_path: Path) -> Parted:
+    """Parts rows on one engine after the other."""
+    if request.param == "memory":
+        backend = memory_backend()
+    else:
+        backend = delta_backend(request.getfixturevalue("spark"), str(tmp_path))
+
+    def part(given: RecordSpec, batch: list[Line], *, lane: bool = False) -> tuple[list[Line], list[Line]]:
+        schema = batch_schema(given.rows)
+        rows = backend.frame([tuple(line[name] for name in schema.names) for line in batch], schema)
+        of = nw.col("_origin") if lane else None
+        both = whole(rows, backend.engine, transactions=given.transactions, order=[POSITION], lane=of)
+        counting, waiting = (each.sort(POSITION).collect(backend="pyarrow").to_arrow().to_pylist() for each in both)
+        backend.engine.release()
+        return counting, waiting
+
+    return part
 
 
 def test_maxwells_rows_tell_their_transaction_and_which_is_its_last() -> None:
@@ -100,7 +118,7 @@ def test_the_last_row_of_another_table_leaves_a_mark_with_the_position_of_the_lo
     assert told(mark)[:3] == ("7", True, at(2))
 
 
-def test_a_record_that_cannot_be_used_still_ends_its_transaction() -> None:
+def test_a_record_that_cannot_be_used_still_ends_its_transaction(parted: Parted) -> None:
     given = spec("maxwell-json")
     batch = lines(given, maxwell("accounts", 7, 1), maxwell("accounts", 7, 2, id="x", commit=True))
     assert "bigint wanted" in batch[1]["_error"]
@@ -109,7 +127,7 @@ def test_a_record_that_cannot_be_used_still_ends_its_transaction() -> None:
     assert waiting == []
 
 
-def test_a_transaction_waits_for_its_commit_and_then_counts_at_that_moment() -> None:
+def test_a_transaction_waits_for_its_commit_and_then_counts_at_that_moment(parted: Parted) -> None:
     given = spec("maxwell-json")
     batch = lines(
         given,
@@ -127,7 +145,7 @@ def test_a_transaction_waits_for_its_commit_and_then_counts_at_that_moment() -> 
     assert waiting == []
 
 
-def test_the_next_transaction_of_a_log_ends_the_one_before_it_and_no_other_logs() -> None:
+def test_the_next_transaction_of_a_log_ends_the_one_before_it_and_no_other_logs(parted: Parted) -> None:
     given = spec("maxwell-json")
     rows = maxwell("accounts", 7, 1, id=7), maxwell("accounts", 9, 1, id=9), maxwell("accounts", 8, 2, id=8)
     batch = lines(given, *rows, origins=("a", "b", "a"))
@@ -136,7 +154,7 @@ def test_the_next_transaction_of_a_log_ends_the_one_before_it_and_no_other_logs(
     assert [line["id"] for line in waiting] == [9, 8]
 
 
-def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their_end_counts() -> None:
+def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their_end_counts(parted: Parted) -> None:
     given = spec("debezium-json", COUNTED)
     first, second = debezium("accounts", "571:5", 1, 1), debezium("accounts", "571:5", 3, 2)
     batch = lines(given, ended("571:5", accounts=2, orders=1), first, debezium("orders", "571:5", 2, 1), second)
@@ -155,7 +173,7 @@ def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their
     assert waiting == []
 
 
-def test_rows_before_their_transactions_end_wait_though_others_follow() -> None:
+def test_rows_before_their_transactions_end_wait_though_others_follow(parted: Parted) -> None:
     given = spec("debezium-json", COUNTED)
     batch = lines(given, debezium("accounts", "a", 1, 1), debezium("accounts", "b", 1, 2), ended("b", accounts=1))
     counting, waiting = parted(given, batch)
@@ -168,7 +186,7 @@ def test_a_transaction_of_other_tables_leaves_no_mark() -> None:
     assert lines(given, ended("a", orders=3), '{"status":"BEGIN","id":"a","event_count":null}') == []
 
 
-def test_debeziums_rows_without_the_mark_of_a_transaction_stand_alone_where_they_are_counted() -> None:
+def test_debeziums_rows_without_the_mark_of_a_transaction_stand_alone_where_they_are_counted(parted: Parted) -> None:
     given = spec("debezium-json", COUNTED)
     counting, _ = parted(
         given, lines(given, debezium("accounts", None, 1, 1), debezium("accounts", None, 2, 1, op="r"))
@@ -176,7 +194,7 @@ def test_debeziums_rows_without_the_mark_of_a_transaction_stand_alone_where_they
     assert [line["id"] for line in counting] == [1, 2]
 
 
-def test_in_order_debeziums_rows_go_by_the_databases_own_transaction() -> None:
+def test_in_order_debeziums_rows_go_by_the_databases_own_transaction(parted: Parted) -> None:
     given = spec("debezium-json", ORDERED)
     one, mark = lines(given, debezium("accounts", None, 1, 1), debezium("orders", "b", 1, 2))
     assert told(one) == ("77", None, at(1), None, None)
@@ -186,7 +204,7 @@ def test_in_order_debeziums_rows_go_by_the_databases_own_transaction() -> None:
     assert [line["_transaction"] for line in waiting] == ["b"]
 
 
-def test_canals_transactions_go_by_their_gtid() -> None:
+def test_canals_transactions_go_by_their_gtid(parted: Parted) -> None:
     given = spec("canal-json", ORDERED, "row")
     data = [{"id": "1", "balance": "5"}, {"id": "2", "balance": "6"}]
     message = {"type": "INSERT", "database": "bank", "table": "accounts", "es": 1_709_283_601_000, "data": data}

@@ -33,6 +33,13 @@ def test_wide_tables(tmp_path: Path) -> None:
     assert run_pytest(project, tmp_path / "site", "specs") == 2
 
 
+def test_bulk_merge(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    files = write_out(DOCS / "bulk-merge.md", project)
+    assert set(files) == {"accounts.toml", "specs/accounts.feature", "conftest.py", "specs/test_specs.py"}
+    assert run_pytest(project, tmp_path / "site", "specs") == 1
+
+
 def test_snapshots(tmp_path: Path) -> None:
     project = tmp_path / "project"
     files = write_out(DOCS / "snapshots.md", project)

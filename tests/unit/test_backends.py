@@ -26,7 +26,7 @@ def test_the_table_in_the_docs_is_up_to_date():
 
 
 def test_a_declared_gap_is_what_is_refused():
-    (gap,) = PolarsSources.gaps
+    gap, *_ = PolarsSources.gaps
     with pytest.raises(NotSupported) as refused:
         PolarsSources("shelf").open(STREAM)
     assert (refused.value.port, refused.value.backend) == (gap.part.value, "shelf")

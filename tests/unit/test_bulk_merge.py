@@ -11,6 +11,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
+from headwater.app.cli import main
 from headwater.domain.epoch import ROW_KIND
 from headwater.domain.errors import ConfigError
 from headwater.domain.service import ReadAt, Service
@@ -174,7 +175,6 @@ def test_upserts_show_bulk_rows_at_once_unless_a_change_came_first(trial: Trial)
     fill(trial, (1, "ann", 10), (2, "bob", 20))
     fill(trial, (3, "cat", 30), (4, "dan", 40))
     feed(trial, ("+U", 1, "ann", 11, -5), ("-D", 4, "dan", 40, -4))
-    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
     trial.advance("accounts")
     assert rows(trial) == [(1, "ann", 11), (2, "bob", 20)]
     assert kept(trial) == {"tombstones": 1}
@@ -245,6 +245,21 @@ def maxwell(id_: int, balance: int, second: int, xid: int, position: int, **mark
     return json.dumps({"database": "d", "table": "t", "type": "insert", "ts": ts, "data": data, **place, **marks})
 
 
+def test_letters_read_again_come_before_changes_and_after_the_bulk(trial: Trial) -> None:
+    columns = "kind string, id bigint, owner string, balance bigint, at timestamp, note "
+    trial.set("sources.log.schema", f'"{columns} int"')
+    fill(trial, (1, "ann", 10), (2, "bob", 20))
+    letter = {"kind": "+U", "owner": "eve", "balance": 11, "at": at(3).isoformat(), "note": "a word"}
+    trial.feed("log", [json.dumps({**letter, "id": 1}), json.dumps({**letter, "id": 2})])
+    feed(trial, ("+U", 2, "bob", 22, 20))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (2, "bob", 22)]
+    trial.set("sources.log.schema", f'"{columns} string"')
+    assert trial.open().replay("accounts").rows == 2
+    assert rows(trial) == [(1, "eve", 11), (2, "bob", 22)]
+    assert not rows(trial, "dead_letters")
+
+
 def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:
     trial.set("pipelines.accounts.changelog", '"maxwell"')
     trial.feed("maxwell", [maxwell(1, 1, 10, 1, 100, commit=True), maxwell(2, 2, 20, 2, 200, xoffset=0)])
@@ -272,6 +287,30 @@ def test_net_changes_are_complete(loaded: Trial) -> None:
         ("-U", 1, 11),
         ("-U", 2, 20),
     ]
+
+
+def test_check_tells_where_the_bulk_is(trial: Trial, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(trial.file)]) == 0
+    assert f"accounts, from source log and, in bulk, json files at {trial.folder}/bulk\n" in capsys.readouterr().out
+
+
+def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> None:
+    moment = "search_ts = '2024-03-01T09:00:00Z'"
+    trial.set("pipelines.accounts.bulk", f'{{ path = "parquet", chunk_rows = 1, {moment} }}')
+    folder = trial.folder / "parquet"
+    folder.mkdir()
+    (folder / "1.parquet").write_bytes(b"no Parquet")
+    pl.DataFrame({"id": [1], "owner": ["ann"], "balance": [10]}).write_parquet(folder / "2.parquet")
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+    (status,) = trial.open().status()
+    assert [alarm for alarm in status.alarms if "chunk 0: file 1.parquet is no Parquet" in alarm]
+    pl.DataFrame({"id": [2], "owner": ["bob"], "balance": [20]}).write_parquet(folder / "1.parquet")
+    feed(trial, ("-U", 9, "ian", 90, 21), ("+U", 9, "ian", 91, 21))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 10), (2, "bob", 20), (9, "ian", 91)]
+    assert trial.open().status()[0].alarms == ()
 
 
 @pytest.mark.parametrize(

@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 
-from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, reach_of
-from ...domain.epoch import BATCH_COLUMNS, POSITION
 from ...domain.ports import BulkSource
-from ..chunks import Chunk, Chunks, Progress
+from ..chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from .listing import FilesSettings, Listing
-from .pieces import EVERYWHERE, Part, Pieces
+from .pieces import Part, Pieces
 from .splits import Split, cut_lines
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ...domain.bulk import BulkSpec, KeyRange
     from ...domain.epoch import OffsetRange, Offsets
     from ...domain.schema import Schema
-
-_MOMENT = nw.Datetime("us", "UTC")
-_CHUNK_POSITIONS = 2**52
 
 
 @define(eq=False)
@@ -53,10 +49,7 @@ class FileBulk(BulkSource):
         self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
-        at = self.spec.search_ts
-        if not isinstance(at, str | None) and (watermark is None or watermark < at + self.spec.delay):
-            return None
-        return self._chunks.plan(after)
+        return self._chunks.plan(after) if is_due(self.spec, watermark) else None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range's chunks; see `BulkSource.read`.
@@ -66,7 +59,12 @@ class FileBulk(BulkSource):
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
         chunks = Progress.of(offsets.until).reads
-        return nw.concat([self._told(at, chunk) for at, chunk in enumerate(chunks)])
+        return nw.concat(
+            [
+                of_chunk(self._rows(Part.all_of(chunk.piece)), self.spec, chunk.number, at)
+                for at, chunk in enumerate(chunks)
+            ]
+        )
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)
@@ -84,7 +82,7 @@ class FileBulk(BulkSource):
 
     @abstractmethod
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
-        """The rows of parts of files, with the columns of `Batch.rows`; positions are below `_CHUNK_POSITIONS`."""
+        """The rows of parts of files, with the columns of `Batch.rows`; positions are below `CHUNK_POSITIONS`."""
 
     def _splits(self, ordinal: int, part: Part) -> list[Split]:
         """What can be read side by side of a part; none of two parts with the same ordinal share a position."""
@@ -94,15 +92,3 @@ class FileBulk(BulkSource):
             return cut_lines(ordinal, path, part.start, part.size if end is None else end)
         whole = Split(ordinal, str(path), part.start)
         return [whole if end is None else Split(ordinal, str(path), part.start, end)]
-
-    def _told(self, at: int, chunk: Chunk) -> nw.LazyFrame[Any]:
-        """The rows of a chunk, with what is known of them all."""
-        read_at = nw.col(self.spec.search_ts) if isinstance(self.spec.search_ts, str) else nw.lit(self.spec.search_ts)
-        positions = {POSITION: nw.col(POSITION) + at * _CHUNK_POSITIONS}
-        return self._rows(Part.all_of(chunk.piece)).select(
-            *self.schema.names,
-            nw.lit(chunk.number).cast(nw.Int64).alias(CHUNK),
-            read_at.cast(_MOMENT).alias(SEARCH_TS),
-            *(nw.col(name).alias(reach_of(place)) for place, name in enumerate(self.spec.position)),
-            *(positions.get(name, nw.col(name)).alias(name) for name in BATCH_COLUMNS),
-        )

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field, frozen
 
-from ...domain.bulk import KeyRange
+from ...domain.bulk import KeyRange, merged
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
 from ...domain.schema import INTEGERS
+from ..chunks import EVERYWHERE
 from .splits import check
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from ..chunks import Frontier, Piece
     from .listing import Listing
 
-EVERYWHERE = (KeyRange(),)
 _SAMPLE = 2**20
-_MOST_RANGES = 8
 _TOLD_EXACTLY = INTEGERS | {"date"}
 """Types of keys whose bounds Parquet tells, and that every engine orders as Parquet does."""
 
@@ -215,16 +214,3 @@ def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
             told = column.statistics
             return (told.min, told.max) if told is not None and told.has_min_max else None
     return None
-
-
-def merged(ranges: list[KeyRange]) -> tuple[KeyRange, ...]:
-    """The same ranges (each has both bounds), without overlaps, and few: where they are many, one with them all."""
-    apart: list[tuple[Any, Any]] = []
-    for low, high in sorted((each.low, each.high) for each in ranges):
-        if apart and low <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(apart[-1][1], high))
-        else:
-            apart.append((low, high))
-    if len(apart) > _MOST_RANGES:
-        apart = [(apart[0][0], apart[-1][1])]
-    return tuple(KeyRange(low, high) for low, high in apart)

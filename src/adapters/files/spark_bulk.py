@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
-from pyspark.sql import functions
 
-from ...domain.changelog.row_kind import INSERT
-from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
 from ..records import batch_schema
 from ..spark.arrow_map import map_in_arrow
-from ..spark.schema import lazy, named, spark_type
+from ..spark.schema import lazy
+from ..spark.table_rows import TableRows
 from .bulk import FileBulk
 from .parquet import is_int96
 from .spark_source import SplitReader
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import narwhals as nw
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain import schema
     from .pieces import Part
 
 # Hadoop reads these in a path as patterns, and a colon as the end of a scheme.
@@ -56,7 +53,7 @@ class SparkFileBulk(FileBulk):
             else:
                 self._pieces.listing.check_size(part.name, part.size)
                 own.setdefault(found, []).append(str(path))
-        frames = [self._parquet(found, paths) for found, paths in own.items()]
+        frames = [self._parquet(paths) for paths in own.values()]
         if others or not frames:
             frames.append(self._through_arrow(others))
         whole = frames[0]
@@ -83,28 +80,9 @@ class SparkFileBulk(FileBulk):
             }
         return pa.schema(kinds.items()) if all(map(_is_plain, kinds.values())) else None
 
-    def _parquet(self, found: pa.Schema, paths: list[str]) -> DataFrame:
+    def _parquet(self, paths: list[str]) -> DataFrame:
         rows = self.spark.read.parquet(*paths)
-        values = [self._value(each, found).alias(each.name) for each in self.schema.columns]
-        return rows.select(
-            *values,
-            functions.lit(INSERT).alias(ROW_KIND),
-            functions.monotonically_increasing_id().alias(POSITION),
-            functions.col("_metadata.file_name").alias(ORIGIN),
-            functions.to_json(functions.struct(*map(named, found.names))).alias(RAW),
-            functions.lit(None).cast("binary").alias(BYTES),
-            functions.lit(None).cast("string").alias(ERROR),
-        )
-
-    def _value(self, column: schema.Column, found: pa.Schema) -> Column:
-        wanted = spark_type(column.type)
-        if column.name not in found.names:
-            return functions.lit(None).cast(wanted)
-        value, kind = named(column.name).cast(wanted), found.field(column.name).type
-        zone = self.spec.records.time_zone
-        if column.type.name == "timestamp" and kind.tz is None and zone != "UTC":
-            return functions.to_utc_timestamp(value, zone)
-        return value
+        return TableRows(self.path, self.spec.records, "_metadata.file_name").typed(rows)
 
 
 def _is_plain(kind: pa.DataType) -> bool:

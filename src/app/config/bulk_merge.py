@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ...domain.bulk import BulkSpec
 from ...domain.bulk_merge import EXACT, HISTORY, MODES, BulkMergeSettings
 from ...domain.schema import column
-from ...domain.source import RecordSpec
-from .bulk import BULK, bulk
+from ...domain.source import PLAIN_FORMATS, RecordSpec
+from .bulk import bulk, bulk_shape
 from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 from .values import BulkFiles, KafkaInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from .document import Document
     from .lines import KeyPath
@@ -80,7 +81,8 @@ def bulk_merge(
             changelog=source.records,
             event_time=source.event_time,
             watermark_delay=source.watermark_delay,
-            search_ts=loaded.search_ts,
+            search_ts=_search_ts(loaded),
+            repeatable=isinstance(loaded, BulkFiles),
             lanes=isinstance(source.input, KafkaInput),
             **own,
         ),
@@ -92,15 +94,23 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
     """What the rows of a bulk load hold."""
     placed = [name for name in settings.position if name not in settings.columns]
     schema = settings.schema.select((*settings.columns, *placed))
-    at = loaded.search_ts
+    at = _search_ts(loaded)
     if isinstance(at, str) and at not in schema:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    records = RecordSpec(schema, loaded.format, time_zone=zone, optional=optional)
-    return BulkSpec(records, settings.key, settings.position, at, settings.delay, optional)
+    # Rows of tables are typed, as those of Parquet are.
+    format_ = loaded.format if isinstance(loaded, BulkFiles) and loaded.format in PLAIN_FORMATS else "parquet"
+    records = RecordSpec(schema, format_, time_zone=zone, optional=optional)
+    waits = settings.waits and not settings.position
+    return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
+
+
+def _search_ts(loaded: BulkInput) -> datetime | str | None:
+    """When the rows were read; a database says that itself."""
+    return loaded.search_ts if isinstance(loaded, BulkFiles) else None
 
 
 def bulk_merge_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a bulk merge's tables, as far as a pipeline has them."""
-    return {"bulk": dict(BULK)} if isinstance(pipeline.get("bulk"), dict) else {}
+    return {"bulk": bulk_shape(table)} if isinstance(table := pipeline.get("bulk"), dict) else {}

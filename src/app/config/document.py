@@ -65,6 +65,10 @@ class Document:
         listed = ", ".join(names) or "none"
         return self.error(path, f"unknown {what}; allowed: {listed}{did_you_mean(path[-1], names)}")
 
+    def from_environment(self, path: KeyPath) -> bool:
+        """Whether the environment gave a value, or a part of it."""
+        return path in self.environment
+
     def section(self, path: KeyPath, keys: Mapping[str, Key]) -> dict[str, Any]:
         """The values of a table, each read as its kind says, with the defaults of those not given.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
+from ...domain.errors import ConfigError
 from ...domain.retention import Retention
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from ...domain.snapshots import SnapshotSettings
     from ...domain.source import RecordSpec
     from ...domain.wide_table import WideTableSettings
+
+_PASSWORD = re.compile(r"password|passwd|pwd=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
 @frozen
@@ -75,7 +79,7 @@ class KafkaInput:
 
 @frozen
 class BulkFiles:
-    """A table to be loaded, as files of a folder.
+    """A table to be loaded, as files of a folder or as a Delta table.
 
     Args:
         path: the folder.
@@ -92,6 +96,37 @@ class BulkFiles:
     chunks_per_epoch: int = 1
 
 
+def _tells_no_password(_instance: object, _attribute: object, jdbc: str) -> None:
+    # The address itself stays out of the message: it may hold what it must not.
+    if not jdbc.startswith("jdbc:"):
+        raise ConfigError("jdbc: an address wanted that begins so, as 'jdbc:postgresql://host/database'")
+    if _PASSWORD.search(jdbc):
+        raise ConfigError("jdbc: the address must not hold a password: give `user` and `password`")
+
+
+@frozen
+class BulkJdbc:
+    """A table to be loaded, in a database.
+
+    Args:
+        jdbc: the address of the database.
+        table: its name with its schema, each part as the database has it.
+        options: settings of the connection; they hold secrets.
+        clock_query: a statement that asks the database for the time; None: its usual one.
+        position_query: a statement that asks it how far its log has come.
+        chunk_rows: so many rows make a chunk.
+        chunks_per_epoch: at most so many chunks are read in one epoch.
+    """
+
+    jdbc: str = field(validator=_tells_no_password)
+    table: str
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+    clock_query: str | None = None
+    position_query: str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
 @frozen
 class StreamInput:
     """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
@@ -102,7 +137,7 @@ ServiceSettings: TypeAlias = (
     " | ViewSettings"
 )
 Input: TypeAlias = FilesInput | KafkaInput | StreamInput
-BulkInput: TypeAlias = BulkFiles
+BulkInput: TypeAlias = BulkFiles | BulkJdbc
 
 
 @frozen

@@ -92,7 +92,7 @@ class Counting:
         moved = (
             Change(overwrite=waiting.select(*self.tables.pending.schema.names)) if before or pending.rows else Change()
         )
-        return Counted(counting.filter(good), moved, bool(pending.rows), pending.oldest)
+        return Counted(self.engine.persist(counting.filter(good)), moved, bool(pending.rows), pending.oldest)
 
     def oldest(self, snapshot: Snapshot) -> datetime | None:
         """The earliest commit time (UTC) of the rows that wait."""

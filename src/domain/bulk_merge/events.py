@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
-NEVER = -1
-"""What stands for the epoch of a bulk row: before all of them."""
+AGAIN, NEVER = -1, -2
+"""What stands for the epoch of a dead letter that is read again, before all epochs, and of a bulk row, before these."""
 
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
@@ -156,7 +156,7 @@ class Events:
 
     def _order(self, batch: Batch) -> Sequence[nw.Expr]:
         placed = [nw.col(name) for name in self.settings.position]
-        return placed or [nw.lit(batch.epoch.number).cast(nw.Int64)]
+        return placed or [nw.lit(AGAIN if batch.again else batch.epoch.number).cast(nw.Int64)]
 
     @property
     def _time(self) -> nw.Expr:

@@ -51,13 +51,14 @@ class Merging:
         """
         newest = None if brought.changes is None else self.engine.persist(self.events.newest(brought.changes))
         waited, freed = self._waited(brought, settling), self._freed(brought, settling)
-        goes = self._goes(newest, settling)
+        gone = self._gone(settling)
+        goes = None if newest is None or gone is None else newest.filter(gone).select(*self.settings.key)
         read = [
             self._but(rows, goes, None if self.lingers else freed) for rows in self._read(brought, settling, waited)
         ]
         leaves = [self._but(keys, newest) for keys in (forgotten, self._purged(brought, freed)) if keys is not None]
         if newest is not None:
-            read.append(self._but(newest, goes))
+            read.append(newest if gone is None else newest.filter(~gone))
         if goes is not None:
             leaves.append(goes)
         return {
@@ -66,12 +67,9 @@ class Merging:
             self.tables.current.name: Change(merge=_all(read), delete=_all(leaves)),
         }
 
-    def _goes(self, newest: nw.LazyFrame[Any] | None, settling: Settling) -> nw.LazyFrame[Any] | None:
-        """Keys that changes delete for good: nothing older can come for them."""
-        if newest is None or self.lingers:
-            return None
-        gone = nw.col(DELETED) & ~within(self.settings.key[0], settling.held)
-        return newest.filter(gone).select(*self.settings.key)
+    def _gone(self, settling: Settling) -> nw.Expr | None:
+        """Whether a newest image is a delete for good, as nothing older can come for its key; None if none can be."""
+        return None if self.lingers else nw.col(DELETED) & ~within(self.settings.key[0], settling.held)
 
     def _buried(self, newest: nw.LazyFrame[Any] | None, settling: Settling) -> nw.LazyFrame[Any] | None:
         """Keys that changes delete while a chunk may still bring them."""

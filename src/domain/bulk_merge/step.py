@@ -77,7 +77,8 @@ class BulkMergeStep:
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
-        changes, bulk = self._persisted(self.events.changes(batch)), self._persisted(self.events.bulk(batch))
+        changes, bulk = self.events.changes(batch), self.events.bulk(batch)  # a chunk is large, and cheap to read twice
+        changes = None if changes is None else self.engine.persist(changes)
         counted = None if changes is None else self.counting.counted(changes, batch, snapshot)
         profile = self._profile(changes, bulk, counted)
         self.engine.expect(profile.rows)
@@ -89,9 +90,9 @@ class BulkMergeStep:
         watermark = self._watermark(snapshot, profile.newest, counted.oldest if counted else None)
         brought = Brought(
             snapshot,
-            None if counted is None else self.engine.persist(counted.rows),
+            None if counted is None else counted.rows,
             None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
-            profile.chunks,
+            tuple(evolve(chunk, held=batch.ranges.get(chunk.number, chunk.held)) for chunk in profile.chunks),
             self.loading.met(snapshot, profile.newest, profile.reached),
             batch.remaining,
             watermark,
@@ -147,9 +148,6 @@ class BulkMergeStep:
             return Change(append=filed), None
         forgotten = history.forgotten(passed, snapshot) if self.merging.lingers else None
         return Change(append=filed, delete=passed.select(*self.tables.recent.key)), forgotten
-
-    def _persisted(self, rows: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any] | None:
-        return None if rows is None else self.engine.persist(rows)
 
     def _profile(
         self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None, counted: Counted | None

@@ -1,0 +1,153 @@
+"""A Delta table to be loaded in bulk: the data files of one version of it, some at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field
+from py4j.protocol import Py4JError
+
+from ...domain.bulk import KeyRange, merged
+from ...domain.errors import ConfigError, NotSupported, VersionExpired
+from ...domain.ports import BulkSource
+from ...domain.schema import INTEGERS
+from ..chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
+from ..spark.faults import Fault
+from ..spark.schema import lazy
+from ..spark.table_rows import TableRows
+from .log import TableLog
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from ...domain.bulk import BulkSpec
+    from ...domain.epoch import OffsetRange, Offsets
+    from ...domain.schema import Schema
+    from ..chunks import Frontier, Piece
+    from .actions import DataFile
+
+
+@define(eq=False)
+class DeltaBulk(BulkSource):
+    """The version that a Delta table has when its load begins; later ones do not matter to the load.
+
+    Args:
+        session: the session that reads.
+        path: of the table.
+        spec: the rows wanted.
+        chunk_rows: about so many rows make a chunk; a data file is never cut.
+        chunks_per_epoch: at most so many chunks make an epoch.
+    """
+
+    session: SparkSession
+    path: str
+    spec: BulkSpec
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+    schema: Schema = field(init=False)
+    repeatable: bool = field(init=False, default=True)
+    _log: TableLog = field(init=False)
+    _rows: TableRows = field(init=False)
+    _chunks: Chunks = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.schema = self.spec.records.rows
+        self._log = TableLog(self.session, self.path)
+        self._rows = TableRows(self.path, self.spec.records)
+        self._chunks = Chunks(self._cut, self._attempt, self.chunks_per_epoch)
+
+    def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
+        """The next chunks; see `BulkSource.plan`.
+
+        Raises:
+            ConfigError: there is no such table.
+            NotSupported: the session was started without Delta's jars.
+            BadInput: the table lacks a declared column.
+        """
+        return self._chunks.plan(after) if is_due(self.spec, watermark) else None
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range's chunks; see `BulkSource.read`.
+
+        Raises:
+            VersionExpired: the version has been cleaned away since the load began.
+        """
+        chunks = Progress.of(offsets.until).reads
+        return nw.concat([of_chunk(self._of(each.piece), self.spec, each.number, at) for at, each in enumerate(chunks)])
+
+    def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
+        so_far = Progress.of(after)
+        version, at = so_far.frontier or (self._newest(), 0)
+        files = [*self._files(version)[at:]]
+        for chunk in so_far.left:
+            of, start, end = chunk.piece
+            files += self._files(of)[start:end]
+        key = self.spec.key[0]
+        if self.spec.records.columns[key].name not in INTEGERS:
+            return EVERYWHERE if files else ()
+        if any(key not in file.lowest or key not in file.highest for file in files):
+            return EVERYWHERE
+        return merged([KeyRange(file.lowest[key], file.highest[key]) for file in files])
+
+    def lag(self, after: Offsets | None) -> str:
+        so_far = Progress.of(after)
+        version, at = so_far.frontier or (self._newest(), 0)
+        waiting = len(self._files(version)) - at
+        files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
+        return ", ".join(filter(None, (files, f"{len(so_far.left)} failed" if so_far.left else "")))
+
+    def trouble(self) -> tuple[str, ...]:
+        return self._chunks.trouble
+
+    def _newest(self) -> int:
+        """The version that a load begins with now.
+
+        Raises:
+            ConfigError: there is no such table.
+            NotSupported: the session was started without Delta's jars.
+        """
+        try:
+            there = self._log.exists
+        except Py4JError as error:
+            if "DeltaLog" not in Fault.behind(error).reason:
+                raise
+            raise NotSupported(
+                "reading delta tables", "this Spark session", "start it with the jars of delta"
+            ) from error
+        if not there:
+            raise ConfigError(f"{self.path} is no Delta table; create it, or correct the path")
+        return self._log.newest()
+
+    def _files(self, version: int) -> list[DataFile]:
+        """The data files of a version, always in the same order."""
+        return sorted(self._log.files(version).values(), key=lambda file: file.path)
+
+    def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
+        """Whole files until they have so many rows; see `chunks.Cut`."""
+        version, at = frontier or (self._newest(), 0)
+        files = self._files(version)
+        if at == len(files):
+            return None
+        end, rows = at + 1, files[at].rows or self.chunk_rows
+        while end < len(files) and rows + (files[end].rows or self.chunk_rows) <= self.chunk_rows:
+            rows += files[end].rows or self.chunk_rows
+            end += 1
+        return [version, at, end], [version, end]
+
+    def _attempt(self, piece: Piece) -> tuple[Piece, str | None]:
+        """Look whether the files of a chunk are there; see `chunks.Try`."""
+        version, start, end = piece
+        self._log.newest()
+        try:
+            self._log.check_present(version, self._files(version)[start:end])
+        except VersionExpired as error:
+            return piece, str(error)
+        return piece, None
+
+    def _of(self, piece: Piece) -> nw.LazyFrame[Any]:
+        version, start, end = piece
+        rows = self._log.frame(version, self._files(version)[start:end])
+        return lazy(self._rows.typed(rows))

@@ -1,0 +1,1 @@
+"""Tables of a database, read through JDBC by Spark."""

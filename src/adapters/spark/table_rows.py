@@ -1,0 +1,106 @@
+"""Rows of a table of somebody else's in the declared types: what those cannot hold without loss is a dead letter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from ...domain.changelog.row_kind import INSERT
+from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
+from ...domain.errors import BadInput
+from .schema import named, spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+    from ...domain import schema
+    from ...domain.source import RecordSpec
+
+_WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
+
+
+@define(eq=False)
+class TableRows:
+    """Reads the rows of one table.
+
+    Args:
+        name: of the table, for people.
+        spec: the columns wanted.
+        origin: the column that says where a row is from; None: the table's name.
+    """
+
+    name: str
+    spec: RecordSpec
+    origin: str | None = None
+
+    def names(self, there: Iterable[str]) -> dict[str, str]:
+        """What the table calls each declared column: case does not matter, since databases fold names.
+
+        Raises:
+            BadInput: it has no such column.
+        """
+        found = {each.lower(): each for each in there}
+        for column in self.spec.schema.columns:
+            if column.name.lower() not in found and column.name not in self.spec.optional:
+                raise BadInput(
+                    f"table {self.name} has no column {column.name!r}; it has: {', '.join(sorted(found.values()))}"
+                )
+        wanted = {each.name: found.get(each.name.lower()) for each in self.spec.schema.columns}
+        return {name: own for name, own in wanted.items() if own is not None}
+
+    def typed(self, rows: DataFrame) -> DataFrame:
+        """The declared columns, and those of `Batch.rows`, of rows as the table has them.
+
+        A wall time that is to be an instant is one of the spec's time zone.
+        """
+        own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
+        values, errors = [], [F.lit(None).cast("string")]
+        for column in self.spec.schema.columns:
+            if column.name not in own:
+                values.append(F.lit(None).cast(spark_type(column.type)).alias(column.name))
+                continue
+            source, found = named(own[column.name]), types[own[column.name]]
+            value = self._value(source, found, column)
+            if not _fits(found, spark_type(column.type)):
+                lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
+                told = f"column {column.name!r}: {column.type.ddl} wanted, not "
+                errors.append(F.when(lost, F.concat(F.lit(told), source.cast("string"))))
+            values.append(value.alias(column.name))
+        error = F.coalesce(*errors)
+        usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
+        return rows.select(
+            *(usable if len(errors) > 1 else values),
+            F.when(error.isNull(), F.lit(INSERT)).alias(ROW_KIND),
+            F.monotonically_increasing_id().alias(POSITION),
+            (F.lit(self.name) if self.origin is None else F.col(self.origin)).alias(ORIGIN),
+            F.to_json(F.struct(*(named(each) for each in own.values()))).alias(RAW),
+            F.lit(None).cast("binary").alias(BYTES),
+            error.alias(ERROR),
+        )
+
+    @property
+    def _declared(self) -> tuple[str, ...]:
+        return self.spec.schema.names
+
+    def _value(self, source: Column, found: spark_types.DataType, column: schema.Column) -> Column:
+        value = source.cast(spark_type(column.type))
+        walls = isinstance(found, spark_types.TimestampNTZType) and column.type.name == "timestamp"
+        return F.to_utc_timestamp(value, self.spec.time_zone) if walls and self.spec.time_zone != "UTC" else value
+
+
+def _fits(found: spark_types.DataType, wanted: spark_types.DataType) -> bool:
+    """Whether a type holds all values of another one."""
+    if found == wanted:
+        return True
+    if isinstance(found, spark_types.TimestampNTZType):  # a wall time of the declared zone
+        return isinstance(wanted, spark_types.TimestampType)
+    if isinstance(found, spark_types.DecimalType) and isinstance(wanted, spark_types.DecimalType):
+        return wanted.scale >= found.scale and wanted.precision - wanted.scale >= found.precision - found.scale
+    if type(found) in _WHOLE and type(wanted) in _WHOLE:
+        return _WHOLE.index(type(wanted)) > _WHOLE.index(type(found))
+    return isinstance(found, spark_types.FloatType) and isinstance(wanted, spark_types.DoubleType)

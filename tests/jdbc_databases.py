@@ -1,0 +1,208 @@
+"""Databases for tests of bulk loads: Derby, whose jar comes with PySpark, and a private PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headwater.adapters.jdbc.database import Database
+
+POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.4"
+_LOOPBACK = "127.0.0.1"
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+
+
+@define(eq=False)
+class JdbcDatabase:
+    """A database that tests may write to; names are quoted, so that both keep them as they are.
+
+    Args:
+        session: whose class path has its driver.
+        url: its address.
+        schema: that tables lie in.
+        options: user and password, where it has them.
+        meanwhile: done before every question that a bulk load asks: what others write while it reads.
+    """
+
+    session: SparkSession
+    url: str
+    schema: str
+    options: Mapping[str, str] = field(factory=dict)
+    meanwhile: Callable[[], None] | None = None
+
+    @property
+    def opened(self) -> Database:
+        """The database as a bulk load opens it."""
+        from headwater.adapters.jdbc.database import Database, JdbcSettings
+
+        given = JdbcSettings(self.url, self.options)
+        if self.meanwhile is None:
+            return Database(self.session, given)
+        busy, meanwhile = _busy(), self.meanwhile
+        return busy(self.session, given, meanwhile)
+
+    def run(self, *statements: str) -> None:
+        """Run statements in one transaction."""
+        with self.opened._connection() as connection:
+            connection.setAutoCommit(False)
+            for each in statements:
+                connection.createStatement().execute(each)
+            connection.commit()
+
+    def create(self, name: str) -> None:
+        """Make another database on the same server."""
+        with self.opened._connection() as connection:
+            connection.createStatement().execute(f"CREATE DATABASE {name}")
+
+    def insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Insert literal rows in one statement."""
+        values = ", ".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
+        self.run(f"INSERT INTO {table} VALUES {values}")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table as they are now."""
+        return [row.asDict() for row in self.opened.table(f"{self.schema}.{table}").collect()]
+
+
+def _busy() -> Any:
+    from headwater.adapters.jdbc.database import Database
+
+    @define(eq=False)
+    class Busy(Database):
+        """A database that others write to before each question that is asked of it."""
+
+        between: Callable[[], None]
+
+        def table(self, name: str) -> Any:
+            self.between()
+            return super().table(name)
+
+        def row(self, sql: str, parameters: Any = ()) -> Any:
+            self.between()
+            return super().row(sql, parameters)
+
+        def now(self, sql: str | None) -> Any:
+            self.between()
+            return super().now(sql)
+
+    return Busy
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def derby(session: SparkSession, folder: Path, *, create: bool = True) -> JdbcDatabase:
+    """An empty Derby in this process's memory; its log goes to a folder."""
+    from headwater.adapters.spark.jvm import java_class
+
+    java_class(session, "java.lang.System").setProperty("derby.stream.error.file", str(folder / "derby.log"))
+    return JdbcDatabase(session, f"jdbc:derby:memory:{uuid4().hex}" + (";create=true" if create else ""), "APP")
+
+
+@define(eq=False)
+class PostgresServer:
+    """A PostgreSQL of the tests' own: its port, and who may log in."""
+
+    port: int
+    user: str
+    password: str
+
+    def database(self, session: SparkSession) -> JdbcDatabase:
+        """A new database of its own."""
+        options = {"user": self.user, "password": self.password}
+        name = f"bank_{uuid4().hex}"
+        address = f"jdbc:postgresql://{_LOOPBACK}:{self.port}"
+        JdbcDatabase(session, f"{address}/postgres", "public", options).create(name)
+        return JdbcDatabase(session, f"{address}/{name}", "public", options)
+
+
+def _programs() -> Path | None:
+    """The folder of PostgreSQL's programs; None if it is not installed."""
+    if found := shutil.which("postgres"):
+        return Path(found).resolve().parent
+    if (asked := shutil.which("pg_config")) is None:
+        return None
+    told = Path(subprocess.run([asked, "--bindir"], capture_output=True, text=True, check=True).stdout.strip())
+    return told if (told / "postgres").exists() else None
+
+
+@contextmanager
+def postgres_server(programs: Path) -> Iterator[PostgresServer]:
+    """A PostgreSQL server on loopback over an empty folder; gone with all its data in the end."""
+    # It refuses to run as root, and root may run it as another user.
+    user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="headwater-postgres-"))
+    try:
+        secret = folder / "secret"
+        secret.write_text("hunter2-of-the-bank")
+        if user:
+            for each in (folder, secret):
+                shutil.chown(each, user)
+        data, port = folder / "data", _free_port()
+        log = (folder / "log").open("wb")
+        login = ["-U", "bank", "--pwfile", str(secret), "--auth", "scram-sha-256"]
+        subprocess.run(
+            [str(programs / "initdb"), "-D", str(data), *login, "-E", "UTF8", "--locale=C", "--no-sync"],
+            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=_START_SECONDS,
+        )  # fmt: skip
+        settings = {"listen_addresses": _LOOPBACK, "port": port, "unix_socket_directories": "", "fsync": "off"}
+        command = [str(programs / "postgres"), "-D", str(data)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        server = subprocess.Popen(command, user=user, cwd=folder, stdout=log, stderr=log)
+        try:
+            _wait_for(port, server, folder / "log")
+            yield PostgresServer(port, "bank", secret.read_text())
+        finally:
+            server.send_signal(signal.SIGINT)  # which closes connections; others are waited for
+            server.wait(_STOP_SECONDS)
+            log.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((_LOOPBACK, 0))
+        return int(free.getsockname()[1])
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until and server.poll() is None:
+        with socket.socket() as asking:
+            if asking.connect_ex((_LOOPBACK, port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL on loopback."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    with postgres_server(programs) as server:
+        yield server

@@ -1,0 +1,95 @@
+"""A Delta table as the chunks of a bulk load: the files of one version, whatever comes later."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.delta.bulk import DeltaBulk
+from headwater.domain.bulk import BulkSpec, KeyRange
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
+
+from .conftest import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headwater.domain.epoch import Offsets
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+READ_AT = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def append(spark: SparkSession, path: Path, low: int, high: int) -> None:
+    frame = spark.range(low, high, 1, 1).selectExpr("id AS account_id", "CAST(id AS INT) AS balance", "id % 2 AS half")
+    frame.write.format("delta").mode("append").partitionBy("half").save(str(path))
+
+
+def bulk(spark: SparkSession, path: Path, schema: str = "account_id bigint, balance int", **more: Any) -> DeltaBulk:
+    given = {"key": ("account_id",), "position": (), "search_ts": READ_AT, "delay": timedelta()} | more
+    return DeltaBulk(spark, str(path), BulkSpec(RecordSpec(Schema.parse(schema), "parquet"), **given), 5, 1)
+
+
+def loaded(source: DeltaBulk, after: Offsets | None = None) -> tuple[list[list[int]], Offsets]:
+    chunks = []
+    while planned := source.plan(after, READ_AT):
+        offsets = OffsetRange(*json.loads(json.dumps([planned.after, planned.until])))
+        lines = rows(source.read(offsets))
+        assert {line["_search_ts"] for line in lines} == {READ_AT}
+        assert {line["_chunk"] for line in lines} == {len(chunks)}
+        assert all(line["_error"] is None and line["balance"] == line["account_id"] for line in lines)
+        chunks.append(sorted(line["account_id"] for line in lines))
+        after = offsets.until
+    assert after is not None
+    return chunks, after
+
+
+def test_the_files_of_the_version_that_there_was_are_read_and_no_later_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "accounts"
+    append(spark, path, 0, 4)
+    append(spark, path, 4, 12)
+    source = bulk(spark, path)
+    assert source.plan(None, None) is None
+    assert source.remaining(None) == (KeyRange(0, 3), KeyRange(4, 11))
+    assert source.lag(None) == "4 files"
+    first = source.plan(None, READ_AT)
+    assert first is not None
+    append(spark, path, 12, 20)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE account_id = 1")
+    chunks = [sorted(line["account_id"] for line in rows(source.read(first)))]
+    after: Offsets | None = first.until
+    while planned := source.plan(after, READ_AT):
+        chunks.append(sorted(line["account_id"] for line in rows(source.read(planned))))
+        after = planned.until
+    assert sorted(each for chunk in chunks for each in chunk) == list(range(12))
+    assert max(map(len, chunks)) <= 5
+    assert after is not None
+    assert len(json.dumps(after)) < 150
+    assert (source.remaining(after), source.lag(after), source.trouble()) == ((), "", ())
+
+
+def test_a_row_is_read_as_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    append(spark, tmp_path / "t", 0, 3)
+    chunks, after = loaded(bulk(spark, tmp_path / "t"))
+    assert sorted(each for chunk in chunks for each in chunk) == [0, 1, 2]
+    assert after["chunks"] == len(chunks)
+
+
+def test_what_is_no_table_or_lacks_a_column_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no Delta table; create it"):
+        bulk(spark, tmp_path / "nothing").plan(None, READ_AT)
+    append(spark, tmp_path / "t", 0, 3)
+    source = bulk(spark, tmp_path / "t", "account_id bigint, city string")
+    with pytest.raises(BadInput, match="has no column 'city'"):
+        source.read(source.plan(None, READ_AT))  # type: ignore[arg-type]

@@ -1,0 +1,479 @@
+"""A table of a database as chunks by key range, against real databases: Derby and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+from attrs import define, evolve, field
+
+from headwater import Headwater
+from headwater.adapters.chunks import Progress
+from headwater.adapters.jdbc.bulk import JdbcBulk, TableSettings
+from headwater.adapters.jdbc.database import Database, JdbcSettings
+from headwater.app.config import load
+from headwater.domain.bulk import BulkSpec, KeyRange
+from headwater.domain.epoch import OffsetRange
+from headwater.domain.errors import BadInput, ConfigError, SourceUnavailable
+from headwater.domain.schema import Schema
+from headwater.domain.source import RecordSpec
+from tests.jdbc_databases import JdbcDatabase, derby
+
+from .conftest import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headwater.domain.epoch import Offsets
+    from tests.jdbc_databases import PostgresServer
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+ACCOUNTS = "account_id bigint, owner string, balance decimal(18,2), opened date, at timestamp"
+TABLE = """CREATE TABLE "ACCOUNTS" ("ACCOUNT_ID" INTEGER PRIMARY KEY, "OWNER" VARCHAR(20), "BALANCE" DECIMAL(18,2),
+"OPENED" DATE, "AT" TIMESTAMP)"""
+
+
+@pytest.fixture(params=["derby", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.slow])])
+def database(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> JdbcDatabase:
+    """One empty database after the other."""
+    if request.param == "derby":
+        return derby(spark, tmp_path)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.database(spark)
+
+
+@pytest.fixture
+def bank(database: JdbcDatabase) -> JdbcDatabase:
+    """Ten accounts, numbered 1, 3, 5 …"""
+    database.run(TABLE)
+    database.insert(
+        '"ACCOUNTS"',
+        [(each, f"o'{each}", Decimal(each) / 4, "2024-02-29", "2024-03-01 12:00:00.5") for each in range(1, 20, 2)],
+    )
+    return database
+
+
+def spec(schema: str = ACCOUNTS, **more: Any) -> BulkSpec:
+    zone = more.pop("time_zone", "UTC")
+    given = {"key": ("account_id",), "position": (), "search_ts": None, "delay": timedelta()} | more
+    return BulkSpec(RecordSpec(Schema.parse(schema), "parquet", time_zone=zone), **given)
+
+
+def bulk(database: JdbcDatabase, wanted: BulkSpec | None = None, **settings: Any) -> JdbcBulk:
+    named = settings.pop("table", "ACCOUNTS")
+    given = {"table": f"{database.schema}.{named}", "chunk_rows": 4} | settings
+    return JdbcBulk(database.opened, TableSettings(**given), wanted or spec())
+
+
+def planned(source: JdbcBulk, after: Offsets | None) -> OffsetRange | None:
+    """The next chunks, through JSON as a ledger keeps them."""
+    found = source.plan(after, None)
+    return found and OffsetRange(*json.loads(json.dumps([found.after, found.until])))
+
+
+def loaded(source: JdbcBulk) -> tuple[list[list[dict[str, Any]]], Offsets]:
+    """The rows of each epoch, up to the end."""
+    after: Offsets | None = None
+    epochs = []
+    while offsets := planned(source, after):
+        epochs.append(rows(source.read(offsets)))
+        after = offsets.until
+    assert after is not None
+    return epochs, after
+
+
+def test_the_key_is_walked_in_order_and_each_row_is_read_once(bank: JdbcDatabase) -> None:
+    source = bulk(bank)
+    before = bank.opened.now(None)
+    epochs, after = loaded(source)
+    assert [[line["account_id"] for line in lines] for lines in epochs] == [[1, 3, 5, 7], [9, 11, 13, 15], [17, 19]]
+    assert [[line["_chunk"] for line in lines] for lines in epochs] == [[0] * 4, [1] * 4, [2] * 2]
+    first, last = epochs[0][0], epochs[-1][-1]
+    assert before <= first["_search_ts"] <= last["_search_ts"] <= datetime.now(UTC) + timedelta(seconds=1)
+    at = datetime(2024, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+    values = {"account_id": 1, "owner": "o'1", "balance": Decimal("0.25"), "opened": date(2024, 2, 29), "at": at}
+    assert {name: first[name] for name in values} == values
+    assert (first["_row_kind"], first["_error"], first["_origin"]) == ("+I", None, f"{bank.schema}.ACCOUNTS")
+    assert json.loads(first["_raw"])["ACCOUNT_ID"] == 1
+    assert after["chunks"] == 3
+    assert len(json.dumps(after)) < 150
+    assert (source.remaining(after), source.lag(after), source.trouble()) == ((), "", ())
+
+
+def test_what_is_left_is_told_by_the_key(bank: JdbcDatabase) -> None:
+    source = bulk(bank)
+    assert source.remaining(None) == (KeyRange(),)
+    offsets = planned(source, None)
+    assert offsets is not None
+    assert source.remaining(offsets.until) == (KeyRange(7, None),)
+    assert source.lag(offsets.until) == f"rows of {bank.schema}.ACCOUNTS behind [7]"
+
+
+def test_several_chunks_make_an_epoch_each_with_its_own_number(bank: JdbcDatabase) -> None:
+    epochs, _ = loaded(bulk(bank, chunks_per_epoch=2))
+    assert [sorted({line["_chunk"] for line in lines}) for lines in epochs] == [[0, 1], [2]]
+    assert [len({line["_position"] for line in lines}) for lines in epochs] == [8, 2]
+
+
+def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabase) -> None:
+    source = bulk(bank)
+    table = bank.opened.table(f"{bank.schema}.ACCOUNTS")
+    condition = source._within(table, [[3], [9]])
+    assert condition is not None
+    plan = table.filter(condition)._jdf.queryExecution().executedPlan().toString()
+    assert "GreaterThan(ACCOUNT_ID,3)" in plan
+    assert "LessThanOrEqual(ACCOUNT_ID,9)" in plan
+    assert not table.filter(condition)._jdf.queryExecution().sparkPlan().toString().startswith("Filter")
+
+
+def test_keys_of_several_columns_are_walked_column_by_column(database: JdbcDatabase) -> None:
+    database.run(
+        'CREATE TABLE "Line items" ("order" VARCHAR(9), "no" BIGINT, "n" SMALLINT, PRIMARY KEY ("order", "no"))'
+    )
+    keys = [(order, no) for order in ("a", "b'", "c") for no in (1, 2, 3)]
+    database.insert('"Line items"', [(order, no, 1) for order, no in keys])
+    wanted = spec("order string, no bigint, n smallint", key=("order", "no"))
+    epochs, _ = loaded(bulk(database, wanted, table="Line items", chunk_rows=2))
+    assert [(line["order"], line["no"]) for lines in epochs for line in lines] == keys
+    assert [len(lines) for lines in epochs] == [2, 2, 2, 2, 1]
+
+
+def test_a_chunk_that_another_process_planned_is_read_anew_with_the_moment_of_that(bank: JdbcDatabase) -> None:
+    offsets = planned(bulk(bank), None)
+    assert offsets is not None
+    bank.run(
+        'UPDATE "ACCOUNTS" SET "BALANCE" = 99 WHERE "ACCOUNT_ID" = 3',
+        'INSERT INTO "ACCOUNTS" ("ACCOUNT_ID") VALUES (4), (8)',
+    )
+    between = bank.opened.now(None)
+    lines = rows(bulk(bank).read(offsets))
+    assert [(line["account_id"], line["balance"]) for line in lines[:3]] == [
+        (1, Decimal("0.25")),
+        (3, Decimal(99)),
+        (4, None),
+    ]
+    assert [line["account_id"] for line in lines] == [1, 3, 4, 5, 7]
+    assert lines[0]["_search_ts"] >= between
+
+
+def test_what_was_read_for_an_epoch_stays_as_it_was(bank: JdbcDatabase) -> None:
+    source = bulk(bank)
+    offsets = planned(source, None)
+    assert offsets is not None
+    bank.run('UPDATE "ACCOUNTS" SET "BALANCE" = 99')
+    assert {line["balance"] for line in rows(source.read(offsets))} == {Decimal(n) / 4 for n in (1, 3, 5, 7)}
+
+
+def test_an_empty_table_is_one_empty_chunk(database: JdbcDatabase) -> None:
+    database.run(TABLE)
+    epochs, after = loaded(bulk(database))
+    assert (epochs, after["chunks"]) == ([[]], 1)
+
+
+def test_the_position_is_that_of_the_log_before_and_after_the_query(bank: JdbcDatabase) -> None:
+    bank.run("CREATE TABLE LOG (POS BIGINT)", "INSERT INTO LOG VALUES (40), (41)")
+    wanted = spec(ACCOUNTS + ", pos bigint", position=("pos",))
+    source = bulk(bank, wanted, position_query="SELECT MAX(POS) FROM LOG")
+    offsets = planned(source, None)
+    assert offsets is not None
+    bank.run("INSERT INTO LOG VALUES (50)")
+    assert {(line["pos"], line["_reach_0"]) for line in rows(source.read(offsets))} == {(41, 41)}
+    with pytest.raises(BadInput, match="must give one row with a column for each of the position: pos"):
+        bulk(bank, wanted, position_query="SELECT POS, POS FROM LOG").plan(None, None)
+
+
+def test_a_row_that_has_its_own_position_brings_it(bank: JdbcDatabase) -> None:
+    bank.run('ALTER TABLE "ACCOUNTS" ADD COLUMN "VERSION" BIGINT DEFAULT 7')
+    wanted = spec(ACCOUNTS + ", version bigint", position=("version",))
+    epochs, _ = loaded(bulk(bank, wanted))
+    assert {(line["version"], line["_reach_0"]) for lines in epochs for line in lines} == {(7, 7)}
+
+
+def test_a_chunk_that_the_database_does_not_give_is_told_of_and_the_others_go_on(bank: JdbcDatabase) -> None:
+    bank.run(
+        'CREATE TABLE DIVISORS ("ACCOUNT_ID" INTEGER, D INTEGER)',
+        'INSERT INTO DIVISORS SELECT "ACCOUNT_ID", "ACCOUNT_ID" - 11 FROM "ACCOUNTS"',
+        """CREATE VIEW "BROKEN" AS SELECT A."ACCOUNT_ID", 8 / D AS "N"
+        FROM "ACCOUNTS" A JOIN DIVISORS B ON B."ACCOUNT_ID" = A."ACCOUNT_ID" """,
+    )
+    source = bulk(bank, spec("account_id bigint, n int"), table="BROKEN")
+    epochs, after = loaded(source)
+    assert [line["account_id"] for lines in epochs for line in lines] == [1, 3, 5, 7, 17, 19]
+    (told,) = source.trouble()
+    assert told.startswith(f"chunk 1: reading {bank.schema}.BROKEN: ")
+    assert "by zero" in told
+    assert [chunk.number for chunk in Progress.of(after).left] == [1]
+    assert source.remaining(after) == (KeyRange(7, 15),)
+    assert source.lag(after) == "1 failed"
+    bank.run("UPDATE DIVISORS SET D = 1 WHERE D = 0")
+    while (offsets := planned(source, after)) is None:
+        assert source.trouble()
+    assert [line["account_id"] for line in rows(source.read(offsets))] == [9, 11, 13, 15]
+    assert (source.remaining(offsets.until), source.trouble()) == ((), ())
+
+
+def test_a_database_that_is_away_holds_nothing_up_and_is_told_of(spark: SparkSession, tmp_path: Path) -> None:
+    away = derby(spark, tmp_path, create=False)
+    source = bulk(away)
+    assert source.plan(None, None) is None
+    (told,) = source.trouble()
+    assert told.startswith("the next chunk: reading APP.ACCOUNTS: ")
+    assert "not found" in told
+    with JdbcDatabase(spark, away.url + ";create=true", "APP").opened._connection():
+        away.run(TABLE)
+    assert planned(source, None) is not None
+    assert source.trouble() == ()
+
+
+def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase) -> None:
+    bank.run("""UPDATE "ACCOUNTS" SET "OWNER" = '7' WHERE "ACCOUNT_ID" = 3""")
+    source = bulk(bank, spec("account_id bigint, owner int, balance decimal(18,1)"), chunk_rows=2)
+    one, other = rows(source.read(planned(source, None)))  # type: ignore[arg-type]
+    assert (one["_error"], one["_row_kind"], one["owner"]) == ("column 'owner': int wanted, not o'1", None, None)
+    assert other["_error"] == "column 'balance': decimal(18,1) wanted, not 0.75"
+
+
+def test_wall_times_are_those_of_the_declared_zone(bank: JdbcDatabase) -> None:
+    source = bulk(bank, spec("account_id bigint, at timestamp", time_zone="Asia/Shanghai"))
+    assert rows(source.read(planned(source, None)))[0]["at"].hour == 4  # type: ignore[arg-type]
+
+
+def test_a_column_that_is_not_there_stops_the_load(bank: JdbcDatabase) -> None:
+    with pytest.raises(BadInput, match=r"table \w+\.ACCOUNTS has no column 'city'; it has: ACCOUNT_ID, AT, BALANCE"):
+        bulk(bank, spec("account_id bigint, city string")).plan(None, None)
+
+
+def test_keys_that_databases_do_not_order_alike_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="walked along its key, and column 'at' is a timestamp"):
+        bulk(derby(spark, tmp_path), spec("at timestamp, n int", key=("at",)))
+    mysql = Database(spark, JdbcSettings("jdbc:mysql://127.0.0.1/bank"))
+    with pytest.raises(ConfigError, match="whose backslashes MySQL reads as its own"):
+        JdbcBulk(mysql, TableSettings("t"), spec("id string, n int", key=("id",)))
+
+
+def test_no_secret_is_told(spark: SparkSession) -> None:
+    settings = JdbcSettings("jdbc:derby:memory:nowhere", {"user": "reader", "password": "hunter2"})
+    assert "hunter2" not in repr(settings)
+    assert settings.scrubbed("login of reader with hunter2 failed") == "login of *** with *** failed"
+    database = Database(spark, settings)
+    with pytest.raises(SourceUnavailable) as refused, database.explained("asking"):
+        spark._jvm.java.lang.Class.forName("java.lang.Object").getMethod("hunter2", None)  # type: ignore[union-attr]
+    assert "hunter2" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_a_wrong_password_is_told_without_it(postgres_bank: JdbcDatabase) -> None:
+    wrong = evolve(postgres_bank, options=postgres_bank.options | {"password": "hunter3"})
+    source = bulk(wrong)
+    assert source.plan(None, None) is None
+    (told,) = source.trouble()
+    assert "authentication failed" in told
+    assert "hunter3" not in told
+    assert str(postgres_bank.options["user"]) not in told
+
+
+@pytest.fixture
+def postgres_bank(spark: SparkSession, request: pytest.FixtureRequest) -> JdbcDatabase:
+    server: PostgresServer = request.getfixturevalue("postgres")
+    found = server.database(spark)
+    found.run(TABLE)
+    return found
+
+
+@define(eq=False)
+class Transfers:
+    """Writes to a bank in transactions, and to a log that grows in the order of their commits."""
+
+    database: JdbcDatabase
+    balances: dict[int, int]
+    chance: random.Random = field(factory=lambda: random.Random(7))
+    positions: Iterator[int] = field(factory=lambda: count(1))
+    states: list[dict[int, int]] = field(factory=list)
+    messages: list[list[str]] = field(factory=list)
+
+    @classmethod
+    def over(cls, database: JdbcDatabase) -> Transfers:
+        database.run(
+            'CREATE TABLE "ACCOUNTS" ("ACCOUNT_ID" INTEGER PRIMARY KEY, "BALANCE" INTEGER)',
+            'CREATE TABLE "LOG" ("POS" BIGINT PRIMARY KEY, "KIND" CHAR(1), "ACCOUNT_ID" INTEGER, "BALANCE" INTEGER)',
+        )
+        database.insert('"ACCOUNTS"', [(each, 100) for each in range(0, 60, 2)])
+        return cls(database, dict.fromkeys(range(0, 60, 2), 100))
+
+    def __call__(self) -> None:
+        """A transfer, and now and then an account that comes or goes."""
+        self.messages.append([])
+        giver, taker = self.chance.sample(sorted(self.balances), 2)
+        amount = self.chance.randint(1, 9)
+        self.balances[giver] -= amount
+        self.balances[taker] += amount
+        statements = [*self._write("u", giver), *self._write("u", taker)]
+        if (odd := self.chance.randrange(1, 60, 2)) not in self.balances:
+            self.balances[odd] = 0
+            statements += self._write("c", odd)
+        elif self.balances[odd] == 0:
+            statements += self._write("d", odd)
+            del self.balances[odd]
+        self.database.run(*statements)
+        self.states.append(dict(self.balances))
+
+    def log(self) -> list[tuple[int, str, int, int]]:
+        rows = self.database.rows("LOG")
+        return sorted((row["POS"], row["KIND"], row["ACCOUNT_ID"], row["BALANCE"]) for row in rows)
+
+    def _write(self, kind: str, account: int) -> list[str]:
+        balance, position = self.balances[account], next(self.positions)
+        self.messages[-1].append(self._message(kind, account, position))
+        changed = {
+            "u": f'UPDATE "ACCOUNTS" SET "BALANCE" = {balance} WHERE "ACCOUNT_ID" = {account}',
+            "c": f'INSERT INTO "ACCOUNTS" VALUES ({account}, {balance})',
+            "d": f'DELETE FROM "ACCOUNTS" WHERE "ACCOUNT_ID" = {account}',
+        }[kind]
+        return [changed, f"""INSERT INTO "LOG" VALUES ({position}, '{kind}', {account}, {balance})"""]
+
+    def _message(self, kind: str, account: int, position: int) -> str:
+        """What Maxwell tells of a change; the last of a transaction lacks its commit yet."""
+        told = {
+            "database": "bank",
+            "table": "accounts",
+            "type": {"u": "update", "c": "insert", "d": "delete"}[kind],
+            "ts": 1_709_280_000 + position,
+            "xid": len(self.messages),
+            "position": f"log:{position}",
+            "data": {"account_id": account, "balance": self.balances[account]},
+        }
+        old = {"balance": self.states[-1][account] if self.states else 100} if kind == "u" else None
+        return json.dumps(told | ({"old": old} if old else {}))
+
+
+def test_rows_read_while_others_write_are_as_the_database_had_them_between_their_two_positions(
+    database: JdbcDatabase,
+) -> None:
+    transfers = Transfers.over(database)
+    read = _read_beside(transfers)
+    moved = 0
+    for line in read.values():
+        own = [(pos, balance) for pos, _, account, balance in transfers.log() if account == line["account_id"]]
+        until = max((pos for pos, _ in own if pos <= line["pos"]), default=0)
+        there = {balance for pos, balance in own if until <= pos <= line["_reach_0"]}
+        possible = there if until else {100, *there}
+        assert line["balance"] in possible
+        moved += len(possible) > 1
+    assert moved
+
+
+def test_rows_read_while_others_write_merge_with_the_log_to_what_the_database_holds(database: JdbcDatabase) -> None:
+    transfers = Transfers.over(database)
+    read = _read_beside(transfers)
+    transfers()
+    merged = {account: line["balance"] for account, line in read.items()}
+    for pos, kind, account, balance in transfers.log():
+        if account not in read or pos > read[account]["pos"]:
+            merged[account] = balance
+            if kind == "d":
+                del merged[account]
+    assert merged == transfers.balances
+    assert merged == {row["ACCOUNT_ID"]: row["BALANCE"] for row in database.rows("ACCOUNTS")}
+    assert sum(merged.values()) == 3000
+
+
+def _read_beside(transfers: Transfers) -> dict[int, dict[str, Any]]:
+    """All rows of a bulk load by their key, a transfer going on before each question that it asks."""
+    wanted = spec("account_id int, balance int, pos bigint", position=("pos",))
+    asked = 'SELECT COALESCE(MAX("POS"), 0) FROM "LOG"'
+    source = bulk(evolve(transfers.database, meanwhile=transfers), wanted, chunk_rows=7, position_query=asked)
+    epochs, _ = loaded(source)
+    read = {line["account_id"]: line for lines in epochs for line in lines}
+    assert len(read) == sum(map(len, epochs))
+    return read
+
+
+DEPLOYMENT = """
+[backend]
+name = "delta"
+path = "lake"
+
+[sources.account_log]
+kind = "files"
+path = "log"
+format = "maxwell-json"
+schema = "account_id bigint, balance bigint, at timestamp, pos bigint"
+metadata = { at = "commit_time", pos = "log_position" }
+event_time = "at"
+
+[pipelines.accounts]
+service = "bulk_merge"
+key = ["account_id"]
+columns = ["balance"]
+changelog = "account_log"
+position = "pos"
+
+[pipelines.accounts.bulk]
+jdbc = "URL"
+table = "SCHEMA.ACCOUNTS"
+user = "${BANK_USER}"
+password = "${BANK_PASSWORD}"
+chunk_rows = 9
+position_query = 'SELECT COALESCE(MAX("POS"), 0) FROM "LOG"'
+"""
+
+
+def test_a_bank_is_loaded_while_money_moves_and_each_publication_is_the_bank_at_one_moment(
+    database: JdbcDatabase, tmp_path: Path
+) -> None:
+    transfers = Transfers.over(database)
+    (tmp_path / "log").mkdir()
+    text = DEPLOYMENT.replace("URL", database.url).replace("SCHEMA", database.schema)
+    (tmp_path / "bank.toml").write_text(text)
+    login = {"BANK_USER": database.options.get("user", "APP"), "BANK_PASSWORD": database.options.get("password", "x")}
+    delivered = 0
+    with Headwater(load(tmp_path / "bank.toml", login), report=lambda _: None) as headwater:
+        (runner,) = headwater.start()
+        for number in range(8):
+            for _ in range(4):
+                transfers()
+            # The log is two transactions behind the database that the chunks are read of.
+            until = len(transfers.messages) - (2 if number < 7 else 0)
+            _deliver(transfers, range(delivered, until), tmp_path / "log" / f"{number}.json")
+            delivered = until
+            assert runner.advance()
+            shown = _balances(headwater)
+            state = transfers.states[delivered - 1]
+            assert shown.items() <= state.items()
+        headwater.run(until_idle=True)
+        assert _balances(headwater) == transfers.states[-1] == transfers.balances
+        assert sum(_balances(headwater).values()) == 3000
+        (status,) = headwater.status()
+        assert status.alarms == ()
+        settled = nw.from_native(headwater.view("accounts.settled")).lazy().collect("pyarrow").rows(named=True)
+    assert len(settled) == 4
+    assert all(line["settled"] for line in settled)
+    if password := database.options.get("password"):
+        written = b"".join(file.read_bytes() for file in (tmp_path / "lake").rglob("*") if file.is_file())
+        assert password.encode() not in written
+
+
+def _deliver(transfers: Transfers, numbers: range, file: Path) -> None:
+    """Bring whole transactions, the last row of each with its commit."""
+    lines = []
+    for number in numbers:
+        *first, last = transfers.messages[number]
+        lines += [*first, json.dumps(json.loads(last) | {"commit": True})]
+    file.write_text("\n".join(lines))
+
+
+def _balances(headwater: Headwater) -> dict[int, int]:
+    rows_ = nw.from_native(headwater.view("accounts.rows")).lazy().collect("pyarrow").rows(named=True)
+    return {line["account_id"]: line["balance"] for line in rows_}

@@ -1,0 +1,94 @@
+"""Configuration of what a bulk load reads: files, or a table of a database whose password no file holds."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from headwater.app.config import BulkFiles, BulkJdbc, load
+from headwater.domain.errors import ConfigError
+
+SAMPLE = """\
+[backend]
+name = "memory"
+
+[sources.account_log]
+kind = "kafka"
+servers = "127.0.0.1:9092"
+topics = ["bank"]
+format = "maxwell-json"
+tables = ['bank\\.accounts']
+schema = "account_id bigint, balance bigint, ts timestamp"
+metadata = { ts = "commit_time" }
+event_time = "ts"
+
+[pipelines.accounts]
+service = "bulk_merge"
+key = ["account_id"]
+changelog = "account_log"
+"""
+FILES = SAMPLE + 'bulk = { path = "in/accounts", search_ts = "2024-01-01T00:00:00Z", chunk_rows = 10 }\n'
+JDBC = (
+    SAMPLE
+    + """\
+[pipelines.accounts.bulk]
+jdbc = "jdbc:postgresql://127.0.0.1/bank"
+table = "public.accounts"
+user = "reader"
+password = "${BANK_PASSWORD}"
+chunks_per_epoch = 2
+position_query = "SELECT 1"
+options = { fetchsize = "500" }
+"""
+)
+
+
+def loaded(tmp_path, text, environ=None):
+    file = tmp_path / "deployment.toml"
+    file.write_text(text)
+    return load(file, environ or {}).pipelines["accounts"]
+
+
+def test_files_are_read_from_a_folder(tmp_path):
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    pipeline = loaded(tmp_path, FILES)
+    assert pipeline.bulk == BulkFiles(str(tmp_path / "in/accounts"), "parquet", at, chunk_rows=10)
+    assert (pipeline.service.search_ts, pipeline.service.repeatable) == (at, True)
+
+
+def test_a_database_is_read_with_a_password_of_the_environment(tmp_path):
+    pipeline = loaded(tmp_path, JDBC, {"BANK_PASSWORD": "hunter2"})
+    options = {"fetchsize": "500", "user": "reader", "password": "hunter2"}
+    assert pipeline.bulk == BulkJdbc(
+        "jdbc:postgresql://127.0.0.1/bank",
+        "public.accounts",
+        options,
+        position_query="SELECT 1",
+        chunks_per_epoch=2,
+    )
+    assert "hunter2" not in repr(pipeline)
+    assert (pipeline.service.search_ts, pipeline.service.repeatable) == (None, False)
+
+
+def test_a_password_may_come_from_a_file_of_its_own(tmp_path):
+    (tmp_path / "secret").write_text("hunter2\n")
+    text = JDBC.replace('password = "${BANK_PASSWORD}"', 'password_file = "secret"')
+    assert loaded(tmp_path, text).bulk.options["password"] == "hunter2"
+    with pytest.raises(ConfigError, match=r"pipelines.accounts.bulk.password_file: .*secre cannot be read: No such"):
+        loaded(tmp_path, text.replace('"secret"', '"secre"'))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"${BANK_PASSWORD}"', '"hunter2"', r":22: pipelines.accounts.bulk.password: must not stand in the file"),
+        ('fetchsize = "500"', 'trustStorePassword = "hunter2"', "options.trustStorePassword: must not stand in the"),
+        ("//127.0.0.1/bank", "//reader:hunter2@127.0.0.1/bank", "the address must not hold a password"),
+        ("//127.0.0.1/bank", "//127.0.0.1/bank?password=hunter2", "the address must not hold a password"),
+        ("jdbc:postgresql:", "postgresql:", "jdbc: an address wanted that begins so"),
+        ("position_query", "search_ts", r"bulk.search_ts: unknown key; allowed: chunk_rows, chunks_per_epoch, clock_q"),
+    ],
+)
+def test_what_is_wrong_is_told_without_the_secret(tmp_path, old, new, message):
+    with pytest.raises(ConfigError, match=message) as refused:
+        loaded(tmp_path, JDBC.replace(old, new), {"BANK_PASSWORD": "other"})
+    assert "hunter2" not in str(refused.value)
