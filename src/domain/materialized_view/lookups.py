@@ -73,16 +73,17 @@ class Lookups:
         Returns:
             The values at the end: columns ``_by0``, ``_by1`` … in the order of the route's ends, no null among them.
         """
-        at_hand = start
+        at_hand, values = start, set(route.start)
         for number, hop in enumerate(route.hops):
             wanted = at_hand.select(column_of(value).alias(by(at)) for at, (value, _) in enumerate(hop.by))
             terms = tuple(term for _, term in hop.by)
             found = self.matching(hop.input, terms, wanted, both=both)
             after = route.needed(number + 1)
-            named = {name_of(term): term for term in after if term.read == hop.read}
+            named = {name_of(term): term for term in after if term.read == hop.read and term not in values}
             keys = {by(at): term for at, term in enumerate(terms)}
             found = self.terms.of(found, {**named, **keys}).select(*named, *keys)
-            kept = [name_of(value) for value in after if value.read != hop.read]
+            kept = [name_of(value) for value in after if value in values]
+            values = {value for value in after if value in values or value.read == hop.read}
             here = at_hand.with_columns(column_of(value).alias(by(at)) for at, (value, _) in enumerate(hop.by))
             joined = here.select(*kept, *keys).join(found, on=list(keys), how="inner")
             at_hand = joined.select(*kept, *named).unique()
