@@ -118,6 +118,9 @@ class JdbcBulk(BulkSource):
             whole = whole.unionByName(each)
         return lazy(whole)
 
+    def readable(self, offsets: OffsetRange) -> bool:
+        return all(json.dumps(chunk.piece) in self._fetched for chunk in Progress.of(offsets.until).reads)
+
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)
         ranges = [self._range(chunk.piece) for chunk in so_far.left]
@@ -175,10 +178,13 @@ class JdbcBulk(BulkSource):
     def _attempt(self, piece: Piece) -> tuple[Piece, str | None]:
         """Read a chunk; see `chunks.Try`."""
         try:
-            self._fetched[json.dumps(piece)] = self._fetch(piece)
+            found = self._fetch(piece)
         except SourceUnavailable as error:
             return piece, str(error)
-        return piece, None
+        # Offsets that tell the moment are those of this read alone, so that no other read is taken for it.
+        told = [*piece[:2], found.at.isoformat()]
+        self._fetched[json.dumps(told)] = found
+        return told, None
 
     def _fetch(self, piece: Piece) -> _Read:
         low = self._position()
@@ -192,7 +198,7 @@ class JdbcBulk(BulkSource):
 
     def _within(self, rows: DataFrame, piece: Piece) -> Column | None:
         """The condition for a chunk's keys, in the table's own types, so that the database itself can look for them."""
-        after, until = piece
+        after, until, *_read_at = piece
         own = [column.name for column in self._key_columns()]
         types = {each.name: each.dataType for each in rows.schema.fields}
         columns = [named(name) for name in own]
@@ -229,7 +235,7 @@ class JdbcBulk(BulkSource):
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
-        low, high = (None if key is None else key[0] for key in piece)
+        low, high = (None if key is None else key[0] for key in piece[:2])
         return KeyRange(low, high)
 
     def _told(self, at: int, chunk: Chunk) -> DataFrame:
