@@ -149,8 +149,12 @@ def test_keys_of_several_columns_are_walked_column_by_column(database: JdbcDatab
 
 
 def test_a_chunk_that_another_process_planned_is_read_anew_with_the_moment_of_that(bank: JdbcDatabase) -> None:
-    offsets = planned(bulk(bank), None)
+    first = bulk(bank)
+    offsets = planned(first, None)
     assert offsets is not None
+    assert first.readable(offsets)
+    assert not bulk(bank).readable(offsets)  # so that a run plans it anew, and takes back what the first read committed
+    assert planned(bulk(bank), None) != offsets
     bank.run(
         'UPDATE "ACCOUNTS" SET "BALANCE" = 99 WHERE "ACCOUNT_ID" = 3',
         'INSERT INTO "ACCOUNTS" ("ACCOUNT_ID") VALUES (4), (8)',
