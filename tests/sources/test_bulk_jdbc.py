@@ -187,13 +187,13 @@ def test_an_empty_table_is_one_empty_chunk(database: JdbcDatabase) -> None:
 def test_the_position_is_that_of_the_log_before_and_after_the_query(bank: JdbcDatabase) -> None:
     bank.run("CREATE TABLE LOG (POS BIGINT)", "INSERT INTO LOG VALUES (40), (41)")
     wanted = spec(ACCOUNTS + ", pos bigint", position=("pos",))
-    source = bulk(bank, wanted, position_query="SELECT MAX(POS) FROM LOG")
+    source = bulk(bank, wanted, position="SELECT MAX(POS) FROM LOG")
     offsets = planned(source, None)
     assert offsets is not None
     bank.run("INSERT INTO LOG VALUES (50)")
     assert {(line["pos"], line["_reach_0"]) for line in rows(source.read(offsets))} == {(41, 41)}
     with pytest.raises(BadInput, match="must give one row with a column for each of the position: pos"):
-        bulk(bank, wanted, position_query="SELECT POS, POS FROM LOG").plan(None, None)
+        bulk(bank, wanted, position="SELECT POS, POS FROM LOG").plan(None, None)
 
 
 def test_a_row_that_has_its_own_position_brings_it(bank: JdbcDatabase) -> None:
@@ -404,7 +404,7 @@ def _read_beside(transfers: Transfers) -> dict[int, dict[str, Any]]:
     """All rows of a bulk load by their key, a transfer going on before each question that it asks."""
     wanted = spec("account_id int, balance int, pos bigint", position=("pos",))
     asked = 'SELECT COALESCE(MAX("POS"), 0) FROM "LOG"'
-    source = bulk(evolve(transfers.database, meanwhile=transfers), wanted, chunk_rows=7, position_query=asked)
+    source = bulk(evolve(transfers.database, meanwhile=transfers), wanted, chunk_rows=7, position=asked)
     epochs, _ = loaded(source)
     read = {line["account_id"]: line for lines in epochs for line in lines}
     assert len(read) == sum(map(len, epochs))
