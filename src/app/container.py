@@ -231,7 +231,8 @@ def _in_order(deployment: Deployment) -> list[str]:
     for name, pipeline in deployment.pipelines.items():
         stage = pipeline.service
         inputs = stage.inputs.values() if isinstance(stage, SnapshotSettings | ViewSettings) else ()
-        reads[name] = [each.pipeline for each in inputs if not isinstance(each, PlainTable)]
+        others = (each.pipeline for each in inputs if not isinstance(each, PlainTable))
+        reads[name] = [other for other in others if other != name]  # which is told of where it is written
     try:
         return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
     except CycleError as error:

@@ -88,7 +88,7 @@ class TestRun:
         assert main(["run", config]) == 2
         assert capsys.readouterr().err == (
             f"headwater: {config}:11: pipelines.ranked.service: 'rankin' is unknown; allowed: ranking, retraction,"
-            " cumulate, wide_table, snapshots, bulk_merge; did you mean 'ranking'?\n"
+            " cumulate, wide_table, snapshots, bulk_merge, materialized_view; did you mean 'ranking'?\n"
         )
 
     def test_a_run_that_fails_exits_with_1(self, config, tmp_path, capsys):

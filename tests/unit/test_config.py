@@ -187,9 +187,9 @@ class TestReading:
          "number and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
-         "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge; did you mean 'ranking'?"),
+         "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge, materialized_view; did you mean 'ranking'?"),
         ('"ranking"', '"bulk"', "deploy.toml:18: pipelines.contract_rank.service: 'bulk' is unknown; allowed: "
-         "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge"),
+         "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge, materialized_view"),
         ('source = "contracts"', 'source = "contract"', "deploy.toml:19: pipelines.contract_rank.source: 'contract' is "
          "unknown; allowed: contracts; did you mean 'contracts'?"),
         ('["project_id"]', '"project_id"', "deploy.toml:20: pipelines.contract_rank.group: 'project_id' is not a list of "

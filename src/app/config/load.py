@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from ...domain.bulk_merge import BulkMergeSettings
 from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.cumulate import CumulateSettings
@@ -199,16 +200,16 @@ class _Loader:
         return Deployment(backend, sources, pipelines, run)
 
     def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
-        """Refuse what would do nothing: only cumulate windows have answers that wait for the watermark alone."""
+        """Refuse what would do nothing: only ticks and chunks of a bulk load wait for the watermark alone."""
         for name, source in sources.items():
             readers = [key for key, each in pipelines.items() if name in each.sources]
             if source.idle_after is None or not readers:
                 continue
-            if not any(isinstance(pipelines[key].service, CumulateSettings) for key in readers):
+            if not any(isinstance(pipelines[key].service, CumulateSettings | BulkMergeSettings) for key in readers):
                 raise self.document.error(
                     ("sources", name, "idle_after"),
-                    f'does nothing for {", ".join(readers)}: only a pipeline with service = "cumulate" makes'
-                    " anything of a watermark that moves without rows; leave it out",
+                    f'does nothing for {", ".join(readers)}: only a pipeline with service = "cumulate" or'
+                    ' "bulk_merge" makes anything of a watermark that moves without rows; leave it out',
                 )
 
     def _backend(self) -> BackendSettings:
