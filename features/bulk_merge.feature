@@ -128,7 +128,6 @@ Feature: A table is loaded in bulk while its changes come in
         | account | owner | balance |
         | 1       | ann   | 15.00   |
 
-    @core
     Scenario Outline: The load goes on where it was when its process dies
       Given a chunk of accounts
         | account | owner | balance | pos |

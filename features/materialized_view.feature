@@ -33,7 +33,6 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 101      | ann  | 1      | 10.00 |
         | 102      | bob  | 4      | 10.00 |
 
-    @core
     Scenario: A change of one product changes the lines of its orders, each once, and no other
       When these rows arrive at product_log
         | kind | product_id | price | at               |
@@ -170,7 +169,6 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         {"database":"bank","table":"saving","type":"update","ts":1709283620,"xid":4,"commit":true,"position":"binlog.000001:50","data":{"account":1,"branch":"north","balance":110},"old":{"balance":120}}
         """
 
-    @core
     Scenario: One of the databases is two hours behind
       When all pipelines run until idle
       Then owed.rows shows exactly
