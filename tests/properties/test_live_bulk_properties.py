@@ -171,16 +171,14 @@ class LiveTrial:
         runner.source = BulkGroup(runner.source.changelog, self.bulk)
 
     def run(self) -> None:
-        """Take the whole schedule."""
+        """Take the whole schedule; the end of the log comes last: what is read waits for a change behind it."""
         for turn in self.schedule.turns:
-            self._go_on(turn.batches, turn.committed)
+            self._go_on(min(turn.batches, len(self.schedule.batches) - 1 - self.delivered), turn.committed)
             (runner,) = self.trial.open(fault=turn.fault).start()
             with suppress(Crash):
                 for _ in range(turn.epochs):
                     runner.advance()
         self._go_on(len(self.schedule.batches), self.schedule.database.transactions)
-        # What is read only now waits for a change behind it: none is left but the last.
-        self.bulk.now = min(self.bulk.now, self.schedule.database.transactions - 1)
         self.trial.run()
 
     def _go_on(self, batches: int, committed: int) -> None:
@@ -189,7 +187,7 @@ class LiveTrial:
             self.trial.feed("log", [message.text for message in batch])
             self.delivered += 1
         told = [message.transaction for batch in self.schedule.batches[: self.delivered] for message in batch]
-        self.bulk.now = min(max([self.bulk.now + committed, *told]), self.schedule.database.transactions)
+        self.bulk.now = min(max([self.bulk.now + committed, *told]), self.schedule.database.transactions - 1)
 
     def check(self) -> None:
         """No publication shows a row that is not as it was at one moment; the last one is the database."""
