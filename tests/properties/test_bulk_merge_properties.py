@@ -382,7 +382,7 @@ _OPTIONS = st.builds(
 
 @given(schedule=schedules(10, _OPTIONS))
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
