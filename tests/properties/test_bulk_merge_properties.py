@@ -383,6 +383,7 @@ _OPTIONS = st.builds(
 @given(schedule=schedules(10, _OPTIONS))
 @settings(
     max_examples=30,
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

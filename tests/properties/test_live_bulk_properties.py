@@ -255,6 +255,7 @@ def test_rows_of_a_chunk_that_is_empty_when_it_is_read_again_do_not_stay_behind(
 @given(schedule=schedules())
 @settings(
     max_examples=20,
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
