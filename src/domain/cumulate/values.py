@@ -95,8 +95,9 @@ class Values(Kept):
             pane.shift(-1).over(*named, ROUND, order_by=PANE).alias(_UNTIL),
             round_.shift(-1).over(*named, PANE, order_by=ROUND).alias(_KNOWN_UNTIL),
         )
-        there = (*self.group, VALUE, pane.alias(_CAME), _UNTIL, round_.alias(_KNOWN_FROM), _KNOWN_UNTIL)
-        spans = spans.filter(nw.col(TIMES) > 0).select(*there)
+        spans = spans.filter(nw.col(TIMES) > 0).select(
+            *self.group, VALUE, pane.alias(_CAME), _UNTIL, round_.alias(_KNOWN_FROM), _KNOWN_UNTIL
+        )
         held = ticks.select(*tick).join(spans, on=list(self.group), how="inner")
         held = held.filter(nw.col(_CAME) <= pane, nw.col(_UNTIL).is_null() | (pane < nw.col(_UNTIL)))
         held = held.filter(
