@@ -218,9 +218,8 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
             with _placed(pipeline.place or pipeline.name):
                 _check_inputs(pipeline.service, deployment.pipelines)
                 _check_views(pipeline.service, built)
-        if isinstance(pipeline.service, SnapshotSettings):
-            with _placed(pipeline.place or pipeline.name):
-                _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+                if isinstance(pipeline.service, SnapshotSettings):
+                    _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
         built[name] = _blueprint(pipeline, built)
     return {name: built[name] for name in deployment.pipelines}
 

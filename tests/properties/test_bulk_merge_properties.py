@@ -358,13 +358,6 @@ def _hold(trial: Trial, schedule: Schedule) -> None:
     held.check()
 
 
-@pytest.fixture(scope="module")
-def exits() -> Iterator[ExitStack]:
-    """Closes what was opened."""
-    with ExitStack() as opened:
-        yield opened
-
-
 def _folder(tmp_path: Path) -> Path:
     folder = tmp_path / uuid4().hex
     folder.mkdir()

@@ -25,7 +25,6 @@ from .simulated_database import KEY, START, Chunk, Database, Message, Write, cut
 from .test_bulk_merge_properties import by_key, close, faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -211,13 +210,6 @@ def _hold(folder: Path, exits: ExitStack, schedule: Schedule) -> None:
     held = LiveTrial(folder, exits, schedule)
     held.run()
     held.check()
-
-
-@pytest.fixture(scope="module")
-def exits() -> Iterator[ExitStack]:
-    """Closes what was opened."""
-    with ExitStack() as opened:
-        yield opened
 
 
 def _chunk_read_twice(deletes: int, committed: int, *, placed: bool) -> Schedule:

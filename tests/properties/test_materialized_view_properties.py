@@ -424,13 +424,6 @@ def _hold_bank(trial: Trial, schedule: Schedule) -> None:
         assert shown in ({}, constant), publication
 
 
-@pytest.fixture(scope="module")
-def exits() -> Iterator[ExitStack]:
-    """Closes what was opened."""
-    with ExitStack() as opened:
-        yield opened
-
-
 def _folder(tmp_path: Path) -> Path:
     folder = tmp_path / uuid4().hex
     folder.mkdir()

@@ -20,7 +20,7 @@ from tests.spark_fixtures import compact_few_files
 from .wide_table_oracle import KEY, TOPICS, Key, Message, Options, Oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -272,13 +272,6 @@ def _hold(trial: Trial, schedule: Schedule) -> None:
     held = WideTrial(trial, schedule)
     held.run()
     held.check()
-
-
-@pytest.fixture(scope="module")
-def exits() -> Iterator[ExitStack]:
-    """Closes what was opened."""
-    with ExitStack() as opened:
-        yield opened
 
 
 def _folder(tmp_path: Path) -> Path:
