@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
 from .faults import explained
+from .jvm import iterated, java_class, option, sequence
 from .schema import frame_of_plan, lazy, named
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
+_KEPT = "InMemoryRelation"
+"""The leaf of a plan that reads a kept frame."""
+_MOST_TOLD = 100
+"""Leaves that a plan may tell of."""
 _FOR_SMALL = MappingProxyType(
     {
         # Whole stages have the epoch's literals in their code, and compiling one takes longer than these rows do; so
@@ -48,6 +53,8 @@ class SparkEngine(FrameEngine):
     session: SparkSession
     fixed: Collection[str] = ()
     _persisted: list[DataFrame] = field(init=False, factory=list)
+    _told: dict[int, int] = field(init=False, factory=dict)
+    """Of the kept frames how many leaves are told of each; see `_told_in_brief`."""
     _usual: dict[str, str] = field(init=False, factory=dict)
 
     def expect(self, rows: int) -> None:
@@ -61,9 +68,13 @@ class SparkEngine(FrameEngine):
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         with self._whole_stages():
-            kept = frame.to_native().persist(StorageLevel.MEMORY_AND_DISK)
+            plain, told = self._told_in_brief(frame.to_native())
+            kept = plain.persist(StorageLevel.MEMORY_AND_DISK)
         self._persisted.append(kept)
-        return lazy(self._from_cache(kept))
+        cache = self.session._jsparkSession.sharedState().cacheManager()
+        cached = cache.lookupCachedData(kept._jdf).get().cachedRepresentation()
+        self._told[self._identity(cached)] = told
+        return lazy(frame_of_plan(self.session, cached))
 
     @contextmanager
     def _whole_stages(self) -> Iterator[None]:
@@ -76,14 +87,38 @@ class SparkEngine(FrameEngine):
             if _WHOLE_STAGE in self._usual:
                 self.session.conf.set(_WHOLE_STAGE, _FOR_SMALL[_WHOLE_STAGE])
 
-    def _from_cache(self, kept: DataFrame) -> DataFrame:
-        """The same rows by a plan that starts at the cache: a longer one is analysed again at every step on it."""
-        cache = self.session._jsparkSession.sharedState().cacheManager()
-        return frame_of_plan(self.session, cache.lookupCachedData(kept._jdf).get().cachedRepresentation())
+    def _told_in_brief(self, frame: DataFrame) -> tuple[DataFrame, int]:
+        """The same rows, and how many leaves Spark tells of when it writes down what is to be run.
+
+        It writes down the plans of the kept frames that are read too, with those that they read, as often as they are
+        mentioned: of twenty frames one upon the other that takes minutes. A plan of too many leaves gives way to its
+        rows.
+        """
+        execution = frame._jdf.queryExecution()
+        leaves = iterated(execution.analyzed().collectLeaves().iterator())
+        told = sum(self._told.get(self._identity(leaf), 1) if leaf.nodeName() == _KEPT else 1 for leaf in leaves)
+        if told <= _MOST_TOLD:
+            return frame, told
+        rows = java_class(self.session, "org.apache.spark.sql.execution.LogicalRDD")(
+            execution.analyzed().output(),
+            execution.toRdd(),
+            execution.executedPlan().outputPartitioning(),
+            sequence(self.session, ()),  # the order may be by columns that it does not have
+            False,  # it is no stream
+            self.session._jsparkSession,
+            option(self.session, execution.optimizedPlan().stats()),
+            option(self.session),
+        )
+        return frame_of_plan(self.session, rows), 1
+
+    def _identity(self, kept: Any) -> int:
+        """What a kept frame is known by, wherever a plan mentions it."""
+        return int(java_class(self.session, "java.lang.System").identityHashCode(kept.cacheBuilder()))
 
     def release(self) -> None:
         while self._persisted:
             self._persisted.pop().unpersist()
+        self._told.clear()
         self._restore()
 
     def _restore(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import JavaClass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -69,3 +69,9 @@ def sequence(session: SparkSession, items: Iterable[Any]) -> Any:
     for item in items:
         collected.add(item)
     return java_class(session, "scala.collection.JavaConverters").asScalaBufferConverter(collected).asScala().toList()
+
+
+def iterated(iterator: Any) -> Iterator[Any]:
+    """What a Java or Scala iterator gives."""
+    while iterator.hasNext():
+        yield iterator.next()

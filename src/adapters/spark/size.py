@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 
+from .jvm import iterated
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,9 +27,8 @@ def fits_one_task(*frames: DataFrame) -> bool:
     """
     left = _ONE_TASK
     for frame in frames:
-        leaves = frame._jdf.queryExecution().withCachedData().collectLeaves().iterator()
-        while leaves.hasNext():
-            left -= int(leaves.next().stats().sizeInBytes())
+        for leaf in iterated(frame._jdf.queryExecution().withCachedData().collectLeaves().iterator()):
+            left -= int(leaf.stats().sizeInBytes())
             if left < 0:
                 return False
     return True

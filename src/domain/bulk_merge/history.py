@@ -98,11 +98,10 @@ class History:
         keys = matching.keys if matching else None
         within = {SEGMENT: Between(self._number(moment), _EVER)}
         later = snapshot.read(self.tables.recent.name, Matching(keys, within)).filter(nw.col(AT) > moment)
+        # What came later is small, and read twice: keeping it would make a job of each look-up of a few keys.
+        stayed = current.join(later.select(*key), on=key, how="anti")
         first = later.unique(subset=key, keep="first", order_by=[*self.events.in_order, ADDS])
-        first = self.engine.persist(first.select(*self.settings.columns, ADDS))
-        stayed = current.join(first.select(*key), on=key, how="anti").select(*self.settings.columns)
-        restored = first.filter(~nw.col(ADDS)).select(*self.settings.columns)
-        return nw.concat([stayed, restored])
+        return nw.concat([each.select(*self.settings.columns) for each in (stayed, first.filter(~nw.col(ADDS)))])
 
     def touched(self, snapshot: Snapshot, after: datetime | None, until: datetime | None) -> nw.LazyFrame[Any]:
         """Keys with a change after one event time, up to and with another (UTC); None: from the first, to the last."""

@@ -55,6 +55,7 @@ class ViewStep:
         counted = self._counted(changes)
         moved = {name: changes[name] for name, count in counted.items() if count and name in self.routes.inputs}
         total = sum(counted.values())
+        self.engine.expect(total)
         if any(self.settings.changes.get(name) == ALL for name in moved):
             return self._whole(batch, plan, snapshot, total)
         return self._part(batch, plan, snapshot, moved, total)
