@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -272,8 +272,8 @@ class ViewInputs(InputSource):
             if place not in wanted or ends - now < HOLD / 2:
                 del self._pins[place]
                 if place in wanted:  # first, so that it is always held
-                    publication = pin.publication
-                    self._pins[place] = self._pipelines.pin(place[0], publication)
+                    with suppress(VersionExpired):  # the lease has ended: the view is computed as a whole then
+                        self._pins[place] = self._pipelines.pin(place[0], pin.publication)
                 pin.release()
 
 
