@@ -128,13 +128,14 @@ class TestAlarms:
     def test_an_input_that_is_being_loaded(self, trial: Trial) -> None:
         trial.set("pipelines.customers.bulk", '{ path = "c", format = "json", search_ts = "2024-03-01T10:00:00Z" }')
         trial.fill("customers", [["id", "name", "low"], ["7", "ann", "1"]])
-        order(trial, ("+I", 1, 7, 2, "09:59"), ("+I", 2, 7, 3, "10:06"))
+        trial.set("pipelines.lines.lag", '"1h"')
+        order(trial, ("+I", 1, 7, 2, "09:59"), ("+I", 2, 7, 3, "10:30"))
         customer(trial, ("+I", 8, "bob", 1, "09:59"))
         trial.run()
         held = "held back by input c: its bulk is still being loaded (chunks are unread)"
         assert (alarms(trial), waits(trial)) == ((held,), held)
-        customer(trial, ("+I", 9, "cat", 1, "10:05"))
-        customer(trial, ("+I", 10, "dan", 1, "10:10"))
+        for number, time in ((9, "10:05"), (10, "10:10"), (11, "10:15")):
+            customer(trial, ("+I", number, "cat", 1, time))
         trial.run()
         assert alarms(trial) == ()
         assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
@@ -207,6 +208,15 @@ class TestLeases:
         self.go_on(trial, headwater, 20, 30)
         headwater.run(["lines"], until_idle=True)
         assert self.recomputed(headwater) == [(True, None), (False, 2)]
+
+    def test_another_run_of_the_view_goes_on_leasing_it(self, trial: Trial, ran: Headwater) -> None:
+        ran.close()
+        headwater = trial.open()
+        for _ in range(2):
+            headwater.run(["lines"], until_idle=True)
+            trial.clock.sleep(timedelta(hours=11))
+        self.go_on(trial, headwater, 20, 30)
+        assert self.readable(headwater) == [2, 0]
 
     def test_a_view_that_stood_still_for_too_long_is_computed_as_a_whole_and_tells_net_changes(
         self, trial: Trial, ran: Headwater
