@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
-    from ..domain.service import Service
+    from ..domain.service import Kept, Service
     from ..domain.upkeep import Pin
     from .replay import Replayed
 
@@ -74,7 +74,7 @@ class PipelineStatus:
         lag: what waits in the source, in words, or why that cannot be told.
         dead_letters: how many there are.
         latency: how long it takes until a record can be read: expected, and measured.
-        bookkeeping: how much is kept only until what it waits for has come (`Service.bookkeeping`).
+        bookkeeping: what is kept only until what it waits for has come (`Service.bookkeeping`).
         alarms: what does not go as it should, each with the reason.
     """
 
@@ -83,7 +83,7 @@ class PipelineStatus:
     lag: str
     dead_letters: int
     latency: Latency
-    bookkeeping: Mapping[str, int] = field(factory=dict)
+    bookkeeping: Mapping[str, Kept] = field(factory=dict)
     alarms: tuple[str, ...] = ()
 
 

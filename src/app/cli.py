@@ -26,7 +26,7 @@ from .explain import explain
 from .messages import say, tell_progress
 from .output import write
 from .plot_cli import add_plot
-from .progress import moment, tables_at
+from .progress import kept, moment, tables_at
 from .reading_cli import add_reading, print_answer
 from .stopping import graceful_stop
 from .upkeep_cli import add_upkeep
@@ -131,8 +131,8 @@ def _status(options: argparse.Namespace) -> None:
 
 def _status_row(status: PipelineStatus) -> list[str | int | None]:
     spans = [str(span) if span else None for span in (status.latency.expected, status.latency.measured)]
-    kept = ", ".join(f"{name}: {count}" for name, count in status.bookkeeping.items() if count)
-    told = (kept or None, "; ".join(status.alarms) or None)
+    waits = "; ".join(f"{name}: {kept(each)}" for name, each in status.bookkeeping.items())
+    told = (waits or None, "; ".join(status.alarms) or None)
     if (latest := status.publication) is None:
         return [status.pipeline, None, None, None, status.lag, None, *spans, None, *told]
     place = (status.pipeline, latest.epoch.number)

@@ -8,7 +8,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..domain.epoch import Publication
+    from ..domain.service import Kept
     from .runner import EpochReport
+
+_THOUSAND = 1000
+_UNITS = ("B", "kB", "MB", "GB")
 
 
 def progress(report: EpochReport) -> str:
@@ -31,3 +35,24 @@ def moment(time: datetime | None) -> str:
 def tables_at(publication: Publication) -> str:
     """The tables of a publication, without the pipeline's name, each with its version."""
     return ", ".join(f"{name.split('.', 1)[1]}@{version}" for name, version in publication.tables.items())
+
+
+def kept(found: Kept) -> str:
+    """What a service keeps for the time being: ``1,200 rows of 3 chunks, 35 kB``."""
+    of = "" if found.chunks is None else f" of {_counted(found.chunks, 'chunk')}"
+    return f"{_counted(found.rows, 'row')}{of}, {_size(found.size)}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _size(count: int) -> str:
+    """Bytes in the largest unit that they make one of."""
+    size, units = float(count), iter(_UNITS)
+    unit = next(units)
+    for larger in units:
+        if round(size) < _THOUSAND:
+            break
+        size, unit = size / _THOUSAND, larger
+    return f"{size:,.0f} {unit}"

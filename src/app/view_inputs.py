@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -256,23 +256,20 @@ class ViewInputs(InputSource):
 
     def _keep(self, last: ViewPlan | None, now: datetime) -> None:
         """Hold what the last epoch read, for a while more each time, and nothing else."""
-        wanted = (
-            {
-                (self.settings.inputs[name].pipeline, at)
-                for name, at in last.inputs.items()
-                if name in self.settings.inputs
-            }
-            if last
-            else set()
-        )
-        for place, pin in list(self._pins.items()):
-            ends = min((lease.until for lease in pin.leases), default=now)
-            if place not in wanted or ends - now < HOLD / 2:
-                del self._pins[place]
-                if place in wanted:  # first, so that it is always held
-                    publication = pin.publication
-                    self._pins[place] = self._pipelines.pin(place[0], publication)
-                pin.release()
+        last = last if last and last.settings == self.settings.fingerprint else None
+        wanted = {(self.settings.inputs[name].pipeline, at) for name, at in last.inputs.items()} if last else set()
+        old = {
+            place: pin
+            for place, pin in self._pins.items()
+            if place not in wanted or min((lease.until for lease in pin.leases), default=now) - now < HOLD / 2
+        }
+        for place in old:
+            del self._pins[place]
+        if last:  # first, so that it is always held
+            with suppress(VersionExpired, VersionNotFound):  # it was for too short: the view is computed as a whole
+                self._lease(last)
+        for pin in old.values():
+            pin.release()
 
 
 def _whole_seconds(span: timedelta) -> timedelta:

@@ -52,6 +52,11 @@ class Snapshot:
         """The rows of a table at the pinned version."""
         return self.store.read(table, self.version(table), matching)
 
+    def size(self, table: str) -> int:
+        """How large the files of a table are at the pinned version, in bytes; see `TableStore.size`."""
+        version = self.version(table)
+        return 0 if version is None else self.store.size(table, version)
+
     def changes_since(self, earlier: Snapshot, table: str) -> nw.LazyFrame[Any] | None:
         """Net changes of a table from an earlier snapshot to this one; None if it was not committed in between."""
         before, now = earlier.version(table), self.version(table)

@@ -92,6 +92,13 @@ class TableStore(Protocol):
         """
 
     @abstractmethod
+    def size(self, table: str, at: Version) -> int:
+        """How large the files are that one version is read from, in bytes, as what tells of them says: none is read.
+
+        Rows that have gone since these were written still count, until compaction. Raises as `read` does.
+        """
+
+    @abstractmethod
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """Make one new version, atomically, that carries the mark. A change of no rows makes a version too.
 

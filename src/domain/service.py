@@ -82,6 +82,21 @@ class ReadAt:
     as_of: datetime | None = None
 
 
+@frozen
+class Kept:
+    """Rows that a service keeps for the time being only, until what they wait for has come.
+
+    Args:
+        rows: how many.
+        size: of the files that they lie in, in bytes (`TableStore.size`).
+        chunks: of a bulk load, that they are; None where they are no chunks.
+    """
+
+    rows: int
+    size: int
+    chunks: int | None = None
+
+
 class Service(Protocol):
     """A bounded live part plus a versioned past. Pure: it opens nothing, writes nothing, asks no clock."""
 
@@ -191,6 +206,6 @@ class Service(Protocol):
         """
         return None
 
-    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, int]:  # noqa: ARG002 - for those that have some
-        """How much is kept for the time being only, until what it waits for has come: counts, by what they count."""
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, Kept]:  # noqa: ARG002 - for those that have some
+        """What is kept for the time being only, until what it waits for has come, by what it is."""
         return {}

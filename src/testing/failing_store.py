@@ -56,6 +56,10 @@ class FailingStore(TableStore):
         """As the store does."""
         return self.store.read(table, at, matching)
 
+    def size(self, table: str, at: Version) -> int:
+        """As the store does."""
+        return self.store.size(table, at)
+
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """As the store does, unless it is time to fail."""
         self._commits += 1

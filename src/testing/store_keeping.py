@@ -53,6 +53,8 @@ class ExpiringContract(StoreHarness):
         assert (table.rows_at(second), table.rows_at(third)) == (bag((1, "a"), (2, "b")), bag((3, "c")))
         with pytest.raises(VersionExpired):
             table.rows_at(first)
+        with pytest.raises(VersionExpired):
+            store.size(NAMES.name, first)
         assert first in store.expired(NAMES.name)
         assert not {second, third}.intersection(store.expired(NAMES.name))
         assert expire(table, [third]).versions == (second,)

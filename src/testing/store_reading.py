@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 NAMES = spec_of("id bigint, name string", ["id"])
 # Neither dot nor backtick: narwhals hands names to Spark unquoted, so no service could use such a column there.
 ODD = 'o\'dd "näme" / x'
+# Bytes that no packing takes away from two thousand digests.
+_MANY = 30_000
 ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`tick`", " spaced ", "${x}", "null")
 
 
@@ -74,11 +77,29 @@ class ReadingContract(StoreHarness):
         assert table.rows_at(first) == bag((1, "a"), (2, "b"))
         assert table.rows_at(second) == bag((2, "c"))
 
+    @both_layouts
+    def test_files_take_what_they_took_when_they_were_written(self, store: KeptStore, layout: Layout) -> None:
+        table = self.table(store, evolve(NAMES, layout=layout))
+        name, sizes = table.spec.name, {}
+        for rows in ([(0, "a")], [(id_, sha256(b"%d" % id_).hexdigest()) for id_ in range(1, 2_000)]):
+            version = table.commit(append=rows)
+            sizes[version] = store.size(name, version)
+        few, many = sizes.values()
+        assert 0 < few < many - _MANY
+        table.compact()
+        left = table.commit(overwrite=[(0, "a")])
+        assert 0 < store.size(name, left) < many - _MANY
+        again = self.reopen()
+        again.ensure(table.spec)
+        assert {version: again.size(name, version) for version in sizes} == sizes
+
     def test_a_version_that_never_was_is_not_found(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         table.commit(append=[(1, "a")])
         with pytest.raises(VersionNotFound):
             store.read(NAMES.name, Version("999999"))
+        with pytest.raises(VersionNotFound):
+            store.size(NAMES.name, Version("999999"))
 
     @pytest.mark.parametrize(
         ("layout", "partition_by"),

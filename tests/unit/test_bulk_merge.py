@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 from headwater.app.cli import main
+from headwater.app.progress import kept as kept_in_words
 from headwater.domain.epoch import ROW_KIND
 from headwater.domain.errors import ConfigError
-from headwater.domain.service import ReadAt, Service
+from headwater.domain.service import Kept, ReadAt, Service
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def rows(trial: Trial, view: str = "rows", **how: Any) -> list[tuple[Any, ...]]:
 
 def kept(trial: Trial) -> dict[str, int]:
     (status,) = trial.reader.status()
-    return {name: count for name, count in status.bookkeeping.items() if count}
+    return {name: kept.rows for name, kept in status.bookkeeping.items()}
 
 
 @pytest.fixture
@@ -168,6 +169,45 @@ def test_deletes_are_remembered_until_no_chunk_can_bring_the_row(trial: Trial) -
     assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
     assert kept(trial) == {}
     assert [row[0] for row in rows(trial, "current")] == [1, 9]
+
+
+def test_what_waits_is_told_with_its_size_and_freed_as_chunks_settle(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    head = ["id", "owner", "balance", "read_at"]
+    for first, second in ((0, 30), (1000, 60)):
+        rows_ = ([str(first + each), "a long name", "10", at(second).isoformat()] for each in range(700))
+        trial.fill("accounts", [head, *rows_])
+    feed(trial, ("-D", 3, "a long name", 10, 5), ("+I", 9000, "ian", 90, 20))
+    trial.run()
+    (both,) = trial.reader.status()
+    waiting, tombstones = (both.bookkeeping[name] for name in ("waiting", "tombstones"))
+    assert (waiting.rows, waiting.chunks, tombstones.rows, tombstones.chunks) == (1400, 2, 1, None)
+    assert waiting.size > 1400 * 8 > tombstones.size > 0
+    feed(trial, ("+I", 9001, "ian", 90, 45))
+    trial.run()
+    (one,) = trial.reader.status()
+    assert list(one.bookkeeping) == ["waiting"]
+    assert (one.bookkeeping["waiting"].rows, one.bookkeeping["waiting"].chunks) == (700, 1)
+    assert 0 < one.bookkeeping["waiting"].size < waiting.size
+    feed(trial, ("+I", 9002, "ian", 90, 75))
+    trial.run()
+    (none,) = trial.reader.status()
+    assert none.bookkeeping == {}
+    assert trial.reader.snapshot("accounts").size("accounts.waiting") == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (Kept(1200, 35_400, chunks=3), "1,200 rows of 3 chunks, 35 kB"),
+        (Kept(1, 999, chunks=1), "1 row of 1 chunk, 999 B"),
+        (Kept(12, 999_499), "12 rows, 999 kB"),
+        (Kept(12, 999_500), "12 rows, 1 MB"),
+        (Kept(5, 4_200_000_000_000), "5 rows, 4,200 GB"),
+    ],
+)
+def test_what_is_kept_in_words(found: Kept, told: str) -> None:
+    assert kept_in_words(found) == told
 
 
 def test_upserts_show_bulk_rows_at_once_unless_a_change_came_first(trial: Trial) -> None:
@@ -265,7 +305,7 @@ def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:
     trial.feed("maxwell", [maxwell(1, 1, 10, 1, 100, commit=True), maxwell(2, 2, 20, 2, 200, xoffset=0)])
     trial.run()
     assert rows(trial) == [(1, "ann", 1)]
-    assert kept(trial) == {"pending_rows": 1}
+    assert kept(trial) == {"pending": 1}
     (status,) = trial.reader.status()
     assert status.publication is not None
     assert status.publication.watermark == at(20) - timedelta(microseconds=1)

@@ -26,7 +26,7 @@ def groups(draw: st.DrawFn) -> FileGroup:
     return FileGroup(tuple(slices), draw(st.sampled_from([None, *INSTANTS[15:]])))
 
 
-def read_from(group: FileGroup, version: str) -> set[DataFile]:
+def may_be_read_from(group: FileGroup, version: str) -> set[DataFile]:
     """The files that a version is read from, or was, while the slice that it is read from now was not complete."""
     if group.replaced is not None and version >= group.replaced:
         return set()
@@ -40,5 +40,14 @@ def read_from(group: FileGroup, version: str) -> set[DataFile]:
 @given(groups(), st.sets(st.sampled_from(INSTANTS)))
 def test_every_file_is_unneeded_that_no_kept_version_is_read_from(group: FileGroup, kept: set[str]) -> None:
     files = {file for each in group.slices for file in each.files}
-    needed = {file for version in kept for file in read_from(group, version)}
+    needed = {file for version in kept for file in may_be_read_from(group, version)}
     assert set(group.unneeded(sorted(kept))) == files - needed
+
+
+@settings(deadline=None)
+@given(groups(), st.sampled_from(INSTANTS))
+def test_a_version_is_read_from_the_newest_slice_begun_by_then(group: FileGroup, version: str) -> None:
+    found, possible = set(group.read_from(version)), may_be_read_from(group, version)
+    assert found <= possible
+    assert bool(found) == bool(possible)
+    assert any(found <= set(each.files) for each in group.slices)

@@ -58,6 +58,10 @@ class ParquetStore(KeptStore):
             spec = self._manifests(table).at(at).spec(table)
         return matched(self._rows(spec, files), matching or Matching(), spec.schema)
 
+    def size(self, table: str, at: Version) -> int:
+        folder = self._manifests(table).folder
+        return sum((folder / file).stat().st_size for file in self._files(table, at))
+
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         def applied(newest: Manifest) -> Manifest:
             spec, old = self._specs[table], {} if change.replaces else newest.files

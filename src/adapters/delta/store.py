@@ -115,6 +115,11 @@ class DeltaStore(FolderStore):
         with translated(table, used.log.path):
             return lazy(used.asked_for(at).content(matching or Matching()))
 
+    def size(self, table: str, at: Version) -> int:
+        used = self._table(table)
+        with translated(table, used.log.path):
+            return sum(file.size for file in used.asked_for(at).files)
+
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)

@@ -60,6 +60,12 @@ class FileGroup:
     slices: tuple[Slice, ...]
     replaced: str | None
 
+    def read_from(self, version: str) -> Iterator[DataFile]:
+        """The files that a version is read from now."""
+        if self.replaced is None or version < self.replaced:
+            begun = [each for each in self.slices if each.begun <= version]
+            yield from (file for each in begun[-1:] for file in each.files if file.instant <= version)
+
     def unneeded(self, kept: Sequence[str]) -> Iterator[DataFile]:
         """The files that none of some versions is read from; the versions are sorted."""
         for each, later in zip_longest(self.slices, self.slices[1:]):

@@ -28,6 +28,7 @@ from .definition import Definition, TableType, ensured, kept
 from .differing import differences
 from .expiring import Sweep
 from .faults import translated
+from .groups import file_groups
 from .lock import locked
 from .place import Folder
 from .reading import Reading
@@ -113,6 +114,13 @@ class HudiStore(FolderStore, BaseReading):
         used = self._table(table)
         with translated(table, used.folder.path):
             return lazy(used.at(at).content(matching))
+
+    def size(self, table: str, at: Version) -> int:
+        used = self._table(table)
+        with translated(table, used.folder.path):
+            used.at(at)
+            groups = file_groups(used.folder, used.timeline, used.timeline.told())
+            return sum(file.size for group in groups for file in group.read_from(at))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)

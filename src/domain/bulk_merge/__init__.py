@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..epoch import Batch
     from ..ledger import Snapshot
     from ..ports import FrameEngine
-    from ..service import Step
+    from ..service import Kept, Step
 
 __all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
 
@@ -116,6 +116,6 @@ class BulkMerge(Service):
         ranges = self._views.loading.unsettled(snapshot, remaining, as_of)
         return keys.with_columns((~within(self._views.settings.key[0], ranges)).alias(SETTLED))
 
-    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, int]:
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, Kept]:
         """What the load keeps until its chunks settle, and rows of transactions that are not whole."""
         return self._views.bookkeeping(snapshot)

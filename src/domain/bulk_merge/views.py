@@ -15,7 +15,7 @@ from ..collect import collect_small
 from ..epoch import ROW_KIND
 from ..errors import ConfigError
 from ..schema import Column, Schema, column
-from ..service import ReadAt, ViewSpec
+from ..service import Kept, ReadAt, ViewSpec
 from ..watermark import told
 from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED
 
@@ -122,14 +122,18 @@ class BulkMergeViews:
         touched = Matching(self.engine.persist(nw.concat(keys).unique()))
         return net_changes(self.view(spec, before, touched), self.view(spec, after, touched), spec.key)
 
-    def bookkeeping(self, snapshot: Snapshot) -> dict[str, int]:
-        """Chunks and rows that wait, keys remembered as deleted for the load's sake, rows of open transactions."""
-        standing = self.loading.standing(snapshot)
+    def bookkeeping(self, snapshot: Snapshot) -> dict[str, Kept]:
+        """Rows of chunks that wait, keys remembered as deleted for the load's sake, rows of open transactions."""
+        chunks, tables = self.loading.standing(snapshot).waiting, self.tables
+        counts = {
+            tables.waiting.name: (sum(chunk.rows for chunk in chunks), len(chunks)),
+            tables.tombstones.name: (self._count(snapshot, tables.tombstones.name), None),
+            tables.pending.name: (self._count(snapshot, tables.pending.name), None),
+        }
         return {
-            "waiting_chunks": len(standing.waiting),
-            "waiting_rows": sum(chunk.rows for chunk in standing.waiting),
-            "tombstones": self._count(snapshot, self.tables.tombstones.name),
-            "pending_rows": self._count(snapshot, self.tables.pending.name) if self.settings.whole else 0,
+            name.removeprefix(f"{self.settings.pipeline}."): Kept(rows, snapshot.size(name), chunks=parts)
+            for name, (rows, parts) in counts.items()
+            if rows
         }
 
     def _count(self, snapshot: Snapshot, table: str) -> int:

@@ -1,0 +1,286 @@
+"""What a view reads of other pipelines: why it waits, what stays readable for it, and what changes are said to concern."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.testing.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from headwater import Headwater
+
+ORDERS = """
+[backend]
+name = "memory"
+retain = { versions = 1 }
+[sources.order_log]
+kind = "files"
+path = "orders"
+schema = "kind string, id bigint, customer bigint, pieces int, at timestamp"
+row_kind = "kind"
+event_time = "at"
+[sources.customer_log]
+kind = "files"
+path = "customers"
+schema = "kind string, id bigint, name string, low int, at timestamp"
+row_kind = "kind"
+event_time = "at"
+
+[pipelines.orders]
+service = "bulk_merge"
+key = ["id"]
+columns = ["customer", "pieces"]
+changelog = "order_log"
+bulk = { path = "orders", format = "json", search_ts = "2024-03-01T00:00:00Z" }
+[pipelines.customers]
+service = "bulk_merge"
+key = ["id"]
+columns = ["name", "low"]
+changelog = "customer_log"
+bulk = { path = "customers", format = "json", search_ts = "2024-03-01T00:00:00Z" }
+
+[pipelines.lines]
+service = "materialized_view"
+inputs = { o = "orders.rows", c = "customers.rows" }
+key = ["id"]
+sql = "SELECT o.id, c.name, o.pieces FROM o JOIN c ON c.id = o.customer"
+"""
+LARGE = "SELECT o.id, c.name FROM o LEFT JOIN c ON o.pieces >= c.low"
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    with ExitStack() as exits:
+        found = Trial(tmp_path, "memory", exits)
+        found.deploy(ORDERS)
+        yield found
+
+
+def feed(trial: Trial, source: str, head: Sequence[str], changes: Sequence[Sequence[Any]]) -> None:
+    """Let changes arrive, the last value of each the time of day."""
+    rows = [dict(zip((*head, "at"), (*change[:-1], f"2024-03-01T{change[-1]}:00Z"), strict=True)) for change in changes]
+    trial.feed(source, map(json.dumps, rows))
+
+
+def order(trial: Trial, *changes: Sequence[Any]) -> None:
+    feed(trial, "order_log", ["kind", "id", "customer", "pieces"], changes)
+
+
+def customer(trial: Trial, *changes: Sequence[Any]) -> None:
+    feed(trial, "customer_log", ["kind", "id", "name", "low"], changes)
+
+
+def alarms(trial: Trial, view: str = "lines") -> tuple[str, ...]:
+    (found,) = (status.alarms for status in trial.open().status() if status.pipeline == view)
+    return found
+
+
+def waits(trial: Trial) -> str:
+    return next(status.lag for status in trial.open().status() if status.pipeline == "lines")
+
+
+class TestAlarms:
+    def test_an_input_that_lags(self, trial: Trial) -> None:
+        order(trial, ("+I", 1, 7, 2, "09:00"), ("+I", 2, 7, 2, "11:00"))
+        customer(trial, ("+I", 7, "ann", 1, "08:00"), ("+I", 8, "bob", 1, "09:30"))
+        trial.run()
+        assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
+        told = ("input c lags 1h30m behind o: the view is held back at 2024-03-01T09:30:00Z",)
+        assert alarms(trial) == told
+        trial.set("pipelines.lines.lag", '"1h29m"')
+        assert alarms(trial) == told
+        trial.set("pipelines.lines.lag", '"1h30m"')
+        assert alarms(trial) == ()
+
+    def test_it_ends_when_the_input_has_come_up(self, trial: Trial) -> None:
+        order(trial, ("+I", 1, 7, 2, "09:00"))
+        customer(trial, ("+I", 7, "ann", 1, "08:00"))
+        trial.run()
+        assert len(alarms(trial)) == 1
+        customer(trial, ("+I", 8, "bob", 1, "08:55"))
+        trial.run()
+        assert alarms(trial) == ()
+
+    def test_no_input_lags_where_each_is_read_as_it_stands(self, trial: Trial) -> None:
+        trial.set("pipelines.lines.align", '"newest"')
+        order(trial, ("+I", 1, 7, 2, "11:00"))
+        customer(trial, ("+I", 7, "ann", 1, "09:00"))
+        trial.run()
+        assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
+        assert alarms(trial) == ()
+
+    def test_an_input_that_has_published_nothing(self, trial: Trial) -> None:
+        order(trial, ("+I", 1, 7, 2, "11:00"))
+        trial.run(["orders"])
+        trial.run(["lines"])
+        held = "held back by input c: pipeline 'customers' has published nothing yet"
+        assert (alarms(trial), waits(trial)) == ((held,), held)
+        assert trial.publications("lines") == []
+
+    def test_an_input_that_is_being_loaded(self, trial: Trial) -> None:
+        trial.set("pipelines.customers.bulk", '{ path = "c", format = "json", search_ts = "2024-03-01T10:00:00Z" }')
+        trial.fill("customers", [["id", "name", "low"], ["7", "ann", "1"]])
+        trial.set("pipelines.lines.lag", '"1h"')
+        order(trial, ("+I", 1, 7, 2, "09:59"), ("+I", 2, 7, 3, "10:30"))
+        customer(trial, ("+I", 8, "bob", 1, "09:59"))
+        trial.run()
+        held = "held back by input c: its bulk is still being loaded (chunks are unread)"
+        assert (alarms(trial), waits(trial)) == ((held,), held)
+        for number, time in ((9, "10:05"), (10, "10:10"), (11, "10:15")):
+            customer(trial, ("+I", number, "cat", 1, time))
+        trial.run()
+        assert alarms(trial) == ()
+        assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
+
+    def test_an_input_that_does_not_reach_back_so_far(self, trial: Trial) -> None:
+        trial.set("pipelines.orders.history", '"1h"')
+        order(trial, ("+I", 1, 7, 2, "09:00"))
+        customer(trial, ("+I", 7, "ann", 1, "09:00"))
+        trial.run()
+        order(trial, ("+I", 2, 7, 2, "20:00"))
+        trial.run()
+        held, lags = alarms(trial)
+        assert held.startswith("held back by input o: its history reaches back to 2024-03-01T")
+        assert held.endswith("make `history` longer")
+        assert lags == "input c lags 11h behind o: the view is held back at 2024-03-01T09:00:00Z"
+
+
+class TestLeases:
+    """The orders keep one version beside what somebody holds."""
+
+    @pytest.fixture
+    def ran(self, trial: Trial) -> Headwater:
+        """A run whose view has shown the first order."""
+        order(trial, ("+I", 1, 7, 2, "09:00"), ("+I", 9, 0, 0, "09:10"))
+        customer(trial, ("+I", 7, "ann", 1, "09:00"), ("+I", 0, "end", 1, "12:00"))
+        headwater = trial.open()
+        headwater.run(until_idle=True)
+        assert headwater.view("lines").rows() == [(1, "ann", 2)]
+        return headwater
+
+    def go_on(self, trial: Trial, headwater: Headwater, *minutes: int) -> None:
+        """Epochs of orders that the view does not read, and what is not kept is given up."""
+        for minute in minutes:
+            order(trial, ("+I", minute, 7 if minute < 40 else 0, minute, f"09:{minute}"))
+            headwater.run(["orders"], until_idle=True)
+        headwater.upkeep("orders").expire(dry_run=False)
+
+    def readable(self, headwater: Headwater) -> list[int]:
+        found = headwater.upkeep("orders").versions()
+        return [each.publication.epoch.number for each in found if each.readable]
+
+    def recomputed(self, headwater: Headwater) -> list[tuple[bool, int | None]]:
+        """Of each epoch of the view whether it computed all, else how many keys."""
+        return headwater.view("lines.recomputed").sort("epoch").select("whole", "keys").rows()
+
+    def test_what_the_view_read_last_stays_readable_and_no_more(self, trial: Trial, ran: Headwater) -> None:
+        self.go_on(trial, ran, 20, 30, 40)
+        assert self.readable(ran) == [3, 0]
+        (held,) = {lease.holder for lease in ran.upkeep("orders").leases()}
+        assert held == "pipeline lines"
+
+    def test_the_next_epoch_tells_by_it_what_has_changed_and_lets_it_go(self, trial: Trial, ran: Headwater) -> None:
+        self.go_on(trial, ran, 20, 30, 40)
+        ran.run(["lines"], until_idle=True)
+        assert self.recomputed(ran) == [(True, None), (False, 3)]
+        self.go_on(trial, ran, 50)
+        assert self.readable(ran) == [4, 3]
+
+    def test_it_is_leased_anew_while_nothing_is_to_be_done(self, trial: Trial, ran: Headwater) -> None:
+        for _ in range(4):
+            trial.clock.sleep(timedelta(hours=7))
+            ran.run(["lines"], until_idle=True)
+        self.go_on(trial, ran, 20, 30, 40)
+        assert self.readable(ran) == [3, 0]
+        assert len({lease.id for lease in ran.upkeep("orders").leases()}) == 1
+
+    def test_another_run_of_the_view_finds_it(self, trial: Trial, ran: Headwater) -> None:
+        ran.close()
+        headwater = trial.open()
+        self.go_on(trial, headwater, 20, 30)
+        headwater.run(["lines"], until_idle=True)
+        assert self.recomputed(headwater) == [(True, None), (False, 2)]
+
+    def test_another_run_of_the_view_goes_on_leasing_it(self, trial: Trial, ran: Headwater) -> None:
+        ran.close()
+        headwater = trial.open()
+        for _ in range(2):
+            headwater.run(["lines"], until_idle=True)
+            trial.clock.sleep(timedelta(hours=11))
+        self.go_on(trial, headwater, 20, 30)
+        assert self.readable(headwater) == [2, 0]
+
+    def test_a_view_that_stood_still_for_too_long_is_computed_as_a_whole_and_tells_net_changes(
+        self, trial: Trial, ran: Headwater
+    ) -> None:
+        trial.clock.sleep(timedelta(hours=13))
+        self.go_on(trial, ran, 20, 30, 40)
+        assert self.readable(ran) == [3]
+        ran.run(["lines"], until_idle=True)
+        assert self.recomputed(ran) == [(True, None), (True, None)]
+        changes = ran.diff("lines", after=0).select("_row_kind", "id", "pieces").rows()
+        assert sorted(changes) == [("+I", 20, 20), ("+I", 30, 30)]
+
+
+class TestDeclaredChanges:
+    """No equality leads from customers to orders: a customer goes with all orders that are large enough."""
+
+    def deploy(self, trial: Trial, concerned: str) -> Headwater:
+        trial.set("pipelines.lines.sql", f'"{LARGE}"')
+        trial.set("pipelines.lines.changes", f'{{ c = "{concerned}" }}')
+        order(trial, ("+I", 1, 0, 10, "09:00"), ("+I", 2, 0, 20, "09:00"), ("+I", 3, 0, 30, "09:00"))
+        order(trial, ("+I", 4, 0, 0, "12:00"))
+        customer(trial, ("+I", 7, "ann", 25, "09:00"), ("+I", 8, "end", 99, "09:10"))
+        headwater = trial.open()
+        headwater.run(until_idle=True)
+        assert self.rows(headwater) == [(1, None), (2, None), (3, "ann")]
+        return headwater
+
+    def rows(self, headwater: Headwater) -> list[tuple[int, str | None]]:
+        return sorted(headwater.view("lines").rows())
+
+    def newest(self, headwater: Headwater) -> tuple[bool, int | None, int | None]:
+        """What the view's newest epoch computed."""
+        told = headwater.view("lines.recomputed").sort("epoch").tail(1)
+        return next(iter(told.select("whole", "keys", "net").rows()))
+
+    def test_a_query_says_which_keys_a_change_concerns_by_its_row_before_and_after(self, trial: Trial) -> None:
+        headwater = self.deploy(trial, "SELECT o.id FROM o JOIN c ON o.pieces >= c.low")
+        customer(trial, ("-U", 7, "ann", 25, "09:20"), ("+U", 7, "ann", 15, "09:20"), ("+I", 9, "end", 99, "09:30"))
+        headwater.run(until_idle=True)
+        assert self.rows(headwater) == [(1, None), (2, "ann"), (3, "ann")]
+        assert self.newest(headwater) == (False, 2, 2)
+        customer(trial, ("-D", 7, "ann", 15, "09:40"), ("-D", 9, "end", 99, "09:50"))
+        headwater.run(until_idle=True)
+        assert self.rows(headwater) == [(1, None), (2, None), (3, None)]
+        assert self.newest(headwater) == (False, 2, 4)
+
+    def test_a_query_that_leaves_keys_out_leaves_them_as_they_were(self, trial: Trial) -> None:
+        headwater = self.deploy(trial, "SELECT o.id FROM o JOIN c ON o.pieces >= c.low AND o.id = 2")
+        customer(trial, ("-U", 7, "ann", 25, "09:20"), ("+U", 7, "amy", 15, "09:20"), ("+I", 9, "end", 99, "09:30"))
+        headwater.run(until_idle=True)
+        assert self.rows(headwater) == [(1, None), (2, "amy"), (3, "ann")]
+
+    def test_all_computes_the_whole_view_and_tells_net_changes(self, trial: Trial) -> None:
+        headwater = self.deploy(trial, "all")
+        customer(trial, ("-U", 7, "ann", 25, "09:20"), ("+U", 7, "ann", 15, "09:20"), ("+I", 9, "end", 99, "09:30"))
+        headwater.run(until_idle=True)
+        assert self.rows(headwater) == [(1, None), (2, "ann"), (3, "ann")]
+        assert self.newest(headwater) == (True, None, None)
+        changes = headwater.diff("lines", after=headwater.epoch("lines") - 1)
+        assert sorted(changes.select("_row_kind", "id", "name").rows()) == [("+U", 2, "ann"), ("-U", 2, None)]
+
+    def test_what_is_declared_of_one_input_says_nothing_of_another(self, trial: Trial) -> None:
+        headwater = self.deploy(trial, "all")
+        order(trial, ("+I", 5, 0, 40, "09:05"))
+        headwater.run(until_idle=True)
+        assert self.rows(headwater)[-1] == (5, "ann")
+        assert self.newest(headwater) == (False, 1, 1)
