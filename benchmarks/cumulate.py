@@ -1,140 +1,64 @@
-"""Cumulate windows over a growing day, with views spread evenly over pages, and with one page that has nearly all.
+"""Views and visitors so far, a tick a minute: Headwater's next to Flink's CUMULATE, and to counting anew on Spark.
 
-python -m benchmarks.cumulate [--backend delta] [--rows 100000] [--epochs 12] [--share 0.9]
+python -m benchmarks.cumulate [--rows 1000000] [--epochs 20] [--share 0.01] [--backends delta] [--flink FOLDER]
+
+Each side runs in a process of its own, over the same views, with the same heap; all must come to the same ticks. With
+`--share 0.9`, nearly all views are of one page.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from random import Random
-from statistics import median
-from time import perf_counter
-from typing import TYPE_CHECKING
 
 import polars as pl
-from attrs import define, field, frozen
 
-from headwater import Headwater
+from . import page_views
+from .results import WARM_UP, Trial, tell
 
-from .deployment import fresh
-from .floors import floor_of
-from .tables import print_table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .floors import Floor
-
-_DAY = datetime(2024, 3, 1, tzinfo=UTC)
-_PAGES, _VISITORS = 100, 50_000
-_WARM = 4  # epochs that are not counted
-_WORK = """
-[sources.views]
-kind = "files"
-path = "in"
-format = "parquet"
-schema = "at timestamp, page string, visitor bigint"
-event_time = "at"
-[pipelines.page_views]
-service = "cumulate"
-source = "views"
-step = "1m"
-dimensions = [["page"], []]
-measures = { pv = "count(*)", uv = "count(distinct visitor)" }
-"""
+_FOLDER = Path("var/bench/cumulate")
 
 
-@frozen
-class Views:
-    """Views of a minute each.
-
-    Args:
-        rows: of each minute.
-        share: of the first page.
-    """
-
-    rows: int
-    share: float
-
-    def minute(self, number: int) -> pl.DataFrame:
-        """The views of a minute of the day, in no order."""
-        chance = Random(number)
-        others = (1 - self.share) / (_PAGES - 1)
-        pages = chance.choices(range(_PAGES), [self.share, *[others] * (_PAGES - 1)], k=self.rows)
-        visitors = chance.choices(range(_VISITORS), k=self.rows)
-        within = chance.choices(range(60_000_000), k=self.rows)
-        return pl.DataFrame(
-            {
-                "at": [_DAY + timedelta(minutes=number)] * self.rows,
-                "page": [f"page-{each}" for each in pages],
-                "visitor": visitors,
-            }
-        ).with_columns(pl.col("at") + pl.Series(within).cast(pl.Duration("us")))
+def _prepared(rows: int, epochs: int, share: float) -> Trial:
+    """A trial whose views are written."""
+    folder = _FOLDER / f"{rows}-{share:g}"
+    shutil.rmtree(folder, ignore_errors=True)
+    page_views.write(folder, rows, epochs, share)
+    right = pl.read_parquet(folder / page_views.RIGHT)
+    return Trial(folder, rows // epochs, rows, lambda found: page_views.wrong(found, right, epochs))
 
 
-@define(eq=False)
-class Run:
-    """One day, a minute an epoch."""
-
-    folder: Path
-    views: Views
-    headwater: Headwater
-    floor: Floor
-    epochs: list[float] = field(factory=list)
-    floors: list[float] = field(factory=list)
-
-    def minute(self, number: int) -> None:
-        """Let a minute's views come."""
-        file = self.folder / "in" / f"{number:05}.parquet"
-        self.views.minute(number).write_parquet(file)
-        began = perf_counter()
-        self.headwater.run(until_idle=True)
-        self.epochs.append(perf_counter() - began)
-        self.floors.append(self.floor.append(file))
-
-    def wrong(self) -> int:
-        """How many of the last ticks are not what a batch over their rows says."""
-        files = sorted((self.folder / "in").glob("*.parquet"))[:-1]  # the last minute has no tick yet
-        rows = pl.concat(map(pl.read_parquet, files))
-        counted = {"pv": pl.len().cast(pl.Int64), "uv": pl.col("visitor").n_unique().cast(pl.Int64)}
-        whole = rows.select(pl.lit("").alias("page"), **counted)
-        expected = set(pl.concat([rows.group_by("page").agg(**counted), whole]).rows())
-        last = _DAY + timedelta(minutes=len(files))
-        told = self.headwater.answer("page_views.ticks").frame.collect(backend="polars").to_native()
-        at_last = told.filter(pl.col("tick") == last).with_columns(pl.col("page").fill_null(""))
-        return len(expected ^ set(at_last.select("page", "pv", "uv").rows()))
+def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The program of each side, to which the folder of the views and one of its own are added."""
+    here = [sys.executable, "-m"]
+    sides = {backend: [*here, "benchmarks.cumulate_headwater", backend] for backend in options.backends}
+    sides["spark-anew"] = [*here, "benchmarks.cumulate_anew"]
+    if options.flink is None:
+        print("Flink is left out: no --flink says where it is, see docs/benchmarks.md", file=sys.stderr)
+        return sides
+    return sides | {"flink": [str(options.flink / "venv" / "bin" / "python"), "benchmarks/cumulate_flink.py"]}
 
 
-def _measured(folder: Path, backend: str, views: Views, epochs: int) -> list[str]:
-    config = fresh(folder, backend, upkeep="", spark={"spark.driver.memory": "2g"}, work=_WORK)
-    with Headwater.from_config(config, report=lambda _report: None) as headwater:
-        headwater.start()
-        run = Run(folder, views, headwater, floor_of(backend, folder))
-        for number in range(epochs):
-            run.minute(number)
-        early, late = run.epochs[_WARM : _WARM + 3], run.epochs[-3:]
-        floor = median(run.floors[_WARM:])
-        told = (f"{views.share:.0%}", f"{views.rows:,}", f"{median(early):.2f}", f"{median(late):.2f}")
-        return [*told, f"{floor:.2f}", f"{median(run.epochs[_WARM:]) / floor:.1f}", str(run.wrong())]
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="views in all")
+    parser.add_argument("--epochs", type=int, default=20, help="that they come in")
+    parser.add_argument("--share", type=float, default=1 / page_views.PAGES, help="of one page; the others are alike")
+    parser.add_argument("--backends", nargs="+", default=["delta"], help="the first one gives the floor")
+    parser.add_argument("--flink", metavar="FOLDER", type=Path, help="with PyFlink in venv, and its jars in jars")
+    options = parser.parse_args()
+    if options.epochs <= WARM_UP:
+        parser.error(f"--epochs: the first {WARM_UP} warm up, and are not counted")
+    return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print a table; 1 if a tick is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", choices=["delta", "hudi-mor", "hudi-cow"], default="delta")
-    parser.add_argument("--rows", type=int, default=100_000, help="of an epoch, which is a minute")
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--share", type=float, default=0.9, help="of the largest page")
-    parser.add_argument("--folder", type=Path, default=Path("var/cumulate"))
-    options = parser.parse_args(arguments)
-    shares = (1 / _PAGES, options.share)
-    lines = [_measured(options.folder, options.backend, Views(options.rows, share), options.epochs) for share in shares]
-    names = ["largest page", "rows an epoch", "early epoch s", "late epoch s", "floor s", "x floor", "wrong"]
-    print_table([names, *lines])
-    return int(any(line[-1] != "0" for line in lines))
+def main() -> int:
+    """Measure, print the table, and write it as JSON; 0 if every tick is right."""
+    options = _options()
+    trial = _prepared(options.rows, options.epochs, options.share)
+    return tell(trial.measured(_sides(options)), _FOLDER / f"cumulate-{options.rows}-{options.share:g}.json")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import narwhals as nw
 from attrs import asdict, field, frozen
 
 from .errors import EpochConflict, TableDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import narwhals as nw
 
     from .bulk import KeyRange
     from .input import Input
@@ -46,7 +45,7 @@ class Batch:
 
     * ``_row_kind`` string: ``+I -U +U -D``; null where it could not be decoded;
     * ``_position`` bigint: order of arrival inside the batch;
-    * ``_origin`` string: the file, or topic and partition, that the row came from;
+    * ``_origin`` string: the file that the row came from, or ``topic/partition@offset``;
     * ``_raw`` string: the record as it came (the row as JSON where it came typed), for people where it is no UTF-8;
     * ``_bytes`` binary: the record as it came, where ``_raw`` in UTF-8 would not be it; else null;
     * ``_error`` string: why it could not be decoded, its other columns being null then; else null.
@@ -60,7 +59,7 @@ class Batch:
         topics: of a topic group, the rows of each topic that brought some, which together are `rows`: what is asked of
             one topic is planned quicker there.
         inputs: of a pipeline that reads others: each input, by the name that it goes by; `rows` has none.
-        lanes: origins are read side by side: `_position` orders the rows of one origin as they arrived, and says
+        lanes: several logs are read side by side: `_position` orders the rows of one `lane` as they arrived, and says
             nothing of rows of different ones.
         remaining: of a bulk load: ranges of the first key column that chunks yet to be read may hold; None where that
             is not told.
@@ -90,8 +89,14 @@ BATCH_COLUMNS = {
     ERROR: "string",
 }
 """Name and type of what `Batch.rows` has beside the source's own columns."""
+_OFFSET = "@[0-9]+$"
 ABSENT = "_absent"
 """string: which columns a record did not carry, each in backticks; null where it carried all (`RecordSpec`)."""
+
+
+def lane() -> nw.Expr:
+    """The log that a row stood in, where a batch has `lanes`: its origin but for the offset, ``topic/partition``."""
+    return nw.col(ORIGIN).str.replace_all(_OFFSET, "")
 
 
 @frozen

@@ -238,7 +238,7 @@ class StreamSource(Protocol):
     """Formats of the dead letters that `again` takes; none where rows cannot be had back from them."""
 
     lanes: bool = False
-    """Whether origins are read side by side; see `Batch`."""
+    """Whether several logs are read side by side; see `Batch`."""
 
     @abstractmethod
     def plan(self, after: Offsets | None) -> OffsetRange | None:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch import OffsetRange, lane
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
@@ -75,6 +75,20 @@ def test_reads_records_as_declared(engine: Engine, kafka: KafkaBroker, topic: st
     assert broken["_error"].startswith("no JSON: ")
     assert (tombstone["_raw"], tombstone["_error"]) == (None, "no value: a tombstone says nothing in plain json")
     assert (bytes_["_raw"], bytes_["_bytes"]) == ('"\\xff"', b'"\xff"')
+
+
+def test_a_partition_is_a_lane_in_which_records_keep_their_order(
+    engine: Engine, kafka: KafkaBroker, topic: str
+) -> None:
+    kafka.produce(topic, messages(1, 2, 3), partition=0)
+    kafka.produce(topic, messages(4, 5), partition=1)
+    source = source_of(engine, kafka, topic)
+    found = rows(source.read(planned(source)).with_columns(lane().alias("lane")))
+    assert source.lanes
+    assert [(row["lane"], row["id"]) for row in found] == [
+        *((f"{topic}/0", number) for number in (1, 2, 3)),
+        *((f"{topic}/1", number) for number in (4, 5)),
+    ]
 
 
 def test_reads_epoch_by_epoch_within_the_limit(engine: Engine, kafka: KafkaBroker, topic: str) -> None:

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.adapters.kafka.broker import origin
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.runner import Runner, RunOptions
@@ -247,8 +248,8 @@ class TestLateness:
         late = [raw for raw, reason in letters.select("raw", "reason").rows() if reason.startswith("late: ")]
         return [raw.partition("minute ")[2].partition("'")[0] for raw in late]
 
-    def of(self, at: str, origin: str = "") -> dict[str, Any]:
-        return {**view(at, page=f"minute {at}"), **({"_origin": origin} if origin else {})}
+    def of(self, at: str, source: str = "") -> dict[str, Any]:
+        return {**view(at, page=f"minute {at}"), **({"_origin": source} if source else {})}
 
     def test_a_row_is_late_to_those_before_it_alone(self) -> None:
         rows = map(self.of, ("00:30", "01:59", "00:40", "02:00", "00:50", "01:00", "09:00", "07:59", "08:00"))
@@ -258,9 +259,9 @@ class TestLateness:
         assert self.late(self.of("00:30"), {**self.of("59:00"), "_error": "broken"}, self.of("00:40")) == []
 
     def test_partitions_are_late_to_themselves_alone(self) -> None:
-        rows = [self.of(at, "p0") for at in ("00:30", "09:00", "00:40")] + [
-            self.of(at, "p1") for at in ("00:30", "01:30")
-        ]
+        first, second = ("00:30", "09:00", "00:40"), ("00:30", "01:30")
+        rows = [self.of(at, origin("views", 0, offset)) for offset, at in enumerate(first)]
+        rows += [self.of(at, origin("views", 1, offset)) for offset, at in enumerate(second)]
         assert self.late(*rows, source=Partitions) == ["00:40"]
         assert self.late(*rows) == ["00:40", "00:30", "01:30"]
 
@@ -270,8 +271,8 @@ class TestLateness:
     def test_what_was_published_counts_for_all_partitions(self) -> None:
         site = Site(chosen(watermark_delay=MINUTE))
         site.source = Partitions(SCHEMA, site.backend.frame)
-        site.read(self.of("09:00", "p0"))
-        site.read(self.of("07:59", "p1"), self.of("08:00", "p1"))
+        site.read(self.of("09:00", origin("views", 0, 0)))
+        site.read(self.of("07:59", origin("views", 1, 0)), self.of("08:00", origin("views", 1, 1)))
         assert site.runner().ledger.snapshot().read("views.dead_letters").collect(backend="polars").shape[0] == 1
 
     def test_letters_read_again_are_not_late_to_one_another(self) -> None:

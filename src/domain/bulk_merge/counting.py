@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from ..change import Change
 from ..collect import collect_small
-from ..epoch import ERROR, ORIGIN, POSITION
+from ..epoch import ERROR, POSITION, lane
 from ..transactions import AT, COMMIT_TIME, is_mark, whole
 from ..watermark import instant
 from .tables import EPOCH
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
-_OFFSET = "@[0-9]+$"
 _ROWS, _OLDEST = "_rows", "_oldest"
 
 
@@ -84,9 +83,9 @@ class Counting:
         if before:
             names = self.tables.pending.schema.names
             rows = nw.concat([snapshot.read(self.tables.pending.name).select(*names), rows.select(*names)])
-        lane = nw.col(ORIGIN).str.replace_all(_OFFSET, "") if self.settings.lanes else None
+        logs = lane() if self.settings.lanes else None
         told = self.settings.changelog.transactions
-        counting, waiting = whole(rows, self.engine, transactions=told, order=[EPOCH, POSITION], lane=lane)
+        counting, waiting = whole(rows, self.engine, transactions=told, order=[EPOCH, POSITION], lane=logs)
         waiting = self.engine.persist(waiting)
         pending = _summed(waiting)
         moved = (

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ..collect import collect_small
 from ..duration import microseconds
-from ..epoch import ERROR, ORIGIN, POSITION
+from ..epoch import ERROR, POSITION, lane
 from .panes import PANE, WINDOW
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class Lateness:
             rows: of a batch, as `placed` gives them, persisted.
             standing: the end of the pane in which the watermark stands before them; None where there is none yet.
             in_order: whether rows come late to those before them; else to what was published alone.
-            lanes: whether the order of arrival is known among rows of one origin alone.
+            lanes: whether the order of arrival is known among rows of one `lane` alone.
         """
         before = _BEFORE_ALL if standing is None else standing
-        rows = rows.with_columns((nw.col(ORIGIN) if lanes else nw.lit("")).alias(_LANE))
+        rows = rows.with_columns((lane() if lanes else nw.lit("")).alias(_LANE))
         good = rows.filter(nw.col(ERROR).is_null()).select(_LANE, POSITION, PANE, _MARK)
         late = nw.col(ERROR).is_null() & (nw.col(PANE) < before)
         if not in_order:

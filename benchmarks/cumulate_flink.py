@@ -1,0 +1,74 @@
+"""One side of `benchmarks.cumulate`: Flink's window function CUMULATE in one streaming job, into Paimon.
+
+FLINK/venv/bin/python benchmarks/cumulate_flink.py FOLDER HOME
+
+See `flink_side` for what it needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter, time
+from typing import Any
+
+from flink_side import ran, start, tell
+
+_SETTINGS = {"state.backend.type": "hashmap", "table.local-time-zone": "UTC"}
+# All views lie in one file: of several, Flink would read some at the same time, and out of order.
+_VIEWS = """
+CREATE TEMPORARY TABLE views (
+  `at` BIGINT, page STRING, visitor BIGINT,
+  moment AS TO_TIMESTAMP_LTZ(`at`, 3), WATERMARK FOR moment AS moment - INTERVAL '1' MINUTE
+)
+WITH ('connector' = 'filesystem', 'format' = 'parquet', 'path' = '{path}')
+"""
+_TICKS = """
+CREATE TABLE lake.`default`.ticks (
+  window_start TIMESTAMP(3), window_end TIMESTAMP(3), page STRING, pv BIGINT, uv BIGINT
+)
+"""
+_DRAW = """
+INSERT INTO lake.`default`.ticks
+SELECT window_start, window_end, page, count(*) AS pv, count(DISTINCT visitor) AS uv
+FROM TABLE(CUMULATE(TABLE views, DESCRIPTOR(moment), INTERVAL '1' MINUTE, INTERVAL '4' HOUR))
+GROUP BY window_start, window_end, GROUPING SETS ((page), ())
+"""
+_CURVE = "`minute` INT, page STRING, pv BIGINT, uv BIGINT"
+_FILES = """
+CREATE TEMPORARY TABLE found ({columns}) WITH ('connector' = 'filesystem', 'format' = 'parquet', 'path' = '{path}')
+"""
+_FIRST_WINDOW = """
+SELECT TIMESTAMPDIFF(MINUTE, window_start, window_end) AS `minute`, page, pv, uv
+FROM lake.`default`.ticks WHERE window_start = TIMESTAMP '2024-03-01 00:00:00'
+"""
+
+
+def _read(tables: Any, home: Path) -> float:
+    """Write the ticks as Parquet, for the check; before that, the seconds of reading them."""
+    tables.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({_CURVE}) WITH ('connector' = 'blackhole')")
+    tables.execute_sql(_FILES.format(columns=_CURVE, path=(home / "rows").as_uri()))
+    began = perf_counter()
+    tables.execute_sql(f"INSERT INTO nowhere {_FIRST_WINDOW}").wait()
+    took = perf_counter() - began
+    tables.execute_sql(f"INSERT INTO found {_FIRST_WINDOW}").wait()
+    return took
+
+
+def main() -> int:
+    """Measure, and write the figures down."""
+    folder, home = (Path(each).resolve() for each in sys.argv[1:])
+    environment = start(home, _SETTINGS)
+    streaming = environment("streaming")
+    streaming.execute_sql(_VIEWS.format(path=(folder / "stream").as_uri()))
+    streaming.execute_sql(_TICKS)
+    seconds = ran(streaming.execute_sql(_DRAW))
+    began = time() - seconds
+    read = _read(environment("batch"), home)
+    kept = sum(each.stat().st_size for each in (home / "lake").rglob("*") if each.is_file())
+    tell(home, began=began, seconds=seconds, state_bytes=kept, view=read)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
