@@ -12,12 +12,11 @@ from pyspark.sql import types as spark_types
 from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.schema import Column, DataType, Schema
 from ...domain.table import Layout, TableSpec
+from ..spark.jvm import each_of
 from ..spark.schema import quoted, spark_schema
 from .rows import OPERATION, SEQUENCE, logged, stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
@@ -44,12 +43,12 @@ def kept(metadata: Any, name: str) -> TableSpec:
     Raises:
         SchemaConflict: the table was not made by Headwater.
     """
-    properties = {str(pair._1()): str(pair._2()) for pair in _items(metadata.configuration())}
+    properties = {str(pair._1()): str(pair._2()) for pair in each_of(metadata.configuration())}
     if _KEY not in properties:
         raise SchemaConflict(
             f"table {name}: a Delta table stands in its place that Headwater did not make; move it away"
         )
-    partition_by = (str(column) for column in _items(metadata.partitionColumns()))
+    partition_by = (str(column) for column in each_of(metadata.partitionColumns()))
     return TableSpec(
         name,
         columns(str(metadata.schemaString())).without((SEQUENCE, OPERATION)),
@@ -77,12 +76,6 @@ def check_plain_names(schema: Schema, name: str) -> None:
             f"table {name}: a published table on Delta has no column named {unusable[0]!r}: leave out spaces and any of"
             " ,;{}()="
         )
-
-
-def _items(scala_collection: Any) -> Iterator[Any]:
-    items = scala_collection.iterator()
-    while items.hasNext():
-        yield items.next()
 
 
 def _properties(spec: TableSpec) -> dict[str, str]:

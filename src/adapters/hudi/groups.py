@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ..spark.jvm import java_class
+from ..spark.jvm import each_of, java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,13 +90,13 @@ def file_groups(folder: Folder, timeline: Timeline, completed: Mapping[str, str]
     try:
         listed.loadAllPartitions()
         replaced = timeline.replaced()
-        return [_group(each, completed, replaced) for each in _each(listed.fetchAllStoredFileGroups())]
+        return [_group(each, completed, replaced) for each in each_of(listed.fetchAllStoredFileGroups())]
     finally:
         listed.close()
 
 
 def _group(java: Any, completed: Mapping[str, str], replaced: Mapping[tuple[str, str], str]) -> FileGroup:
-    slices = (_slice(each, completed) for each in _each(java.getAllRawFileSlices()))
+    slices = (_slice(each, completed) for each in each_of(java.getAllRawFileSlices()))
     identity = str(java.getPartitionPath()), str(java.getFileGroupId().getFileId())
     return FileGroup(_joined(slices, completed), replaced.get(identity))
 
@@ -116,7 +116,7 @@ def _joined(slices: Iterable[Slice], completed: Mapping[str, str]) -> tuple[Slic
 def _slice(java: Any, completed: Mapping[str, str]) -> Slice:
     base = java.getBaseFile()
     files = [_file(base.get(), base.get().getCommitTime())] if base.isPresent() else []
-    files += [_file(log, log.getDeltaCommitTime()) for log in _each(java.getLogFiles())]
+    files += [_file(log, log.getDeltaCommitTime()) for log in each_of(java.getLogFiles())]
     # Others are a writer's that is at work, or has died.
     known, begun = tuple(file for file in files if _complete(file.instant, completed)), str(java.getBaseInstantTime())
     return Slice(begun, completed.get(begun, begun), known)
@@ -136,9 +136,3 @@ def _newest(versions: Sequence[str], after: str, before: str | None, other_than:
     found = (version for version in reversed(versions[max(0, place - 2) : place]) if version != other_than)
     newest = next(found, "")
     return newest if newest >= after else ""
-
-
-def _each(stream: Any) -> Iterator[Any]:
-    iterator = stream.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

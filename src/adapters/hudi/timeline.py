@@ -16,7 +16,7 @@ from ...domain.epoch import Mark
 from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.schema import Schema
-from ..spark.jvm import java_class
+from ..spark.jvm import each_of, java_class
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -127,9 +127,8 @@ class Timeline:
         if not self.exists:
             return
         timeline = self._completed()
-        instants = timeline.getReverseOrderedInstants().iterator()
-        while instants.hasNext():
-            yield self._instant(instants.next(), timeline)
+        for instant in each_of(timeline.getReverseOrderedInstants()):
+            yield self._instant(instant, timeline)
 
     def told(self) -> dict[str, str]:
         """When each completed commit was complete, written as their names are; oldest first."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
 from .faults import explained
-from .jvm import iterated, java_class, option, sequence
+from .jvm import each_of, java_class, option, sequence
 from .schema import frame_of_plan, lazy, named
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class SparkEngine(FrameEngine):
         rows.
         """
         execution = frame._jdf.queryExecution()
-        leaves = iterated(execution.analyzed().collectLeaves().iterator())
+        leaves = each_of(execution.analyzed().collectLeaves())
         told = sum(self._told.get(self._identity(leaf), 1) if leaf.nodeName() == _KEPT else 1 for leaf in leaves)
         if told <= _MOST_TOLD:
             return frame, told

@@ -71,7 +71,8 @@ def sequence(session: SparkSession, items: Iterable[Any]) -> Any:
     return java_class(session, "scala.collection.JavaConverters").asScalaBufferConverter(collected).asScala().toList()
 
 
-def iterated(iterator: Any) -> Iterator[Any]:
-    """What a Java or Scala iterator gives."""
+def each_of(collection: Any) -> Iterator[Any]:
+    """What a Java or Scala collection, or a stream, holds."""
+    iterator = collection.iterator()
     while iterator.hasNext():
         yield iterator.next()

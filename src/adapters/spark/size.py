@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 
-from .jvm import iterated
+from .jvm import each_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def fits_one_task(*frames: DataFrame) -> bool:
     """
     left = _ONE_TASK
     for frame in frames:
-        for leaf in iterated(frame._jdf.queryExecution().withCachedData().collectLeaves().iterator()):
+        for leaf in each_of(frame._jdf.queryExecution().withCachedData().collectLeaves()):
             left -= int(leaf.stats().sizeInBytes())
             if left < 0:
                 return False
