@@ -16,6 +16,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from pathlib import Path
 
+KEY = "account"
 DDL = "account bigint, owner string, balance bigint, pos bigint"
 """Of bulk rows; changes also have ``kind`` and ``at``."""
 _STRIDE = 7_368_787  # prime: accounts are changed in no order
@@ -60,13 +61,13 @@ class Accounts:
             self._images(changes.slice(first, size)).write_parquet(folder / f"{number:05d}.parquet")
         return len(files)
 
-    def right(self) -> tuple[int, int]:
-        """How many accounts there are in the end, and what their balances sum up to."""
+    def right(self) -> pl.DataFrame:
+        """What there is in the end: each account, its owner and balance."""
         newest = self._changes().unique("account", keep="last", maintain_order=True)
         untouched = pl.select(pl.int_range(self.rows).alias("account")).join(newest, on="account", how="anti")
-        there = newest.filter(pl.col("kind") != "-D")
-        total = pl.concat([untouched.select(pl.col("account") % 1000), there.select(pl.col("pos").alias("account"))])
-        return total.height, int(total["account"].sum())
+        there = newest.filter(pl.col("kind") != "-D").select("account", pl.col("pos").alias("balance"))
+        everyone = pl.concat([untouched.with_columns((pl.col("account") % 1000).alias("balance")), there])
+        return everyone.select("account", _owner(), "balance")
 
     def _changes(self) -> pl.DataFrame:
         """Each change: its position, account and kind, and the position of the change before of the account."""

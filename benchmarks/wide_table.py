@@ -19,7 +19,7 @@ import polars as pl
 from attrs import asdict, frozen
 
 from . import items
-from .sides import Ran
+from .sides import Ran, wrong_rows
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Trial:
         own = ran.figures.floors[_WARM_UP:]
         floor = median(own) if own else floor
         assert floor is not None, "the first side has no floor"
-        return Result(side, self.rows, self.records, floor, items.wrong(found, self.right), ran)
+        return Result(side, self.rows, self.records, floor, wrong_rows(found, self.right, items.KEY), ran)
 
 
 def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
