@@ -1,6 +1,6 @@
 """One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain Delta table, and that is all.
 
-python -m benchmarks.bulk_copy FOLDER HOME
+python -m benchmarks.bulk_copy CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .sides import Figures, folder_bytes
 
 def main() -> int:
     """Measure, and write the figures down."""
-    folder, home = map(Path, sys.argv[1:])
-    with Headwater.from_config(deployment(folder, home)) as headwater:
+    chunk_rows, (folder, home) = int(sys.argv[1]), map(Path, sys.argv[2:])
+    with Headwater.from_config(deployment(folder, home, chunk_rows)) as headwater:
         headwater.start()
         floor = floor_of("delta", home)
         began = time()

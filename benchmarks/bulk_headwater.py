@@ -1,6 +1,6 @@
 """One side of `benchmarks.bulk_merge`: Headwater on Delta loads the bulk, while changes arrive at a steady pace.
 
-python -m benchmarks.bulk_headwater EVERY FOLDER HOME
+python -m benchmarks.bulk_headwater EVERY CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ service = "bulk_merge"
 key = ["{key}"]
 columns = ["owner", "balance"]
 changelog = "log"
-bulk = {{ path = "{bulk}", format = "parquet" }}
+bulk = {{ path = "{bulk}", format = "parquet", chunk_rows = {chunk_rows} }}
 position = "pos"
 """
 
@@ -136,18 +136,18 @@ def _bytes(table: Path, version: int) -> int:
     return sum(files.values())
 
 
-def deployment(folder: Path, home: Path) -> Path:
+def deployment(folder: Path, home: Path, chunk_rows: int) -> Path:
     """Write the deployment; where its config is."""
     bulk = str((folder / "bulk").resolve())
-    work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk)
+    work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk, chunk_rows=chunk_rows)
     return fresh(home, "delta", upkeep="", spark=spark_settings(home), work=work)
 
 
 def main() -> int:
     """Measure, and write the figures and the rows down."""
-    every, (folder, home) = float(sys.argv[1]), map(Path, sys.argv[2:])
+    every, chunk_rows, (folder, home) = float(sys.argv[1]), int(sys.argv[2]), map(Path, sys.argv[3:])
     reports = list["EpochReport"]()
-    with Headwater.from_config(deployment(folder, home), report=reports.append) as headwater:
+    with Headwater.from_config(deployment(folder, home, chunk_rows), report=reports.append) as headwater:
         (runner,) = headwater.start()
         began = time()
         run = Run(runner, Feeder(folder, home, every), floor_of("delta", home))

@@ -99,10 +99,10 @@ def _measure(options: argparse.Namespace, accounts: Accounts, chunk_rows: int, r
     accounts.write_bulk(folder / "bulk", chunk_rows)
     accounts.write_changes(folder / "changes", max(1, round(options.rate * options.every)))
     here = [sys.executable, "-m"]
-    copied = Ran.of([*here, "benchmarks.bulk_copy"], folder, "copy")
+    copied = Ran.of([*here, "benchmarks.bulk_copy", str(chunk_rows)], folder, "copy")
     copy = copied.figures.seconds
     print(f"the plain copy: {copy:.1f} s", file=sys.stderr)
-    merged = Ran.of([*here, "benchmarks.bulk_headwater", str(options.every)], folder, "headwater")
+    merged = Ran.of([*here, "benchmarks.bulk_headwater", str(options.every), str(chunk_rows)], folder, "headwater")
     wrong = wrong_rows(pl.read_parquet(folder / "headwater" / "rows" / "[!_.]*"), right, KEY)
     return [
         Result("copy", accounts, chunk_rows, copy, None, copied),
