@@ -7,7 +7,6 @@ changes one opens an account that no bulk has.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
 KEY = "account"
 DDL = "account bigint, owner string, balance bigint, pos bigint"
-"""Of bulk rows; changes also have ``kind`` and ``at``."""
+"""Of bulk rows; changes also tell when they were made."""
 _STRIDE = 7_368_787  # prime: accounts are changed in no order
-_START = datetime(2024, 3, 1, tzinfo=UTC)
-_KINDS = ("-U", "+U", "+I", "-D")
+_START = 1_709_251_200_000
+_OPERATIONS = {"+I": "c", "+U": "u", "-D": "d"}
 
 
 @frozen
@@ -30,7 +29,7 @@ class Accounts:
 
     Args:
         rows: accounts in the bulk.
-        changes: how many of them come while it is loaded, the halves of an update counted as one.
+        changes: how many of them come while it is loaded.
     """
 
     rows: int
@@ -53,12 +52,12 @@ class Accounts:
             ).write_parquet(folder / f"{low // chunk_rows:05d}.parquet")
 
     def write_changes(self, folder: Path, size: int) -> int:
-        """Write the changes, a file of so many at a time; how many files."""
+        """Write Debezium's messages of the changes, a file of so many at a time; how many files."""
         folder.mkdir(parents=True)
         changes = self._changes()
         files = range(0, self.changes, size)
         for number, first in enumerate(files):
-            self._images(changes.slice(first, size)).write_parquet(folder / f"{number:05d}.parquet")
+            _messages(changes.slice(first, size)).write_ndjson(folder / f"{number:05d}.json")
         return len(files)
 
     def right(self) -> pl.DataFrame:
@@ -84,16 +83,22 @@ class Accounts:
             (number + 1).alias("pos"), account.alias("account"), kind.alias("kind"), before.alias("before")
         )
 
-    def _images(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """The rows of changes as a log tells them, those that an update replaces too."""
-        old = pl.coalesce("before", pl.col("account") % 1000)
-        at = pl.lit(_START) + pl.col("pos") * timedelta(milliseconds=1)
-        one = changes.with_columns(_owner(), at.cast(pl.Datetime("us", "UTC")).alias("at"))
-        gone = one.filter(pl.col("kind") == "-D").with_columns(old.alias("balance"))
-        replaced = one.filter(pl.col("kind") == "+U").with_columns(pl.lit("-U").alias("kind"), old.alias("balance"))
-        new = one.filter(pl.col("kind").is_in(["+U", "+I"])).with_columns(pl.col("pos").alias("balance"))
-        images = pl.concat([gone, replaced, new]).sort("pos", pl.col("kind").replace_strict(_KINDS, range(len(_KINDS))))
-        return images.select("kind", "account", "owner", "balance", "pos", "at")
+
+def _messages(changes: pl.DataFrame) -> pl.DataFrame:
+    at, kind = _START + pl.col("pos"), pl.col("kind")
+    source = pl.struct(db=pl.lit("bank"), table=pl.lit("accounts"), ts_ms=at, pos="pos")
+    before = _row(pl.coalesce("before", pl.col("account") % 1000))
+    return changes.select(
+        kind.replace_strict(_OPERATIONS).alias("op"),
+        pl.when(kind != "+I").then(before).alias("before"),
+        pl.when(kind != "-D").then(_row(pl.col("pos"))).alias("after"),
+        source.alias("source"),
+        at.alias("ts_ms"),
+    )
+
+
+def _row(balance: pl.Expr) -> pl.Expr:
+    return pl.struct("account", _owner(), balance=balance)
 
 
 def _owner() -> pl.Expr:

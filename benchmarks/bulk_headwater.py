@@ -36,10 +36,11 @@ _WORK = """
 [sources.log]
 kind = "files"
 path = "in"
-format = "parquet"
+format = "debezium-json"
+tables = ["bank.accounts"]
 files_per_epoch = 1000
-schema = "kind string, {ddl}, at timestamp"
-row_kind = "kind"
+schema = "{ddl}, at timestamp"
+metadata = {{ pos = "log_position", at = "commit_time" }}
 event_time = "at"
 
 [pipelines.{pipeline}]
