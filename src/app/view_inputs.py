@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..domain.upkeep import Pin
     from .runner import Runner
 
-_TICK = timedelta(microseconds=1)
 _LOOKED_BACK = 256
 """Publications of a view that are looked through for a moment that it shares with others."""
 
@@ -160,8 +159,7 @@ class ViewInputs(InputSource):
                 return Held(name, "it has no watermark yet")
             limit = publication.watermark if limit is None else min(limit, publication.watermark)
         assert limit is not None  # there is an input
-        slack = _TICK if self.settings.align == "before" else timedelta()
-        moment = self._shared(limit - slack)
+        moment = self._shared(limit - self.settings.slack)
         if isinstance(moment, Held):
             return moment
         if last and last.as_of and moment < last.as_of:
@@ -173,7 +171,7 @@ class ViewInputs(InputSource):
             if isinstance(found, Held):
                 return found
             epochs[name] = found
-        return ViewPlan(epochs, moment, moment + slack, self.settings.fingerprint)
+        return ViewPlan(epochs, moment, moment + self.settings.slack, self.settings.fingerprint)
 
     def _shared(self, limit: datetime) -> datetime | Held:
         """The newest moment up to a limit that all inputs which are views themselves have shown."""

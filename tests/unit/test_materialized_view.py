@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -164,6 +165,13 @@ def test_a_view_of_several_pipelines_is_aligned_by_itself() -> None:
     assert not ViewSettings("v", one, ("id",), "SELECT id FROM o").aligned
     assert ViewSettings("v", two, ("id",), "SELECT o.id FROM o JOIN c ON c.id = o.c").aligned
     assert ViewSettings("v", one, ("id",), "SELECT id FROM o", align="before").aligned
+
+
+def test_the_moment_that_is_read_at_lies_before_the_watermark_where_rows_may_come_at_it() -> None:
+    sql, two = "SELECT o.id FROM o JOIN c ON c.id = o.c", {"o": ViewOf("o"), "c": ViewOf("c")}
+    assert ViewSettings("v", two, ("id",), sql).slack == timedelta(microseconds=1)
+    assert ViewSettings("v", two, ("id",), sql, align="before").slack == timedelta(microseconds=1)
+    assert ViewSettings("v", two, ("id",), sql, align="at").slack == timedelta()
 
 
 def test_a_plan_survives_its_offsets() -> None:

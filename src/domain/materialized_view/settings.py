@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .lineage import Term
 
 ALIGN = ("before", "at", "newest")
+_TICK = timedelta(microseconds=1)
+"""What event times are told apart by."""
 ALL = "all"
 """Declared of an input: a change of it concerns every row of the view."""
 _UNORDERED = frozenset({
@@ -76,9 +78,17 @@ class ViewSettings:
     @property
     def aligned(self) -> bool:
         """Whether all inputs are read as of one event time."""
-        if self.align is None:
-            return len({each.pipeline for each in self.inputs.values()}) > 1
-        return self.align != "newest"
+        return self._align != "newest"
+
+    @property
+    def slack(self) -> timedelta:
+        """How long before the lowest watermark of its inputs lies the moment that they are read at, where aligned."""
+        return _TICK if self._align == "before" else timedelta()
+
+    @property
+    def _align(self) -> str:
+        several = len({each.pipeline for each in self.inputs.values()}) > 1
+        return self.align or ("before" if several else "newest")
 
     @property
     def fingerprint(self) -> str:
