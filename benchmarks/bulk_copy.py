@@ -24,7 +24,7 @@ def main() -> int:
         floor = floor_of("delta", home)
         began = time()
         seconds = floor.append(folder / "bulk")
-        Figures(began, seconds, state_bytes=folder_bytes(home / "plain")).write(home)
+        Figures(began, seconds, state_bytes=folder_bytes(home / "plain"), view=floor.read()).write(home)
     return 0
 
 

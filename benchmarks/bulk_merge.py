@@ -62,7 +62,7 @@ class Result:
             f"{figures.seconds / self.copy:.1f}",
             *(["-"] * 7 if self.wrong is None else self._of_the_load()),
             f"{figures.state_bytes / 2**20:.1f}",
-            f"{figures.view:.1f}" if figures.view else "-",
+            f"{figures.view:.1f}",
             str(self.ran.heap),
             f"{used.peak:,.0f}",
             f"{used.cpu:.0f}",
