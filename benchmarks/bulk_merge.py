@@ -24,7 +24,20 @@ from .tables import print_table
 
 _FOLDER = Path("var/bench/bulk_merge")
 _HEAD = (
-    *("side", "rows", "changes", "a chunk", "load s", "x copy", "wait p50 s", "p95 s", "epochs", "epoch s", "jobs"),
+    *(
+        "side",
+        "rows",
+        "changes",
+        "rate",
+        "a chunk",
+        "load s",
+        "x copy",
+        "wait p50 s",
+        "p95 s",
+        "epochs",
+        "epoch s",
+        "jobs",
+    ),
     *("books MiB", "in the end", "disk MiB", "read s", "heap MiB", "peak MiB", "cpu s", "wrong"),
 )
 
@@ -36,6 +49,7 @@ class Result:
     Args:
         side: its name.
         accounts: what there was to do.
+        rate: changes a second.
         chunk_rows: of a file of the bulk.
         copy: seconds of the plain copy.
         wrong: rows that are not as they should be; None of the plain copy.
@@ -44,6 +58,7 @@ class Result:
 
     side: str
     accounts: Accounts
+    rate: int
     chunk_rows: int
     copy: float
     wrong: int | None
@@ -56,7 +71,7 @@ class Result:
         return [
             self.side,
             f"{self.accounts.rows:,}",
-            "-" if self.wrong is None else f"{self.accounts.changes:,}",
+            *(["-"] * 2 if self.wrong is None else [f"{self.accounts.changes:,}", f"{self.rate:,}"]),
             f"{self.chunk_rows:,}",
             f"{figures.seconds:.1f}",
             f"{figures.seconds / self.copy:.1f}",
@@ -105,8 +120,8 @@ def _measure(options: argparse.Namespace, accounts: Accounts, chunk_rows: int, r
     merged = Ran.of([*here, "benchmarks.bulk_headwater", str(options.every), str(chunk_rows)], folder, "headwater")
     wrong = wrong_rows(pl.read_parquet(folder / "headwater" / "rows" / "[!_.]*"), right, KEY)
     return [
-        Result("copy", accounts, chunk_rows, copy, None, copied),
-        Result("headwater", accounts, chunk_rows, copy, wrong, merged),
+        Result("copy", accounts, options.rate, chunk_rows, copy, None, copied),
+        Result("headwater", accounts, options.rate, chunk_rows, copy, wrong, merged),
     ]
 
 
