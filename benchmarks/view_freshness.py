@@ -262,7 +262,9 @@ class Trial:
                 runner.advance()
         print(f"the view is there after {len(self.reports)} epochs", file=sys.stderr)
         began: float = time() + self.options.warm_up
-        threading.Timer(self.options.warm_up + self.options.seconds, headwater.stop).start()
+        timer = threading.Timer(self.options.warm_up + self.options.seconds, headwater.stop)
+        timer.daemon = True
+        timer.start()
         headwater.run()
         return began
 
