@@ -7,7 +7,6 @@ changes one opens an account that no bulk has.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,11 +15,12 @@ from attrs import frozen
 if TYPE_CHECKING:
     from pathlib import Path
 
+KEY = "account"
 DDL = "account bigint, owner string, balance bigint, pos bigint"
-"""Of bulk rows; changes also have ``kind`` and ``at``."""
+"""Of bulk rows; changes also tell when they were made."""
 _STRIDE = 7_368_787  # prime: accounts are changed in no order
-_START = datetime(2024, 3, 1, tzinfo=UTC)
-_KINDS = ("-U", "+U", "+I", "-D")
+_START = 1_709_251_200_000
+_OPERATIONS = {"+I": "c", "+U": "u", "-D": "d"}
 
 
 @frozen
@@ -29,7 +29,7 @@ class Accounts:
 
     Args:
         rows: accounts in the bulk.
-        changes: how many of them come while it is loaded, the halves of an update counted as one.
+        changes: how many of them come while it is loaded.
     """
 
     rows: int
@@ -52,21 +52,21 @@ class Accounts:
             ).write_parquet(folder / f"{low // chunk_rows:05d}.parquet")
 
     def write_changes(self, folder: Path, size: int) -> int:
-        """Write the changes, a file of so many at a time; how many files."""
+        """Write Debezium's messages of the changes, a file of so many at a time; how many files."""
         folder.mkdir(parents=True)
         changes = self._changes()
         files = range(0, self.changes, size)
         for number, first in enumerate(files):
-            self._images(changes.slice(first, size)).write_parquet(folder / f"{number:05d}.parquet")
+            _messages(changes.slice(first, size)).write_ndjson(folder / f"{number:05d}.json")
         return len(files)
 
-    def right(self) -> tuple[int, int]:
-        """How many accounts there are in the end, and what their balances sum up to."""
+    def right(self) -> pl.DataFrame:
+        """What there is in the end: each account, its owner and balance."""
         newest = self._changes().unique("account", keep="last", maintain_order=True)
         untouched = pl.select(pl.int_range(self.rows).alias("account")).join(newest, on="account", how="anti")
-        there = newest.filter(pl.col("kind") != "-D")
-        total = pl.concat([untouched.select(pl.col("account") % 1000), there.select(pl.col("pos").alias("account"))])
-        return total.height, int(total["account"].sum())
+        there = newest.filter(pl.col("kind") != "-D").select("account", pl.col("pos").alias("balance"))
+        everyone = pl.concat([untouched.with_columns((pl.col("account") % 1000).alias("balance")), there])
+        return everyone.select("account", _owner(), "balance")
 
     def _changes(self) -> pl.DataFrame:
         """Each change: its position, account and kind, and the position of the change before of the account."""
@@ -83,16 +83,22 @@ class Accounts:
             (number + 1).alias("pos"), account.alias("account"), kind.alias("kind"), before.alias("before")
         )
 
-    def _images(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """The rows of changes as a log tells them, those that an update replaces too."""
-        old = pl.coalesce("before", pl.col("account") % 1000)
-        at = pl.lit(_START) + pl.col("pos") * timedelta(milliseconds=1)
-        one = changes.with_columns(_owner(), at.cast(pl.Datetime("us", "UTC")).alias("at"))
-        gone = one.filter(pl.col("kind") == "-D").with_columns(old.alias("balance"))
-        replaced = one.filter(pl.col("kind") == "+U").with_columns(pl.lit("-U").alias("kind"), old.alias("balance"))
-        new = one.filter(pl.col("kind").is_in(["+U", "+I"])).with_columns(pl.col("pos").alias("balance"))
-        images = pl.concat([gone, replaced, new]).sort("pos", pl.col("kind").replace_strict(_KINDS, range(len(_KINDS))))
-        return images.select("kind", "account", "owner", "balance", "pos", "at")
+
+def _messages(changes: pl.DataFrame) -> pl.DataFrame:
+    at, kind = _START + pl.col("pos"), pl.col("kind")
+    source = pl.struct(db=pl.lit("bank"), table=pl.lit("accounts"), ts_ms=at, pos="pos")
+    before = _row(pl.coalesce("before", pl.col("account") % 1000))
+    return changes.select(
+        kind.replace_strict(_OPERATIONS).alias("op"),
+        pl.when(kind != "+I").then(before).alias("before"),
+        pl.when(kind != "-D").then(_row(pl.col("pos"))).alias("after"),
+        source.alias("source"),
+        at.alias("ts_ms"),
+    )
+
+
+def _row(balance: pl.Expr) -> pl.Expr:
+    return pl.struct("account", _owner(), balance=balance)
 
 
 def _owner() -> pl.Expr:

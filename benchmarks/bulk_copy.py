@@ -1,6 +1,6 @@
-"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain table, and that is all.
+"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain Delta table, and that is all.
 
-python -m benchmarks.bulk_copy BACKEND FOLDER HOME
+python -m benchmarks.bulk_copy CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .sides import Figures, folder_bytes
 
 def main() -> int:
     """Measure, and write the figures down."""
-    backend, (folder, home) = sys.argv[1], map(Path, sys.argv[2:])
-    with Headwater.from_config(deployment(folder, home, backend)) as headwater:
+    chunk_rows, (folder, home) = int(sys.argv[1]), map(Path, sys.argv[2:])
+    with Headwater.from_config(deployment(folder, home, chunk_rows)) as headwater:
         headwater.start()
-        floor = floor_of(backend, home)
+        floor = floor_of("delta", home)
         began = time()
         seconds = floor.append(folder / "bulk")
-        Figures(began, seconds, state_bytes=folder_bytes(home / "plain")).write(home)
+        Figures(began, seconds, state_bytes=folder_bytes(home / "plain"), view=floor.read()).write(home)
     return 0
 
 

@@ -1,28 +1,34 @@
-"""One side of `benchmarks.bulk_merge`: Headwater loads the bulk, while changes arrive at a steady pace.
+"""One side of `benchmarks.bulk_merge`: Headwater on Delta loads the bulk, while changes arrive at a steady pace.
 
-python -m benchmarks.bulk_headwater BACKEND EVERY FOLDER HOME
+python -m benchmarks.bulk_headwater EVERY CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 from pathlib import Path
-from time import sleep, time
+from time import perf_counter, sleep, time
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from headwater import Headwater
+from headwater.domain.bulk import BulkGroup
 
-from .accounts import DDL
+from .accounts import DDL, KEY
 from .deployment import fresh
+from .floors import floor_of
 from .reading import drain
 from .sides import Figures, folder_bytes, spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.runner import Runner
+    from headwater.app.runner import EpochReport, Runner
+    from headwater.domain.epoch import Publication
+
+    from .floors import Floor
 
 PIPELINE = "accounts"
 _KEPT_FOR_THE_LOAD = ("waiting", "tombstones", "chunks", "load")
@@ -30,18 +36,19 @@ _WORK = """
 [sources.log]
 kind = "files"
 path = "in"
-format = "parquet"
+format = "debezium-json"
+tables = ["bank.accounts"]
 files_per_epoch = 1000
-schema = "kind string, {ddl}, at timestamp"
-row_kind = "kind"
+schema = "{ddl}, at timestamp"
+metadata = {{ pos = "log_position", at = "commit_time" }}
 event_time = "at"
 
 [pipelines.{pipeline}]
 service = "bulk_merge"
-key = ["account"]
+key = ["{key}"]
 columns = ["owner", "balance"]
 changelog = "log"
-bulk = {{ path = "{bulk}", format = "parquet" }}
+bulk = {{ path = "{bulk}", format = "parquet", chunk_rows = {chunk_rows} }}
 position = "pos"
 """
 
@@ -69,64 +76,98 @@ class Run:
 
     runner: Runner
     feeder: Feeder
+    floor: Floor
     shown: int = 0
     waits: list[float] = field(factory=list)
     loaded_at: float = 0.0
-    kept: int = 0
+    load_epochs: int = 0
+    epochs: list[float] = field(factory=list)
+    jobs: list[int] = field(factory=list)
 
-    def until_done(self, lake: Path) -> None:
+    def until_done(self) -> None:
         """Run epochs until all changes have come and the load is done."""
         feeding = threading.Thread(target=self.feeder.run)
         feeding.start()
-        while self.runner.advance() or feeding.is_alive():
-            self._look(lake)
+        while self._advance() or feeding.is_alive():
+            pass
         feeding.join()
-        while self.runner.advance():
-            self._look(lake)
+        while self._advance():
+            pass
 
-    def _look(self, lake: Path) -> None:
-        now, latest = time(), self.runner.ledger.latest
-        if latest is None:
-            return
-        changes = latest.offsets.get("changelog")
+    def _advance(self) -> bool:
+        """Run an epoch, and look what it brought; False if there was nothing to do."""
+        jobs, began = self.floor.jobs(), perf_counter()
+        if not self.runner.advance():
+            return False
+        self.epochs.append(perf_counter() - began)
+        self.jobs.append(self.floor.jobs() - jobs)
+        latest = self.runner.ledger.latest
+        if latest is not None and not self.loaded_at:
+            self._look(latest)
+        return True
+
+    def _look(self, latest: Publication) -> None:
+        published, changes = latest.published_at.timestamp(), latest.offsets.get("changelog")
         count = changes["count"] if changes else 0
-        if not self.loaded_at:
-            self.waits += [now - at for at in self.feeder.arrived[self.shown : count]]
-            self.kept = max(self.kept, sum(folder_bytes(lake / PIPELINE / name) for name in _KEPT_FOR_THE_LOAD))
-            snapshot = self.runner.ledger.snapshot()
-            if not self.runner.service.bookkeeping(snapshot):
-                self.loaded_at = now
+        self.waits += [published - at for at in self.feeder.arrived[self.shown : count]]
         self.shown = count
+        assert isinstance(self.runner.source, BulkGroup)
+        if self.runner.source.bulk.remaining(latest.offsets.get("bulk")):
+            return
+        if not any(self.runner.service.bookkeeping(self.runner.ledger.snapshot()).values()):
+            self.loaded_at, self.load_epochs = published, len(self.epochs)
 
 
-def deployment(folder: Path, home: Path, backend: str) -> Path:
+def kept(lake: Path, publication: Publication) -> int:
+    """Bytes of the data files that a publication has for the sake of the load alone."""
+    tables = [f"{PIPELINE}.{name}" for name in _KEPT_FOR_THE_LOAD]
+    versions = {table: publication.tables.get(table) for table in tables}
+    return sum(_bytes(lake.joinpath(*table.split(".")), int(at)) for table, at in versions.items() if at is not None)
+
+
+def _bytes(table: Path, version: int) -> int:
+    """Bytes of the data files of a version of a Delta table, none of whose commits has been cleaned away."""
+    files = dict[str, int]()
+    for number in range(version + 1):
+        lines = (table / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
+        actions = [json.loads(line) for line in lines]
+        for action in actions:
+            files.pop(action.get("remove", {}).get("path"), None)
+        files |= {action["add"]["path"]: action["add"]["size"] for action in actions if "add" in action}
+    return sum(files.values())
+
+
+def deployment(folder: Path, home: Path, chunk_rows: int) -> Path:
     """Write the deployment; where its config is."""
     bulk = str((folder / "bulk").resolve())
-    work = _WORK.format(ddl=DDL, pipeline=PIPELINE, bulk=bulk)
-    return fresh(home, backend, upkeep="", spark=spark_settings(home), work=work)
+    work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk, chunk_rows=chunk_rows)
+    return fresh(home, "delta", upkeep="", spark=spark_settings(home), work=work)
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
-    backend, every, (folder, home) = sys.argv[1], float(sys.argv[2]), map(Path, sys.argv[3:])
-    with Headwater.from_config(deployment(folder, home, backend)) as headwater:
+    """Measure, and write the figures and the rows down."""
+    every, chunk_rows, (folder, home) = float(sys.argv[1]), int(sys.argv[2]), map(Path, sys.argv[3:])
+    reports = list["EpochReport"]()
+    with Headwater.from_config(deployment(folder, home, chunk_rows), report=reports.append) as headwater:
         (runner,) = headwater.start()
         began = time()
-        run = Run(runner, Feeder(folder, home, every))
-        run.until_done(home / "lake")
-        rows = headwater.view(f"{PIPELINE}.rows")
-        asked = time()
-        drain(rows)
-        viewed = time() - asked
-        accounts, total = rows.selectExpr("count(*)", "sum(balance)").first()
+        run = Run(runner, Feeder(folder, home, every), floor_of("delta", home))
+        run.until_done()
+        asked = perf_counter()
+        drain(headwater.view(f"{PIPELINE}.rows"))
+        viewed = perf_counter() - asked
+        headwater.view(f"{PIPELINE}.rows").write.parquet(str((home / "rows").resolve()))
         Figures(
             began,
             run.loaded_at - began,
             state_bytes=folder_bytes(home / "lake"),
+            epochs=run.epochs,
             view=viewed,
+            jobs=run.jobs,
+            phases=[dict(each.seconds) for each in reports],
             waits=run.waits,
-            kept_bytes=run.kept,
-            found=[accounts, total],
+            kept_bytes=[kept(home / "lake", each) for each in reversed(list(runner.ledger.publications()))],
+            load_epochs=run.load_epochs,
         ).write(home)
     return 0
 

@@ -16,6 +16,7 @@ from headwater.domain.schema import Schema
 from headwater.domain.table import TableSpec
 
 from .data import DDL
+from .reading import drain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,10 @@ class Floor(ABC):
     @abstractmethod
     def append(self, file: Path) -> float:
         """Append a Parquet file's rows to a plain table."""
+
+    @abstractmethod
+    def read(self) -> float:
+        """Read all rows appended so far."""
 
     @abstractmethod
     def recompute(self) -> float:
@@ -70,14 +75,21 @@ class SparkFloor(Floor):
         self._write(self.session.read.parquet(str(file)), "plain", "append")
         return perf_counter() - began
 
+    def read(self) -> float:
+        began = perf_counter()
+        drain(self._everything())
+        return perf_counter() - began
+
     def recompute(self) -> float:
         began = perf_counter()
-        everything = self.session.read.format(self.form).load(self._place("plain"))
-        self._write(everything.selectExpr(*_columns(), _WINDOW), "ranked", "overwrite")
+        self._write(self._everything().selectExpr(*_columns(), _WINDOW), "ranked", "overwrite")
         return perf_counter() - began
 
     def jobs(self) -> int:
         return max(self.session.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
+
+    def _everything(self) -> Any:
+        return self.session.read.format(self.form).load(self._place("plain"))
 
     def _place(self, name: str) -> str:
         return str((self.folder / name).resolve())  # Hudi takes no relative paths
@@ -127,6 +139,11 @@ class MemoryFloor(Floor):
         took = perf_counter() - began
         self.parts.append(rows)
         return took
+
+    def read(self) -> float:
+        began = perf_counter()
+        pl.concat(self.parts, rechunk=True)
+        return perf_counter() - began
 
     def recompute(self) -> float:
         began = perf_counter()

@@ -60,14 +60,6 @@ def write(folder: Path, items: int, rows: int) -> int:
     return len(epochs)
 
 
-def wrong(found: pl.DataFrame, right: pl.DataFrame) -> int:
-    """How many rows are not as they should be: other, missing, too many."""
-    of_right = found.select(right.columns)
-    missed = right.join(of_right, on=right.columns, how="anti", nulls_equal=True).height
-    strange = of_right.join(right, on=KEY, how="anti").height
-    return missed + strange + of_right.height - of_right.unique().height
-
-
 def _count(items: int) -> int:
     return items + items // _EARLIER_EVERY
 

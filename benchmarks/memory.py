@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -36,10 +37,15 @@ def run_and_watch(command: list[str], log: Path) -> Used:
     """
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as process:
         peak, cpu = 0.0, dict[int, float]()
-        while _is_running(process):
-            there = _processes_of(process.pid)
-            peak = max(peak, sum(map(_share, there)))
-            cpu |= {each: _cpu(each) or cpu.get(each, 0.0) for each in there}
+        try:
+            while _is_running(process):
+                there = _processes_of(process.pid)
+                peak = max(peak, sum(map(_share, there)))
+                cpu |= {each: _cpu(each) or cpu.get(each, 0.0) for each in there}
+        finally:  # who stops the measurement stops what is measured
+            for each in _processes_of(process.pid) if process.returncode is None else ():
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGTERM)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed; see {log}")
     return Used(peak, sum(cpu.values()))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
+    import polars as pl
+
 FIGURES, GC_LOG = "figures.json", "gc.log"
 _HEAP = "2g"
 
@@ -37,8 +39,8 @@ class Figures:
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
         waits: seconds that changes waited until they were visible.
-        kept_bytes: the most that was kept on disk for the sake of a load alone.
-        found: what the result came to, where sums are enough to check it.
+        kept_bytes: what was kept for the sake of a load alone, after each epoch.
+        load_epochs: how many epochs the load took.
     """
 
     began: float
@@ -53,8 +55,8 @@ class Figures:
     jobs: list[int] = field(factory=list)
     phases: list[dict[str, float]] = field(factory=list)
     waits: list[float] = field(factory=list)
-    kept_bytes: int = 0
-    found: list[int] = field(factory=list)
+    kept_bytes: list[int] = field(factory=list)
+    load_epochs: int = 0
 
     def write(self, home: Path) -> None:
         """Write them into a side's folder."""
@@ -119,6 +121,14 @@ def typical_and_slow(seconds: Iterable[float]) -> tuple[float, float]:
     """The median, and what 95 of 100 do not exceed; there are two at least."""
     hundredths = quantiles(seconds, n=100, method="inclusive")
     return hundredths[49], hundredths[94]
+
+
+def wrong_rows(found: pl.DataFrame, right: pl.DataFrame, key: str) -> int:
+    """How many rows are not as they should be: other, missing, too many."""
+    of_right = found.select(right.columns)
+    missed = right.join(of_right, on=right.columns, how="anti", nulls_equal=True).height
+    strange = of_right.join(right, on=key, how="anti").height
+    return missed + strange + of_right.height - of_right.unique().height
 
 
 def totals_of(rows: Iterable[tuple[str, int, Decimal]]) -> dict[str, list[int]]:

@@ -2,8 +2,9 @@
 
 python -m benchmarks.view_freshness [--orders 100000] [--customers 10000] [--rate 300] [--seconds 120] [--backend delta]
 
-Two tables are loaded first; then their changes come, five of six of orders, and a view joins them. Needs Kafka's jars,
-which the first run fetches.
+Two tables are loaded while their changes come, five of six of orders, and a view joins them; what is measured is after
+the load. In the end every row of the view must be what the tables were at its moment. Needs Kafka's jars, which the
+first run fetches.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import sys
 import threading
+from bisect import bisect_right
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -28,12 +30,12 @@ from headwater.domain.materialized_view import ViewPlan
 from headwater.testing.kafka_broker import kafka_broker
 
 from .deployment import fresh
-from .sides import spark_settings, typical_and_slow
+from .sides import spark_settings, typical_and_slow, wrong_rows
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from headwater.app.runner import Runner
-    from headwater.testing.kafka_broker import KafkaBroker
+    from headwater.app.runner import EpochReport, Runner
+    from headwater.domain.epoch import Publication
 
 _FOLDER = Path("var/bench/view_freshness")
 _VIEW = "order_worth"
@@ -76,10 +78,13 @@ class Result:
 
     Args:
         backend, rate, seconds: as it was asked for.
-        changes: how many were visible when the run ended.
+        changes: how many were made and shown in that time.
         publications: of the view.
-        p50, p95: seconds from a change to the publication that has it.
+        p50, p95: seconds from a change to the publication of the view that has it.
         between: median seconds from one publication of the view to the next.
+        orders, customers, view: median seconds of an epoch of each pipeline.
+        rows: of the view in the end.
+        wrong: those of them that are not what the tables were at the view's moment.
     """
 
     backend: str
@@ -90,62 +95,110 @@ class Result:
     p50: float
     p95: float
     between: float
+    orders: float
+    customers: float
+    view: float
+    rows: int
+    wrong: int
+
+
+@frozen
+class Change:
+    """A change of one row."""
+
+    table: str
+    before: dict[str, Any]
+    after: dict[str, Any]
 
 
 @define(eq=False)
-class Shop:
-    """The database: it tells of each change as Debezium does, and remembers when it was made.
+class Tables:
+    """What the database holds.
 
     Args:
         orders, customers: how many there are.
-        producer: writes to the broker.
-        made: milliseconds since 1970 of each change.
     """
 
     orders: int
     customers: int
-    producer: Producer
-    made: list[int] = field(factory=list)
-    _rows: dict[tuple[str, int], dict[str, Any]] = field(init=False, factory=dict)
+    rows: dict[str, list[dict[str, Any]]] = field(init=False)
+    changes: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.rows = {
+            "orders": [
+                {"id": key, "customer": key % self.customers, "amount": key % 100} for key in range(self.orders)
+            ],
+            "customers": [{"id": key, "name": f"customer {key}", "level": 1} for key in range(self.customers)],
+        }
 
     def write(self, folder: Path) -> None:
-        """Write both tables as they are before any change."""
-        tables = {"orders": [self.order(key) for key in range(self.orders)]}
-        tables["customers"] = [self.customer(key) for key in range(self.customers)]
-        for name, rows in tables.items():
+        """Write the tables as they are before any change."""
+        for name, rows in self.rows.items():
             (folder / name).mkdir()
             frame = pl.DataFrame(rows).with_columns(pl.lit(0, pl.Int64).alias("pos"))
             frame.write_parquet(folder / name / "all.parquet")
 
-    def order(self, key: int) -> dict[str, Any]:
-        return {"id": key, "customer": key % self.customers, "amount": key % 100}
+    def change(self) -> Change:
+        """Change one row, at every run the same."""
+        self.changes += 1
+        of_customer = self.changes % _CUSTOMERS_EVERY == 0
+        table, changed = ("customers", "level") if of_customer else ("orders", "amount")
+        rows = self.rows[table]
+        key = self.changes * 7_919 % len(rows)
+        before = rows[key]
+        rows[key] = {**before, changed: before[changed] + 1}
+        return Change(table, before, rows[key])
 
-    def customer(self, key: int) -> dict[str, Any]:
-        return {"id": key, "name": f"customer {key}", "level": 1}
+    def view(self) -> pl.DataFrame:
+        """What the view has to show."""
+        customers = self.rows["customers"]
+        return pl.DataFrame(
+            {
+                "id": order["id"],
+                "name": customers[order["customer"]]["name"],
+                "worth": order["amount"] * customers[order["customer"]]["level"],
+            }
+            for order in self.rows["orders"]
+        )
 
-    def change(self) -> None:
-        """Change one row."""
-        number = len(self.made) + 1
-        of_customer = number % _CUSTOMERS_EVERY == 0
-        table = "customers" if of_customer else "orders"
-        key = number * 7_919 % (self.customers if of_customer else self.orders)
-        before = self._rows.get((table, key)) or (self.customer(key) if of_customer else self.order(key))
-        changed = "level" if of_customer else "amount"
-        after = self._rows[table, key] = {**before, changed: before[changed] + 1}
-        now = int(time() * 1000)
-        source = {"db": "shop", "table": table, "ts_ms": now, "pos": number}
-        message = {"op": "u", "before": before, "after": after, "source": source, "ts_ms": now}
-        self.producer.produce(table, json.dumps(message))
-        self.producer.poll(0)
-        self.made.append(now)
+
+@define(eq=False)
+class Shop:
+    """The database at work: it tells of each change as Debezium does, and remembers when it was made.
+
+    Args:
+        tables: what it holds.
+        producer: writes to the broker.
+        made: milliseconds since 1970 of each change.
+    """
+
+    tables: Tables
+    producer: Producer
+    made: list[int] = field(factory=list)
 
     def run(self, rate: int, until: threading.Event) -> None:
         """Change rows at a steady pace."""
         began = time()
         while not until.is_set():
             sleep(max(0.0, began + len(self.made) / rate - time()))
-            self.change()
+            self._change()
         self.producer.flush()
+
+    def until(self, moment: datetime) -> Tables:
+        """The tables as they were at a moment."""
+        tables, newest = Tables(self.tables.orders, self.tables.customers), moment.timestamp() * 1000
+        while tables.changes < len(self.made) and self.made[tables.changes] <= newest:
+            tables.change()
+        return tables
+
+    def _change(self) -> None:
+        change, now = self.tables.change(), int(time() * 1000)
+        source = {"db": "shop", "table": change.table, "ts_ms": now, "pos": self.tables.changes}
+        message = {"op": "u", "before": change.before, "after": change.after, "source": source, "ts_ms": now}
+        self.producer.produce(change.table, json.dumps(message))
+        self.producer.poll(0)
+        self.made.append(now)
 
 
 def _deployment(home: Path, backend: str, servers: str) -> Path:
@@ -154,47 +207,95 @@ def _deployment(home: Path, backend: str, servers: str) -> Path:
     return fresh(home, backend, upkeep="", spark=spark_settings(home), work=work)
 
 
-def _result(options: argparse.Namespace, shop: Shop, view: Runner, began: datetime) -> Result:
-    """Ages of the changes that each publication of the view brought, those before `began` left out."""
-    publications = [each for each in reversed(list(view.ledger.publications())) if each.published_at >= began]
-    ages, shown = list[float](), None
-    for publication in publications:
-        until = ViewPlan.of(publication.offsets).as_of
-        assert until is not None, "a view of two pipelines is of a moment"
-        newest = until.timestamp() * 1000
-        if shown is not None:
-            published = publication.published_at.timestamp()
-            ages += [published - each / 1000 for each in shop.made if shown < each <= newest]
-        shown = newest
-    between = [(b.published_at - a.published_at).total_seconds() for a, b in pairwise(publications)]
-    asked = (options.backend, options.rate, options.seconds)
-    return Result(*asked, len(ages), len(publications), *typical_and_slow(ages), median(between))
+def _moment(publication: Publication) -> datetime:
+    moment = ViewPlan.of(publication.offsets).as_of
+    assert moment is not None, "a view of two pipelines is of a moment"
+    return moment
 
 
-def _measure(options: argparse.Namespace, broker: KafkaBroker) -> Result:
-    home = _FOLDER / options.backend
-    config = _deployment(home, options.backend, broker.servers)
-    for table in _TABLES:
-        broker.create_topic(table)
-    shop = Shop(options.orders, options.customers, Producer({"bootstrap.servers": broker.servers, "linger.ms": 5}))
-    shop.write(home / "in")
-    with Headwater.from_config(config, report=lambda _report: None) as headwater:
-        runners = {runner.pipeline: runner for runner in headwater.start()}
-        stopping = threading.Event()
-        changing = threading.Thread(target=shop.run, args=(options.rate, stopping))
-        changing.start()
-        try:
-            while not runners[_VIEW].advance():  # until the load is done and the view is there
-                for table in _TABLES:
-                    runners[table].advance()
-            began = datetime.now(UTC)
-            timer = threading.Timer(options.seconds, headwater.stop)
-            timer.start()
-            headwater.run()
-        finally:
-            stopping.set()
-            changing.join()
-        return _result(options, shop, runners[_VIEW], began)
+def _ages(publications: list[Publication], made: list[int]) -> list[float]:
+    """Seconds from each change to the publication that brought it, of all publications but the first."""
+    ages = list[float]()
+    for before, after in pairwise(publications):
+        shown, newest = (_moment(each).timestamp() * 1000 for each in (before, after))
+        published = after.published_at.timestamp()
+        ages += [published - at / 1000 for at in made[bisect_right(made, shown) : bisect_right(made, newest)]]
+    return ages
+
+
+@define(eq=False)
+class Trial:
+    """A run with its view.
+
+    Args:
+        options: what was asked for.
+        shop: whose tables are followed.
+        home: a folder of its own.
+    """
+
+    options: argparse.Namespace
+    shop: Shop
+    home: Path
+    reports: list[tuple[float, EpochReport]] = field(factory=list)
+
+    def result(self, servers: str) -> Result:
+        """Run, and tell how it went."""
+        config = _deployment(self.home, self.options.backend, servers)
+        self.shop.tables.write(self.home / "in")
+        with Headwater.from_config(config, report=lambda each: self.reports.append((time(), each))) as headwater:
+            view = next(runner for runner in headwater.start() if runner.pipeline == _VIEW)
+            stopping = threading.Event()
+            changing = threading.Thread(target=self.shop.run, args=(self.options.rate, stopping))
+            changing.start()
+            try:
+                began = self._run(headwater, view)
+            finally:
+                stopping.set()
+                changing.join()
+            return self._told(headwater, view, began)
+
+    def _run(self, headwater: Headwater, view: Runner) -> float:
+        """Load, warm up and run; when what is measured began."""
+        runners = headwater.start()
+        while view.ledger.latest is None:
+            for runner in runners:
+                runner.advance()
+        print(f"the view is there after {len(self.reports)} epochs", file=sys.stderr)
+        began: float = time() + self.options.warm_up
+        timer = threading.Timer(self.options.warm_up + self.options.seconds, headwater.stop)
+        timer.daemon = True
+        timer.start()
+        headwater.run()
+        return began
+
+    def _told(self, headwater: Headwater, view: Runner, began: float) -> Result:
+        since = datetime.fromtimestamp(began, UTC)
+        publications = [each for each in reversed(list(view.ledger.publications())) if each.published_at >= since]
+        ages = _ages(publications, self.shop.made)
+        between = [(b.published_at - a.published_at).total_seconds() for a, b in pairwise(publications)]
+        headwater.view(f"{_VIEW}.rows").write.parquet(str((self.home / "rows").resolve()))
+        found, right = pl.read_parquet(self.home / "rows" / "[!_.]*"), self.shop.until(_moment(publications[-1])).view()
+        p50, p95 = typical_and_slow(ages)
+        return Result(
+            self.options.backend,
+            self.options.rate,
+            self.options.seconds,
+            changes=len(ages),
+            publications=len(publications),
+            p50=p50,
+            p95=p95,
+            between=median(between),
+            orders=self._epoch("orders", began),
+            customers=self._epoch("customers", began),
+            view=self._epoch(_VIEW, began),
+            rows=found.height,
+            wrong=wrong_rows(found, right, "id"),
+        )
+
+    def _epoch(self, pipeline: str, began: float) -> float:
+        """Median seconds of an epoch of a pipeline."""
+        found = (each for at, each in self.reports if at >= began and each.epoch.pipeline == pipeline)
+        return median(sum(each.seconds.values()) for each in found)
 
 
 def main() -> int:
@@ -203,17 +304,22 @@ def main() -> int:
     parser.add_argument("--orders", type=int, default=100_000)
     parser.add_argument("--customers", type=int, default=10_000)
     parser.add_argument("--rate", type=int, default=300, help="changes a second")
-    parser.add_argument("--seconds", type=int, default=120, help="how long, after the load")
+    parser.add_argument("--warm-up", type=int, default=60, help="seconds after the load that are not counted")
+    parser.add_argument("--seconds", type=int, default=120, help="how long, after that")
     parser.add_argument("--backend", default="delta")
     options = parser.parse_args()
     with kafka_broker() as broker:
-        result = _measure(options, broker)
+        for table in _TABLES:
+            broker.create_topic(table)
+        producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5})
+        shop = Shop(Tables(options.orders, options.customers), producer)
+        result = Trial(options, shop, _FOLDER / options.backend).result(broker.servers)
     told = asdict(result)
     print_table([list(told), [f"{each:.2f}" if isinstance(each, float) else str(each) for each in told.values()]])
     file = _FOLDER / f"{options.backend}.json"
     file.write_text(json.dumps(told, indent=1) + "\n")
     print(f"written to {file}")
-    return 0
+    return 1 if result.wrong else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import polars as pl
 
 from . import items
 from .results import WARM_UP, Trial, tell
+from .sides import wrong_rows
 
 _FOLDER = Path("var/bench/wide_table")
 
@@ -27,7 +28,7 @@ def _prepared(count: int, rows: int) -> Trial:
     items.write(folder, count, rows)
     (records,) = pl.scan_parquet(folder / "rows" / "*.parquet").select(pl.len()).collect()["len"]
     right = pl.read_parquet(folder / items.RIGHT)
-    return Trial(folder, rows, records, lambda found: items.wrong(found, right))
+    return Trial(folder, rows, records, lambda found: wrong_rows(found, right, items.KEY))
 
 
 def _sides(options: argparse.Namespace) -> dict[str, list[str]]:

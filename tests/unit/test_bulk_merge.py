@@ -317,6 +317,45 @@ def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:
     assert len(rows(trial, as_of=at(25))) == 3
 
 
+def test_rows_that_waited_are_dropped_together_when_none_or_few_are_left(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    head = ["id", "owner", "balance", "read_at"]
+    for moment, ids in ((40, (1, 2)), (60, (3,)), (80, (4, 5, 6))):
+        trial.fill("accounts", [head, *([str(each), "ann", "10", at(moment).isoformat()] for each in ids)])
+    waiting, written, (runner,) = "accounts.waiting", [], trial.open().start(["accounts"])
+    for second in (5, 10, 15, 50, 70, 90):
+        feed(trial, ("+I", 100 + second, "ian", 90, second))
+        runner.advance()
+        version = runner.ledger.snapshot().version(waiting)
+        assert version is not None
+        left = runner.ledger.snapshot().read(waiting).select("id").collect().rows()
+        written.append((sorted(each for (each,) in left), runner.store.version(waiting, version).written))
+    assert written == [
+        ([1, 2], 2),
+        ([1, 2, 3], 1),
+        ([1, 2, 3, 4, 5, 6], 3),
+        ([3, 4, 5, 6], 2),  # more stay than go: those that go are deleted
+        ([4, 5, 6], 1),
+        ([], 0),
+    ]
+
+
+def test_rows_that_stay_are_written_once_more_where_they_are_fewer(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    head = ["id", "owner", "balance", "read_at"]
+    for moment, ids in ((40, (1, 2, 3)), (60, (4,)), (80, (5,))):
+        trial.fill("accounts", [head, *([str(each), "ann", "10", at(moment).isoformat()] for each in ids)])
+    waiting, (runner,) = "accounts.waiting", trial.open().start(["accounts"])
+    for second in (5, 10, 50):
+        feed(trial, ("+I", 100 + second, "ian", 90, second))
+        runner.advance()
+    version, left = runner.ledger.snapshot().version(waiting), runner.ledger.snapshot().read(waiting)
+    assert version is not None
+    assert runner.store.version(waiting, version).written == 2
+    assert sorted(left.select("id", "balance").collect().rows()) == [(4, 10), (5, 10)]
+    assert [row[0] for row in rows(trial)] == [1, 2, 3, 105, 110, 150]
+
+
 def test_net_changes_are_complete(loaded: Trial) -> None:
     changes = loaded.reader.diff("accounts.rows", after=loaded.reader.epoch("accounts") - 2)
     assert sorted(changes.select(ROW_KIND, "id", "balance").rows()) == [

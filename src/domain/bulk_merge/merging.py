@@ -14,9 +14,11 @@ from .loading import numbers, within
 from .tables import DELETED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..ports import FrameEngine
     from .events import Events
-    from .loading import Brought, Settling
+    from .loading import Brought, Chunk, Settling
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
@@ -111,12 +113,32 @@ class Merging:
         return read
 
     def _waiting(self, brought: Brought, settling: Settling, waited: nw.LazyFrame[Any] | None) -> Change:
-        """What becomes of the rows that wait."""
-        table, come = self.tables.waiting, None
+        """What becomes of the rows that wait: chunks come, and those that show now go, one way or the other.
+
+        Where fewer rows stay than go, these are written once more in place of all: so the table never holds much more
+        than what waits, and costs no more than the rows that pass through it.
+        """
+        table, come = self.tables.waiting, self._come(brought, settling)
+        if waited is None:
+            return Change(merge=come)
+        left = settling.standing.waiting
+        goes = [chunk for chunk in brought.standing.waiting if chunk not in left]
+        if _rows(left) > _rows(goes):
+            return Change(merge=come, delete=waited.select(*table.key))
+        stay = sorted(numbers(left) & numbers(brought.standing.waiting))
+        kept = [brought.snapshot.read(table.name, Matching(within={CHUNK: tuple(stay)}))] if stay else []
+        if come is not None:
+            kept.append(come.unique(subset=list(table.key), keep="last", order_by=[POSITION]))
+        if not kept:
+            kept.append(brought.snapshot.store.read(table.name, None))
+        return Change(overwrite=_all([each.select(*table.schema.names) for each in kept]))
+
+    def _come(self, brought: Brought, settling: Settling) -> nw.LazyFrame[Any] | None:
+        """Rows of chunks that begin to wait, with their ``_position``."""
         kept = sorted(numbers(brought.read) - numbers(settling.shown))
-        if brought.bulk is not None and kept:
-            come = brought.bulk.filter(nw.col(CHUNK).is_in(kept)).select(*table.schema.names, POSITION)
-        return Change(merge=come, delete=None if waited is None else waited.select(*table.key))
+        if brought.bulk is None or not kept:
+            return None
+        return brought.bulk.filter(nw.col(CHUNK).is_in(kept)).select(*self.tables.waiting.schema.names, POSITION)
 
     def _but(self, rows: nw.LazyFrame[Any], *others: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         """Rows without those of the keys of others."""
@@ -125,6 +147,10 @@ class Merging:
             if each is not None:
                 rows = rows.join(each.select(*key), on=key, how="anti")
         return rows
+
+
+def _rows(chunks: Iterable[Chunk]) -> int:
+    return sum(chunk.rows for chunk in chunks)
 
 
 def _all(frames: list[nw.LazyFrame[Any]]) -> nw.LazyFrame[Any] | None:

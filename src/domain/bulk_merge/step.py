@@ -80,7 +80,8 @@ class BulkMergeStep:
         changes, bulk = self.events.changes(batch), self.events.bulk(batch)  # a chunk is large, and cheap to read twice
         changes = None if changes is None else self.engine.persist(changes)
         counted = None if changes is None else self.counting.counted(changes, batch, snapshot)
-        profile = self._profile(changes, bulk, counted)
+        follows = bool(self.settings.position) and not self.loading.standing(snapshot).done
+        profile = self._profile(changes, bulk, counted, follows=follows)
         self.engine.expect(profile.rows)
         done: dict[str, Change] = {}
         if profile.dead_letters:
@@ -150,11 +151,17 @@ class BulkMergeStep:
         return Change(append=filed, delete=passed.select(*self.tables.recent.key)), forgotten
 
     def _profile(
-        self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None, counted: Counted | None
+        self,
+        changes: nw.LazyFrame[Any] | None,
+        bulk: nw.LazyFrame[Any] | None,
+        counted: Counted | None,
+        *,
+        follows: bool,
     ) -> _Profile:
+        """The profile of a batch; `follows` is whether a load has to know what position the changelog has come to."""
         profile = _Profile()
         if changes is not None and counted is not None:
-            profile = self._profile_of_changes(changes, counted)
+            profile = self._profile_of_changes(changes, counted, follows=follows)
         if bulk is None:
             return profile
         reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
@@ -177,7 +184,7 @@ class BulkMergeStep:
             chunks=tuple(self.loading.chunk_of(line) for line in lines if not line[_DEAD]),
         )
 
-    def _profile_of_changes(self, changes: nw.LazyFrame[Any], counted: Counted) -> _Profile:
+    def _profile_of_changes(self, changes: nw.LazyFrame[Any], counted: Counted, *, follows: bool) -> _Profile:
         time = COMMIT_TIME if self.settings.whole else AT
         lines = collect_small(
             _flagged(changes).group_by(_DEAD, _MARK).agg(nw.len().alias(_COUNT), nw.col(time).max().alias(AT))
@@ -187,7 +194,7 @@ class BulkMergeStep:
             sum(line[_COUNT] for line in lines if line[_DEAD]),
             newest_of(line[AT] for line in lines if not line[_DEAD]),
             # Marks tell how far the log has come where its other tables move on alone; but not beyond what waits.
-            self._reached(counted.rows, *(() if counted.waits else (changes,))) if self.settings.position else None,
+            self._reached(counted.rows, *(() if counted.waits else (changes,))) if follows else None,
         )
 
     def _reached(self, *changes: nw.LazyFrame[Any]) -> Reach | None:
