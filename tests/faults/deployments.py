@@ -25,19 +25,24 @@ def write(config: Path, source: str, backend: str = "delta") -> None:
         source: the lines that say where contracts come from.
         backend: its name.
     """
-    spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
     config.write_text(
         ranked_contracts(
-            backend=f'name = "{backend}"\npath = "lake"\ncompact_every = 4\n[backend.spark]\n{spark}',
+            backend=lake(backend, compact_every=4),
             run='poll = "100ms"\nretries = 1\nretry_wait = "100ms"\n',
             source=source,
         )
     )
 
 
-def committed(config: Path, table: str) -> int:
+def lake(backend: str, *, compact_every: int = 0) -> str:
+    """What stands under ``[backend]`` for tables beside the deployment, and a Spark that starts quickly."""
+    spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
+    return f'name = "{backend}"\npath = "lake"\ncompact_every = {compact_every}\n[backend.spark]\n{spark}'
+
+
+def committed(config: Path, table: str, pipeline: str = "ranked") -> int:
     """The epoch of the newest marked commit of a table; -1 if it has none."""
-    folder = config.parent / "lake" / "ranked" / table
+    folder = config.parent / "lake" / pipeline / table
     epochs = [*map(_delta_epoch, folder.glob("_delta_log/*.json")), *map(_hudi_epoch, _hudi_commits(folder))]
     return max(epochs, default=-1)
 
@@ -55,5 +60,5 @@ def _hudi_commits(folder: Path) -> Iterator[Path]:
 
 
 def _hudi_epoch(commit: Path) -> int:
-    found = re.search(rb'{"epoch":{"pipeline":"ranked","number":(\d+)}', commit.read_bytes())
+    found = re.search(rb'{"epoch":{"pipeline":"\w+","number":(\d+)}', commit.read_bytes())
     return int(found[1]) if found else -1

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_fixtures import TUNED
-
+from .deployments import lake
 from .processes import headwater, running
 
 pytestmark = [pytest.mark.faults("kill -9 of the load of a history, three times")]
@@ -23,13 +22,8 @@ BACKENDS = [
 
 @pytest.fixture(params=BACKENDS)
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    settings = TUNED | {"spark.driver.memory": "1g"}
-    spark = "".join(f'"{name}" = "{value}"\n' for name, value in settings.items())
     text = DEPLOYMENT.read_text(encoding="utf-8")
-    text = text.replace(
-        'name = "memory"\ncompact_every = 0\n',
-        f'name = "{request.param}"\npath = "lake"\ncompact_every = 0\n[backend.spark]\n{spark}',
-    )
+    text = text.replace('name = "memory"\ncompact_every = 0\n', lake(request.param))
     for source in ("info", "stock"):
         kafka = f'kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.{source}"]'
         text = text.replace(kafka, f'kind = "files"\npath = "{source}"')
