@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-BACKENDS = [
-    pytest.param("delta", marks=pytest.mark.delta),
-    pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.slow]),
-]
+BACKENDS = [pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.slow])]
 
 
 def write(file: Path, rows: Iterable[Row]) -> None:
