@@ -74,6 +74,7 @@ class SparkEngine(FrameEngine):
         cache = self.session._jsparkSession.sharedState().cacheManager()
         cached = cache.lookupCachedData(kept._jdf).get().cachedRepresentation()
         self._told[self._identity(cached)] = told
+        # A plan that starts at the cache: a longer one is analysed again at every step on it.
         return lazy(frame_of_plan(self.session, cached))
 
     @contextmanager

@@ -98,7 +98,7 @@ class History:
         keys = matching.keys if matching else None
         within = {SEGMENT: Between(self._number(moment), _EVER)}
         later = snapshot.read(self.tables.recent.name, Matching(keys, within)).filter(nw.col(AT) > moment)
-        # What came later is small, and read twice: keeping it would make a job of each look-up of a few keys.
+        # What came later is read twice: to keep it would take a job for each look-up of a few keys.
         stayed = current.join(later.select(*key), on=key, how="anti")
         first = later.unique(subset=key, keep="first", order_by=[*self.events.in_order, ADDS])
         return nw.concat([each.select(*self.settings.columns) for each in (stayed, first.filter(~nw.col(ADDS)))])

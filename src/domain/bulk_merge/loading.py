@@ -115,6 +115,11 @@ def numbers(chunks: Iterable[Chunk]) -> set[int]:
     return {chunk.number for chunk in chunks}
 
 
+def row_count(chunks: Iterable[Chunk]) -> int:
+    """How many rows chunks have, all together."""
+    return sum(chunk.rows for chunk in chunks)
+
+
 def within(name: str, ranges: Iterable[KeyRange]) -> nw.Expr:
     """Whether a column that is never null lies in one of some ranges."""
     inside = nw.col(name).is_null()

@@ -10,15 +10,13 @@ from attrs import frozen
 from ..bulk import CHUNK
 from ..change import Change, Matching
 from ..epoch import POSITION
-from .loading import numbers, within
+from .loading import numbers, row_count, within
 from .tables import DELETED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..ports import FrameEngine
     from .events import Events
-    from .loading import Brought, Chunk, Settling
+    from .loading import Brought, Settling
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
@@ -123,7 +121,7 @@ class Merging:
             return Change(merge=come)
         left = settling.standing.waiting
         goes = [chunk for chunk in brought.standing.waiting if chunk not in left]
-        if _rows(left) > _rows(goes):
+        if row_count(left) > row_count(goes):
             return Change(merge=come, delete=waited.select(*table.key))
         stay = sorted(numbers(left) & numbers(brought.standing.waiting))
         kept = [brought.snapshot.read(table.name, Matching(within={CHUNK: tuple(stay)}))] if stay else []
@@ -147,10 +145,6 @@ class Merging:
             if each is not None:
                 rows = rows.join(each.select(*key), on=key, how="anti")
         return rows
-
-
-def _rows(chunks: Iterable[Chunk]) -> int:
-    return sum(chunk.rows for chunk in chunks)
 
 
 def _all(frames: list[nw.LazyFrame[Any]]) -> nw.LazyFrame[Any] | None:

@@ -48,7 +48,6 @@ class _Profile:
     rows: int = 0
     dead_letters: int = 0
     newest: datetime | None = None
-    reached: Reach | None = None
     chunks: tuple[Chunk, ...] = ()
 
 
@@ -80,8 +79,7 @@ class BulkMergeStep:
         changes, bulk = self.events.changes(batch), self.events.bulk(batch)  # a chunk is large, and cheap to read twice
         changes = None if changes is None else self.engine.persist(changes)
         counted = None if changes is None else self.counting.counted(changes, batch, snapshot)
-        follows = bool(self.settings.position) and not self.loading.standing(snapshot).done
-        profile = self._profile(changes, bulk, counted, follows=follows)
+        profile = self._profile(changes, bulk)
         self.engine.expect(profile.rows)
         done: dict[str, Change] = {}
         if profile.dead_letters:
@@ -94,7 +92,7 @@ class BulkMergeStep:
             None if counted is None else counted.rows,
             None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
             tuple(evolve(chunk, held=batch.ranges.get(chunk.number, chunk.held)) for chunk in profile.chunks),
-            self.loading.met(snapshot, profile.newest, profile.reached),
+            self.loading.met(snapshot, profile.newest, self._reached(changes, counted, snapshot)),
             batch.remaining,
             watermark,
         )
@@ -150,18 +148,8 @@ class BulkMergeStep:
         forgotten = history.forgotten(passed, snapshot) if self.merging.lingers else None
         return Change(append=filed, delete=passed.select(*self.tables.recent.key)), forgotten
 
-    def _profile(
-        self,
-        changes: nw.LazyFrame[Any] | None,
-        bulk: nw.LazyFrame[Any] | None,
-        counted: Counted | None,
-        *,
-        follows: bool,
-    ) -> _Profile:
-        """The profile of a batch; `follows` is whether a load has to know what position the changelog has come to."""
-        profile = _Profile()
-        if changes is not None and counted is not None:
-            profile = self._profile_of_changes(changes, counted, follows=follows)
+    def _profile(self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None) -> _Profile:
+        profile = _Profile() if changes is None else self._profile_of_changes(changes)
         if bulk is None:
             return profile
         reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
@@ -184,7 +172,7 @@ class BulkMergeStep:
             chunks=tuple(self.loading.chunk_of(line) for line in lines if not line[_DEAD]),
         )
 
-    def _profile_of_changes(self, changes: nw.LazyFrame[Any], counted: Counted, *, follows: bool) -> _Profile:
+    def _profile_of_changes(self, changes: nw.LazyFrame[Any]) -> _Profile:
         time = COMMIT_TIME if self.settings.whole else AT
         lines = collect_small(
             _flagged(changes).group_by(_DEAD, _MARK).agg(nw.len().alias(_COUNT), nw.col(time).max().alias(AT))
@@ -193,14 +181,16 @@ class BulkMergeStep:
             sum(line[_COUNT] for line in lines if not line[_MARK]),
             sum(line[_COUNT] for line in lines if line[_DEAD]),
             newest_of(line[AT] for line in lines if not line[_DEAD]),
-            # Marks tell how far the log has come where its other tables move on alone; but not beyond what waits.
-            self._reached(counted.rows, *(() if counted.waits else (changes,))) if follows else None,
         )
 
-    def _reached(self, *changes: nw.LazyFrame[Any]) -> Reach | None:
-        """The highest position among changes; None if there is none."""
+    def _reached(self, changes: nw.LazyFrame[Any] | None, counted: Counted | None, snapshot: Snapshot) -> Reach | None:
+        """The highest position of a batch; None if there is none, or no load has to know it any more."""
+        if changes is None or counted is None or not self.settings.position or self.loading.standing(snapshot).done:
+            return None
         order = list(self.tables.order)
-        rows = nw.concat([each.select(*order, ERROR) for each in changes])
+        # Marks tell how far the log has come where its other tables move on alone; but not beyond what waits.
+        told = (counted.rows,) if counted.waits else (counted.rows, changes)
+        rows = nw.concat([each.select(*order, ERROR) for each in told])
         placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order)).select(*order)
         lines = collect_small(placed.sort(*order, descending=True).head(1))
         return tuple(lines[0][name] for name in order) if lines else None

@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from ..schema import Column, Schema, column
 from ..service import Kept, ReadAt, ViewSpec
 from ..watermark import told
+from .loading import row_count
 from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class BulkMergeViews:
         """Rows of chunks that wait, keys remembered as deleted for the load's sake, rows of open transactions."""
         chunks, tables = self.loading.standing(snapshot).waiting, self.tables
         counts = {
-            tables.waiting.name: (sum(chunk.rows for chunk in chunks), len(chunks)),
+            tables.waiting.name: (row_count(chunks), len(chunks)),
             tables.tombstones.name: (self._count(snapshot, tables.tombstones.name), None),
             tables.pending.name: (self._count(snapshot, tables.pending.name), None),
         }
