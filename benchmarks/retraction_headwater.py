@@ -12,19 +12,18 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, field
+from attrs import define
 
 from headwater import Headwater
 
 from .deployment import fresh
+from .epochs import Epochs
 from .floors import floor_of
 from .orders import COLUMNS
 from .sides import Figures, spark_settings, totals_of
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
-
-    from .floors import Floor
 
 _PIPELINE = "order_states"
 _COUNTING = f"""
@@ -55,41 +54,32 @@ class Run:
 
     folder: Path
     home: Path
-    headwater: Headwater
-    floor: Floor
+    epochs: Epochs
     reports: list[EpochReport]
-    epochs: list[float] = field(factory=list)
-    jobs: list[int] = field(factory=list)
 
     def figures(self) -> Figures:
         """Run, and tell how it went."""
         began = time()
         for messages in sorted(self.folder.glob("messages/*.json")):
-            self._epoch(messages)
+            os.link(messages, self.home / "in" / messages.name)
+            self.epochs.run()
         asked = perf_counter()
-        rows = self.headwater.view(f"{_PIPELINE}.totals").collect()
+        rows = self.epochs.headwater.view(f"{_PIPELINE}.totals").collect()
         viewed = perf_counter() - asked
-        live, past = _tables(self.headwater)
+        live, past = _tables(self.epochs.headwater)
         return Figures(
             began,
-            sum(self.epochs),
+            sum(self.epochs.seconds),
             state_bytes=sum(map(self._bytes, live)),
             totals=totals_of((row["state"], row["orders"], row["amount"]) for row in rows),
             state_rows=sum(map(self._rows, live)),
             past_bytes=sum(map(self._bytes, past)),
-            epochs=self.epochs,
+            epochs=self.epochs.seconds,
             view=viewed,
-            floors=[self.floor.append(rows) for rows in sorted(self.folder.glob("rows/*.parquet"))],
-            jobs=self.jobs,
+            floors=[self.epochs.floor.append(rows) for rows in sorted(self.folder.glob("rows/*.parquet"))],
+            jobs=self.epochs.jobs,
             phases=[dict(each.seconds) for each in self.reports],
         )
-
-    def _epoch(self, messages: Path) -> None:
-        os.link(messages, self.home / "in" / messages.name)
-        before, began = self.floor.jobs(), perf_counter()
-        self.headwater.run(until_idle=True)
-        self.epochs.append(perf_counter() - began)
-        self.jobs.append(self.floor.jobs() - before)
 
     def _bytes(self, table: str) -> int:
         """Bytes of a table's files, as it is now."""
@@ -97,7 +87,7 @@ class Run:
         return int(_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first()["sizeInBytes"])
 
     def _rows(self, table: str) -> int:
-        return int(nw.to_native(self.headwater.snapshot(_PIPELINE).read(table)).count())
+        return int(nw.to_native(self.epochs.headwater.snapshot(_PIPELINE).read(table)).count())
 
 
 def _tables(headwater: Headwater) -> tuple[list[str], list[str]]:
@@ -120,7 +110,8 @@ def main() -> int:
     config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)
     with Headwater.from_config(config, report=reports.append) as headwater:
         headwater.start()
-        Run(folder, home, headwater, floor_of("delta", home), reports).figures().write(home)
+        epochs = Epochs(headwater, floor_of("delta", home))
+        Run(folder, home, epochs, reports).figures().write(home)
     return 0
 
 

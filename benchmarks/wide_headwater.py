@@ -8,23 +8,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from time import perf_counter, time
 from typing import TYPE_CHECKING
-
-from attrs import define, field
 
 from headwater import Headwater
 
 from .deployment import fresh
+from .epochs import Epochs, Run
 from .floors import floor_of
 from .items import KEY, TOPICS, columns, ddl, sequence
-from .reading import drain
-from .sides import Figures, folder_bytes, spark_settings
+from .sides import spark_settings
 
 if TYPE_CHECKING:
     from headwater.app.runner import EpochReport
-
-    from .floors import Floor
 
 PIPELINE = "items"
 _SOURCE = """
@@ -58,48 +53,6 @@ def deployment(home: Path, backend: str, upkeep: str = "") -> Path:
     return config
 
 
-@define(eq=False)
-class Run:
-    """A run over all records of a folder, a file of each topic an epoch."""
-
-    folder: Path
-    home: Path
-    headwater: Headwater
-    floor: Floor
-    reports: list[EpochReport]
-    floors: list[float] = field(factory=list)
-    epochs: list[float] = field(factory=list)
-    jobs: list[int] = field(factory=list)
-
-    def figures(self) -> Figures:
-        """Run, and tell how it went."""
-        began = time()
-        for file in sorted((self.folder / "rows").iterdir()):
-            self.floors.append(self.floor.append(file))
-            self._epoch(file.name)
-        asked = perf_counter()
-        drain(self.headwater.view(f"{PIPELINE}.rows"))
-        viewed = perf_counter() - asked
-        self.headwater.view(f"{PIPELINE}.rows").write.parquet(str((self.home / "rows").resolve()))
-        return Figures(
-            began,
-            sum(self.epochs),
-            state_bytes=folder_bytes(self.home / "lake"),
-            epochs=self.epochs,
-            view=viewed,
-            floors=self.floors,
-            jobs=self.jobs,
-            phases=[dict(each.seconds) for each in self.reports],
-        )
-
-    def _epoch(self, name: str) -> None:
-        arrive(self.folder, self.home, name)
-        before, began = self.floor.jobs(), perf_counter()
-        self.headwater.run(until_idle=True)
-        self.epochs.append(perf_counter() - began)
-        self.jobs.append(self.floor.jobs() - before)
-
-
 def arrive(folder: Path, home: Path, name: str) -> None:
     """Let a file of each topic come in."""
     for topic in TOPICS:
@@ -112,7 +65,9 @@ def main() -> int:
     reports = list["EpochReport"]()
     with Headwater.from_config(deployment(home, backend), report=reports.append) as headwater:
         headwater.start()
-        Run(folder, home, headwater, floor_of(backend, home), reports).figures().write(home)
+        epochs = Epochs(headwater, floor_of(backend, home))
+        run = Run(folder, home, epochs, reports, lambda file: arrive(folder, home, file.name), f"{PIPELINE}.rows")
+        run.figures().write(home)
     return 0
 
 
