@@ -41,6 +41,7 @@ class TableLog:
     _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
     _actions: OrderedDict[str, Any] = field(init=False, factory=OrderedDict)
+    _snapshots: OrderedDict[int, Any] = field(init=False, factory=OrderedDict)
     _opened: Any = field(init=False, default=None)
 
     @property
@@ -173,8 +174,11 @@ class TableLog:
         return self._log.update(False, nothing, nothing)
 
     def _snapshot(self, version: int) -> Any:
+        """What Delta knows of a version; it lists the log for each that is not the newest, so some are kept."""
+        if version in self._snapshots:
+            return self._snapshots[version]
         nothing = option(self.session)
-        return self._log.getSnapshotAt(version, nothing, nothing)
+        return _keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing))
 
     def _followed(self, version: int) -> dict[str, DataFile] | None:
         """The files of a version by way of a version known before it."""
