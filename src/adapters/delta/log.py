@@ -28,6 +28,7 @@ _KEPT_VERSIONS = 16
 _KEPT_COMMITS = 4000
 _KEPT_ACTIONS = 1000
 _STEPS = 50
+_BEFORE_ALL = -1
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
@@ -181,13 +182,19 @@ class TableLog:
         return _keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing))
 
     def _followed(self, version: int) -> dict[str, DataFile] | None:
-        """The files of a version by way of a version known before it."""
-        known = [each for each in self._files if version - _STEPS <= each < version]
-        if not known:
+        """The files of a version by way of a version known before it, or from the first commit on if it is not far."""
+        known = max((each for each in self._files if version - _STEPS <= each < version), default=_BEFORE_ALL)
+        if version - known > _STEPS:
             return None
-        files = self._files[max(known)]
-        for each in range(max(known) + 1, version + 1):
-            files = self.commit(each).applied_to(files)
+        files: dict[str, DataFile] = self._files.get(known, {})
+        for each in range(known + 1, version + 1):
+            try:
+                commit = self.commit(each)
+            except (VersionExpired, TableDamaged):
+                if known == _BEFORE_ALL:
+                    return None  # Delta can do without the first commits
+                raise
+            files = commit.applied_to(files)
         return files
 
     def _rebuilt(self, version: int) -> dict[str, DataFile]:
