@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+_UTC = "UTC"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
 _KEPT = "InMemoryRelation"
@@ -131,12 +132,14 @@ class SparkEngine(FrameEngine):
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         shown = named(column)
-        if frame.collect_schema()[column] == nw.Datetime("us", "UTC"):
+        if zone != _UTC and frame.collect_schema()[column] == nw.Datetime("us", "UTC"):
             shown = F.from_utc_timestamp(shown, zone)
         return lazy(frame.to_native().withColumn(into, F.unix_micros(shown.cast("timestamp"))))
 
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        return lazy(frame.to_native().withColumn(into, _earliest_instant(named(column), zone)))
+        wall = named(column)
+        instant = F.timestamp_micros(wall) if zone == _UTC else _earliest_instant(wall, zone)
+        return lazy(frame.to_native().withColumn(into, instant))
 
     def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
         some = frame.filter(nw.col(low) <= nw.col(high)).to_native()  # a sequence would go down where there are none

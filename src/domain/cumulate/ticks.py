@@ -199,7 +199,8 @@ class Ticks:
                 rows.with_columns(nw.lit(after).cast(nw.Int64).alias(_AFTER)), _AFTER, self.engine, into=_AFTER, more=1
             )
             rows = rows.with_columns(nw.max_horizontal(nw.col(_FIRST), nw.col(_AFTER)).alias(_FIRST))
-        each = self.panes.each(rows, _FIRST, _LAST, self.engine, into=_TICK)
+        # Kept, or Spark puts what the numbers are made of in the place of each mention of them, to sift the rows early.
+        each = self.panes.each(self.engine.persist(rows), _FIRST, _LAST, self.engine, into=_TICK)
         return each.with_columns(nw.col(_TICK).alias(PANE)).select(*self._group, PANE, *self._of(states))
 
     def _of(self, states: nw.LazyFrame[Any]) -> list[str]:
