@@ -38,6 +38,8 @@ _FOR_SMALL = MappingProxyType(
         "spark.sql.adaptive.enabled": "false",
         # Sharing so few rows out costs more than working on them side by side saves.
         "spark.sql.shuffle.partitions": "1",
+        # What such a filter saves is nothing, and each mention of it is up to 8 MiB of every task.
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     }
 )
 
