@@ -3,7 +3,8 @@
 python -m benchmarks.cumulate [--rows 1000000] [--epochs 20] [--share 0.01] [--backends delta] [--flink FOLDER]
 
 Each side runs in a process of its own, over the same views, with the same heap; all must come to the same ticks. With
-`--share 0.9`, nearly all views are of one page.
+`--share 0.9`, nearly all views are of one page. A tick waits from when the watermark passes its minute until it is
+published: where ticks are made by epochs that follow one another, for as long as an epoch takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 import polars as pl
 
 from . import page_views
-from .results import WARM_UP, Trial, tell
+from .results import WARM_UP, Result, Trial, tell
+from .sides import typical_and_slow
+from .tables import print_table
 
 _FOLDER = Path("var/bench/cumulate")
 
@@ -58,7 +61,16 @@ def main() -> int:
     """Measure, print the table, and write it as JSON; 0 if every tick is right."""
     options = _options()
     trial = _prepared(options.rows, options.epochs, options.share)
-    return tell(trial.measured(_sides(options)), _FOLDER / f"cumulate-{options.rows}-{options.share:g}.json")
+    results = trial.measured(_sides(options))
+    told = tell(results, _FOLDER / f"cumulate-{options.rows}-{options.share:g}.json")
+    print_table([["side", "tick waits p50 s", "p95 s"], *map(_waits, results)])
+    return told
+
+
+def _waits(result: Result) -> list[str]:
+    figures = result.ran.figures
+    typical, slow = typical_and_slow(figures.waits or figures.epochs[WARM_UP:])
+    return [result.side, f"{typical:.2f}", f"{slow:.2f}"]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One side of `benchmarks.cumulate`: Spark counts the window so far anew at the newest minute of each epoch.
+"""One side of `benchmarks.cumulate`: Spark counts the day so far anew at the newest minute of each epoch.
 
 python -m benchmarks.cumulate_anew FOLDER HOME
 

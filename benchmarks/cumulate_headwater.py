@@ -15,7 +15,7 @@ from headwater import Headwater
 from .deployment import fresh
 from .epochs import Epochs, Run
 from .floors import floor_of
-from .page_views import COLUMNS, HOURS, curve_of
+from .page_views import COLUMNS, curve_of
 from .sides import spark_settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ watermark_delay = "1m"
 service = "cumulate"
 source = "views"
 step = "1m"
-size = "{HOURS}h"
+size = "1d"
 dimensions = [["page"], []]
 measures = {{ pv = "count(*)", uv = "count(distinct visitor)" }}
 ticks = "dense"

@@ -1,6 +1,6 @@
-"""Views of pages in one window of four hours, a little out of order, and the curves that they come to.
+"""Views of pages in one day, a little out of order, and the curves that they come to.
 
-The same at every run. Behind the last view comes one of a later window, so that this one is over.
+The same at every run. Behind the last view comes one of a later day, so that this one is over.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
-HOURS = 4
+DAY = timedelta(days=1)
 PAGES = 100
 RIGHT, STREAM = "right.parquet", "stream"
 COLUMNS = "at timestamp, page string, visitor bigint"
 CURVE = ("minute", "page", "pv", "uv")
-"""Of `RIGHT`, and of what a side writes for the check: the minute that a tick ends, from the window's start; a page, or
+"""Of `RIGHT`, and of what a side writes for the check: the minute that a tick ends, from the day's start; a page, or
 null for all of them; its views and visitors by then."""
 
-_MINUTES, _VISITORS = 60 * HOURS, 50_000
+_MINUTES, _VISITORS = DAY // timedelta(minutes=1), 50_000
 _DISORDER = 30  # seconds, less than the minute that a tick waits
 _CURVE_KINDS = {"minute": pl.Int64, "page": pl.String, "pv": pl.Int64, "uv": pl.Int64}
 
@@ -40,7 +40,7 @@ def write(folder: Path, rows: int, epochs: int, share: float) -> None:
     views, size = _views(rows, share), -(-rows // epochs)
     for name in ("rows", STREAM):
         (folder / name).mkdir(parents=True)
-    end = pl.DataFrame({"at": [START + timedelta(hours=3 * HOURS)], "page": ["page-0"], "visitor": [0]})
+    end = pl.DataFrame({"at": [START + 3 * DAY], "page": ["page-0"], "visitor": [0]})
     arriving = views.vstack(end.cast(dict(views.schema)))
     for number in range(epochs):
         length = size if number < epochs - 1 else None
@@ -71,12 +71,12 @@ def wrong(found: pl.DataFrame, right: pl.DataFrame, epochs: int) -> int:
 
 
 def reached(newest: int) -> datetime:
-    """The end of the window's newest minute that is over when the newest view is of a second since 1970."""
-    return min(datetime.fromtimestamp(newest // 60 * 60, UTC) - timedelta(minutes=1), START + timedelta(hours=HOURS))
+    """The end of the day's newest minute that is over when the newest view is of a second since 1970."""
+    return min(datetime.fromtimestamp(newest // 60 * 60, UTC) - timedelta(minutes=1), START + DAY)
 
 
 def curve_of(ticks: Any) -> Any:
-    """The columns `CURVE` of the window's ticks, of a frame of Spark that has `window_start` and `tick`."""
+    """The columns `CURVE` of the day's ticks, of a frame of Spark that has `window_start` and `tick`."""
     minute = "CAST((unix_timestamp(tick) - unix_timestamp(window_start)) / 60 AS bigint) AS minute"
     return ticks.where(f"unix_timestamp(window_start) = {START.timestamp():.0f}").selectExpr(minute, "page", "pv", "uv")
 

@@ -38,7 +38,7 @@ class Figures:
         floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
-        waits: seconds that changes waited until they were visible.
+        waits: seconds that changes, or ticks, waited until they were visible.
         kept_bytes: what was kept for the sake of a load alone, after each epoch.
         load_epochs: how many epochs the load took.
     """

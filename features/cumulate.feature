@@ -396,6 +396,29 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | ""       |      | 4  | 0        |
         | 2024-03-01 00:02 | ""       |      | 5  | 1        |
 
+    Scenario: Rows that change no answer make no revision, and count in those to come
+      Given the setting pipelines.page_views.measures = { letters = "avg(cast(length(visitor) as decimal(3,0)))" }
+      And the setting pipelines.page_views.late = "revise"
+      When an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:10 | a    | ann     |
+        | 2024-03-01 00:01:30 | a    | bob     |
+        | 2024-03-01 00:00:20 | a    | cat     |
+        | 2024-03-01 00:02:30 | a    | ann     |
+      And an epoch of views brings
+        | at                  | page | visitor |
+        | 2024-03-01 00:00:40 | a    | claire  |
+      Then page_views.revisions shows exactly
+        | tick             | grouping | page | letters | revision |
+        | 2024-03-01 00:01 | page     | a    | 3.0     | 0        |
+        | 2024-03-01 00:01 | page     | a    | 4.0     | 1        |
+        | 2024-03-01 00:02 | page     | a    | 3.0     | 0        |
+        | 2024-03-01 00:02 | page     | a    | 3.75    | 1        |
+        | 2024-03-01 00:01 | ""       |      | 3.0     | 0        |
+        | 2024-03-01 00:01 | ""       |      | 4.0     | 1        |
+        | 2024-03-01 00:02 | ""       |      | 3.0     | 0        |
+        | 2024-03-01 00:02 | ""       |      | 3.75    | 1        |
+
     @core
     Scenario Outline: The same rows cut in another way make the same revisions
       Given the setting pipelines.page_views.late = "revise"

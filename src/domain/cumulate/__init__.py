@@ -59,7 +59,7 @@ class Cumulate(Service):
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order
         self.views = view_specs(settings)
-        revisions = Revisions(tables, panes, ticks, engine)
+        revisions = Revisions(tables, panes, ticks, engine, settings.measures)
         lateness = Lateness(panes, settings.event_time, settings.watermark_delay, engine)
         self._step = CumulateStep(settings, tables, panes, ticks, revisions, lateness, kept, engine, queries)
         self._views = CumulateViews(settings, tables, panes, ticks, engine)

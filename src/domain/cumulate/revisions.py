@@ -1,8 +1,8 @@
 """Revisions of ticks: what late rows make of them, round by round.
 
 A *round* lasts while the watermark stands in one pane. All late rows that come in a round make one revision of each
-tick that they change. So revisions follow from the order of rows, wherever epochs end: of a round that goes on, the
-next epoch tells the revision anew.
+tick whose answers they change. So revisions follow from the order of rows, wherever epochs end: of a round that goes
+on, the next epoch tells the revision anew.
 
     a tick in a round = the tick as it was + what late rows add, of its pane and those before, in rounds up to that
 """
@@ -15,6 +15,7 @@ import narwhals as nw
 from attrs import frozen
 
 from ..change import Matching
+from .answers import answer
 from .closing import BEGINNING
 from .lateness import ROUND
 from .panes import PANE
@@ -23,6 +24,7 @@ from .settings import REVISION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..measures import Measure
     from ..ports import FrameEngine
     from .closing import Closing
     from .panes import Panes
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 ENTRIES = "_entries"
 """bigint: 1 where late rows came to the pane itself in the round, 0 where they only change what values are there."""
 
-_FIRST, _NEW, _AGAIN, _CHANGED = "_first", "_new", "_again", "_changed"
+_FIRST, _NEW, _AGAIN = "_first", "_new", "_again"
 
 
 @frozen(eq=False)
@@ -44,12 +46,14 @@ class Revisions:
         panes: how time is cut.
         ticks: how they are made.
         engine: of the frames.
+        measures: what ticks answer.
     """
 
     tables: CumulateTables
     panes: Panes
     ticks: Ticks
     engine: FrameEngine
+    measures: tuple[Measure, ...]
 
     def standing(self, late: nw.LazyFrame[Any], closing: Closing) -> nw.LazyFrame[Any]:
         """Nothing, in every pane of windows that go on to which late rows came: states are wanted there."""
@@ -114,9 +118,10 @@ class Revisions:
         sums = (*added.names, ENTRIES)
         since = late.group_by(*self._group).agg(nw.col(PANE).min().alias(_FIRST))
         states = states.join(since, on=list(self._group), how="inner").filter(nw.col(PANE) >= nw.col(_FIRST))
-        rounds = late.select(*self._group, ROUND).unique()
+        # A round changes no tick before the first pane that its rows came to.
+        rounds = late.group_by(*self._group, ROUND).agg(nw.col(PANE).min().alias(_FIRST))
         asked = states.select(*key).join(rounds, on=list(self._group), how="inner")
-        asked = asked.filter(nw.col(PANE) < nw.col(ROUND))
+        asked = asked.filter(nw.col(PANE) >= nw.col(_FIRST), nw.col(PANE) < nw.col(ROUND))
         rows = asked.join(late.select(*at, *sums), on=at, how="left").select(*at, *self._filled(sums))
         lasting = [name for name in sums if name != ENTRIES or self.ticks.dense]
         rows = rows.with_columns(nw.col(name).cum_sum().over(*self._group, ROUND, order_by=PANE) for name in lasting)
@@ -134,8 +139,8 @@ class Revisions:
             yield nw.when(nw.col(name).is_null()).then(none).otherwise(nw.col(name)).alias(name)
 
     def _numbered(self, revised: nw.LazyFrame[Any], known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Those rows that are a new revision, or stand in the place of one of a round that goes on."""
-        key, seen = [*self._group, PANE], self.tables.seen
+        """Those rows that are new, or stand in the place of one of a round that goes on, with their revisions."""
+        key = [*self._group, PANE]
         at, columns = [*key, ROUND], (*key, ROUND, *self.tables.told, ENTRIES)
         one = nw.lit(1).cast(nw.Int64)
         again = known.select(*at, one.alias(_AGAIN))
@@ -145,14 +150,22 @@ class Revisions:
         old = old.with_columns(one.alias(ENTRIES)).select(*columns, (one - 1).alias(_NEW), none)
         rows = nw.concat([old, new])
         rows = rows.with_columns(nw.col(ENTRIES).cum_max().over(*key, order_by=ROUND)).filter(nw.col(ENTRIES) > 0)
-        was = {name: nw.col(name).shift(1).over(*key, order_by=ROUND).alias(f"_was{name}") for name in (ROUND, *seen)}
-        rows = rows.with_columns(was.values())
-        differs = nw.any_horizontal(*(_differ(name, f"_was{name}") for name in seen), ignore_nulls=True)
-        changed = (nw.col(f"_was{ROUND}").is_null() | differs).cast(nw.Int64)
-        rows = rows.with_columns(changed.alias(_CHANGED))
-        rows = rows.with_columns((nw.col(_CHANGED).cum_sum().over(*key, order_by=ROUND) - 1).alias(REVISION))
-        rows = rows.filter(nw.col(_NEW) > 0, (nw.col(_CHANGED) > 0) | ~nw.col(_AGAIN).is_null())
+        answers = {f"_answer_{measure.name}": answer(measure) for measure in self.measures}
+        rows = rows.with_columns(each.alias(name) for name, each in answers.items())
+        compared = (ROUND, *self.tables.told, *answers)
+        was = (nw.col(name).shift(1).over(*key, order_by=ROUND).alias(f"_was{name}") for name in compared)
+        rows = rows.with_columns(was)
+        changed = (nw.col(f"_was{ROUND}").is_null() | _any_differs(answers)).cast(nw.Int64)
+        rows = rows.with_columns((changed.cum_sum().over(*key, order_by=ROUND) - 1).alias(REVISION))
+        # What changes no answer is kept all the same: an answer to come is made of it.
+        kept = nw.col(f"_was{ROUND}").is_null() | _any_differs(self.tables.told) | ~nw.col(_AGAIN).is_null()
+        rows = rows.filter(nw.col(_NEW) > 0, kept)
         return rows.select(*at, nw.col(REVISION).cast(nw.Int64), *self.tables.told)
+
+
+def _any_differs(names: Iterable[str]) -> nw.Expr:
+    """Whether any of some columns is not what it was."""
+    return nw.any_horizontal(*(_differ(name, f"_was{name}") for name in names), ignore_nulls=True)
 
 
 def _differ(left: str, right: str) -> nw.Expr:

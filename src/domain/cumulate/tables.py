@@ -41,11 +41,10 @@ class CumulateTables:
             ``registers_…``: see `Sketch`. Under `SO_FAR` as above.
         points: ``points``: what a group came to at the end of a pane, as known when the watermark passed that, and as
             known in each round in which late rows changed it. A round is named by the end of the pane in which the
-            watermark stood; one that is over never changes. Of two rows of one revision the earlier tells it.
+            watermark stood; one that is over never changes. Rows of one revision answer the same.
         group: the columns that name a group within a window.
         added: the columns of `panes` and `points` that add up.
         extremes: those that do not: the least or greatest value, by column.
-        counts_all: whether a measure tells how many rows a group has.
     """
 
     letters: TableSpec
@@ -55,7 +54,6 @@ class CumulateTables:
     group: tuple[str, ...]
     added: Schema
     extremes: Mapping[str, Measure]
-    counts_all: bool
 
     @classmethod
     def of(cls, settings: CumulateSettings) -> CumulateTables:
@@ -89,7 +87,6 @@ class CumulateTables:
             group=group.names,
             added=added,
             extremes=extremes,
-            counts_all=any(each.counts_all for each in measures),
         )
 
     @property
@@ -101,11 +98,6 @@ class CumulateTables:
     def told(self) -> tuple[str, ...]:
         """The columns of `panes` and `points` that measures are answered from."""
         return (*self.added.names, *self.extremes)
-
-    @property
-    def seen(self) -> tuple[str, ...]:
-        """Those of them that show in an answer."""
-        return tuple(name for name in self.told if name != ROWS or self.counts_all)
 
 
 def _kept(pipeline: str, measure: Measure, group: Schema) -> TableSpec:

@@ -15,17 +15,15 @@ from ..errors import ConfigError
 from ..groups import from_key
 from ..schema import Column, Schema, column
 from ..service import ViewSpec
+from .answers import answer
 from .lateness import ROUND
 from .panes import PANE, WINDOW
 from .settings import GROUPING, REVISION, TICK, WINDOW_START, grouping_of, label_of
-from .sketches import estimate
-from .tables import distinct_of, extreme_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ..ledger import Snapshot
-    from ..measures import Measure
     from ..ports import FrameEngine
     from .panes import Panes
     from .settings import CumulateSettings
@@ -148,17 +146,8 @@ class CumulateViews:
     def _answered(self, rows: nw.LazyFrame[Any], spec: ViewSpec) -> nw.LazyFrame[Any]:
         """Rows with what they tell of groups, times and measures, in a view's columns."""
         answered = from_key(rows, self.settings.dimension_schema).with_columns(
-            nw.col(PANE), *(_answer(measure) for measure in self.settings.measures)
+            nw.col(PANE), *(answer(measure) for measure in self.settings.measures)
         )
         for micros, moment in ((WINDOW, WINDOW_START), (PANE, TICK)):
             answered = self.engine.from_wall_micros(answered, micros, into=moment, zone="UTC")
         return answered.select(*spec.schema.names)
-
-
-def _answer(measure: Measure) -> nw.Expr:
-    if measure.estimated:
-        return estimate(measure)
-    if not measure.counted:
-        return measure.summed()
-    kept = distinct_of if measure.aggregate.function == "count_distinct" else extreme_of
-    return nw.col(kept(measure)).alias(measure.name)
