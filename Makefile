@@ -8,7 +8,8 @@ WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Frames of a few rows are no work for several threads.
+PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)

@@ -17,7 +17,7 @@ from flink_side import ran, start, tell
 _SETTINGS = {"state.backend.type": "hashmap", "table.local-time-zone": "UTC"}
 # All views lie in one file: of several, Flink would read some at the same time, and out of order.
 _VIEWS = """
-CREATE TEMPORARY TABLE views (
+CREATE TEMPORARY TABLE page_views (
   `at` BIGINT, page STRING, visitor BIGINT,
   moment AS TO_TIMESTAMP_LTZ(`at`, 3), WATERMARK FOR moment AS moment - INTERVAL '1' MINUTE
 )
@@ -32,7 +32,7 @@ CREATE TABLE lake.`default`.ticks (
 _DRAW = """
 INSERT INTO lake.`default`.ticks
 SELECT window_start, window_end, page, count(*) AS pv, count(DISTINCT visitor) AS uv, CURRENT_TIMESTAMP AS made
-FROM TABLE(CUMULATE(TABLE views, DESCRIPTOR(moment), INTERVAL '1' MINUTE, INTERVAL '1' DAY))
+FROM TABLE(CUMULATE(TABLE page_views, DESCRIPTOR(moment), INTERVAL '1' MINUTE, INTERVAL '1' DAY))
 GROUP BY window_start, window_end, GROUPING SETS ((page), ())
 """
 _CURVE = "`minute` INT, page STRING, pv BIGINT, uv BIGINT"

@@ -30,16 +30,21 @@ _KEPT = "InMemoryRelation"
 """The leaf of a plan that reads a kept frame."""
 _MOST_TOLD = 100
 """Leaves that a plan may tell of."""
+_FOR_ALL = MappingProxyType(
+    {
+        # A mention of such a filter is up to 8 MiB of every task, and kept frames have it made where it saves nothing.
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    }
+)
 _FOR_SMALL = MappingProxyType(
     {
+        **_FOR_ALL,
         # Whole stages have the epoch's literals in their code, and compiling one takes longer than these rows do; so
         # does a second look at the plan on the way.
         _WHOLE_STAGE: "false",
         "spark.sql.adaptive.enabled": "false",
         # Sharing so few rows out costs more than working on them side by side saves.
         "spark.sql.shuffle.partitions": "1",
-        # What such a filter saves is nothing, and each mention of it is up to 8 MiB of every task.
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     }
 )
 
@@ -62,9 +67,7 @@ class SparkEngine(FrameEngine):
 
     def expect(self, rows: int) -> None:
         self._restore()
-        if rows > _SMALL_ROWS:
-            return
-        for name, value in _FOR_SMALL.items():
+        for name, value in (_FOR_SMALL if rows <= _SMALL_ROWS else _FOR_ALL).items():
             if name not in self.fixed:
                 self._usual[name] = str(self.session.conf.get(name))
                 self.session.conf.set(name, value)
