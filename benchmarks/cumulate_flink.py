@@ -45,7 +45,8 @@ FROM lake.`default`.ticks WHERE window_start = TIMESTAMP '2024-03-01 00:00:00'
 """
 _COMMITS = "SELECT snapshot_id, commit_time FROM lake.`default`.`ticks$snapshots` WHERE commit_kind = 'APPEND'"
 _PUBLISHED = """
-SELECT CAST(min(made) AS TIMESTAMP(3)) FROM lake.`default`.ticks /*+ OPTIONS('incremental-between' = '{before},{snapshot}') */
+SELECT CAST(min(made) AS TIMESTAMP(3))
+FROM lake.`default`.ticks /*+ OPTIONS('incremental-between' = '{before},{snapshot}') */
 GROUP BY window_end
 """
 
