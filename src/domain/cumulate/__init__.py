@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 
     from ..epoch import Batch
     from ..ledger import Snapshot
-    from ..measures import Measure
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
-    from ..table import TableSpec
 
 __all__ = ["LATE", "TICK", "TICKS", "WINDOW_START", "Cumulate", "CumulateSettings"]
 
@@ -55,7 +53,9 @@ class Cumulate(Service):
         tables, panes = CumulateTables.of(settings), settings.panes
         ticks = Ticks(tables, panes, settings.ticks == "dense", engine)
         beside = (measure for measure in settings.measures if measure.name in tables.kept)
-        kept = {each.name: _kept(each, tables.kept[each.name], engine, settings) for each in beside}
+        kept = {
+            each.name: (Sketch if each.estimated else Values)(each, tables.kept[each.name], engine) for each in beside
+        }
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order
         self.views = view_specs(settings)
@@ -84,7 +84,3 @@ class Cumulate(Service):
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """How a view changed; see `Service.view_changes`."""
         return self._views.changes(self.known(name), before, after)
-
-
-def _kept(measure: Measure, table: TableSpec, engine: FrameEngine, settings: CumulateSettings) -> Values | Sketch:
-    return Sketch(measure, table, engine) if measure.estimated else Values(measure, table, engine, settings.retracts)

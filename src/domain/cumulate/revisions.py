@@ -155,10 +155,11 @@ class Revisions:
         compared = (ROUND, *self.tables.told, *answers)
         was = (nw.col(name).shift(1).over(*key, order_by=ROUND).alias(f"_was{name}") for name in compared)
         rows = rows.with_columns(was)
-        changed = (nw.col(f"_was{ROUND}").is_null() | _any_differs(answers)).cast(nw.Int64)
+        first = nw.col(f"_was{ROUND}").is_null()
+        changed = (first | _any_differs(answers)).cast(nw.Int64)
         rows = rows.with_columns((changed.cum_sum().over(*key, order_by=ROUND) - 1).alias(REVISION))
         # What changes no answer is kept all the same: an answer to come is made of it.
-        kept = nw.col(f"_was{ROUND}").is_null() | _any_differs(self.tables.told) | ~nw.col(_AGAIN).is_null()
+        kept = first | _any_differs(self.tables.told) | ~nw.col(_AGAIN).is_null()
         rows = rows.filter(nw.col(_NEW) > 0, kept)
         return rows.select(*at, nw.col(REVISION).cast(nw.Int64), *self.tables.told)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
 
 from ..collect import collect_small
 from ..measures import ROWS
@@ -23,17 +22,11 @@ _EFFECT, _CAME, _UNTIL = "_effect", "_came", "_until"
 _KNOWN_FROM, _KNOWN_UNTIL = "_known_from", "_known_until"
 
 
-@frozen(eq=False)
 class Values(Kept):
     """The values of one measure in all groups.
 
     A value is there at the end of a pane where it came more often than it was taken back by then.
-
-    Args:
-        retracts: whether rows may be taken back; else a value that came stays.
     """
-
-    retracts: bool
 
     def entries(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The values that rows bring, or take back."""
@@ -48,12 +41,6 @@ class Values(Kept):
             ``_came``: 1 where the value came in that pane, -1 where it went.
         """
         *named, _pane = self.table.key
-        if not self.retracts:
-            first = moved.group_by(*named).agg(nw.col(PANE).min())
-            known = closing.so_far(self.table, first.select(*named)).filter(nw.col(TIMES) > 0)
-            one = nw.lit(1).cast(nw.Int64)
-            new = first.join(known.select(*named), on=named, how="anti")
-            return self.engine.persist(new.select(*self.table.key, one.alias(_EFFECT), one.alias(_CAME)))
         both = self.running(moved, closing)
         there = both.with_columns(_there(each).alias(each) for each in (OLD, NEW))
         before = there.with_columns(nw.col(NEW).shift(1).over(*named, order_by=PANE).alias(_CAME))
@@ -80,8 +67,6 @@ class Values(Kept):
 
     def unsettled(self, events: nw.LazyFrame[Any]) -> nw.LazyFrame[Any] | None:
         """The groups that a value left, whose extremes the newest one and what came do not tell; None if none did."""
-        if not self.retracts:
-            return None
         groups = self.engine.persist(events.filter(nw.col(_CAME) < 0).select(*self.group).unique())
         (found,) = collect_small(groups.select(nw.len().alias("groups")))
         return groups if found["groups"] else None
