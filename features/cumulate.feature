@@ -419,7 +419,6 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | ""       |      | 3.0     | 0        |
         | 2024-03-01 00:02 | ""       |      | 3.75    | 1        |
 
-    @core
     Scenario Outline: The same rows cut in another way make the same revisions
       Given the setting pipelines.page_views.late = "revise"
       When an epoch of views brings

@@ -128,7 +128,6 @@ Feature: Ranking with a historical snapshot
       | 1       | 2024-02-29T16:00:00Z | 2024-03-01T16:00:00Z | 0         |
       | 1       | 2024-03-01T16:00:00Z |                      | 1         |
 
-  @core
   Scenario: A changelog: the only holder of a value goes, one of two goes, and one changes its project
     Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
     And the setting sources.contracts.row_kind = "kind"
@@ -272,7 +271,6 @@ Feature: Ranking with a historical snapshot
       | 1       | 12       | 1    |
       | 1       | 11       | 2    |
 
-  @core
   Scenario: A view kept as a plain table follows every epoch
     Given the setting pipelines.contract_rank.materialize = ["ranks"]
     When an epoch of contracts brings

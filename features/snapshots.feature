@@ -211,7 +211,6 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | 1       | red  |
         | 2       | blue |
 
-    @core
     Scenario: A version may have other columns than the one before
       When the setting pipelines.tagged.tables.projects = "SELECT cast(project AS int) AS number, project, length(tag) AS letters FROM tags"
       And tagged runs until idle

@@ -30,7 +30,6 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 1       | 13       | 1    | +I        |
       | 3       | 31       | 1    | +I        |
 
-  @core
   Scenario: Without a key whole rows come and go, equal ones counted
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -61,7 +60,6 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 1       | 2         | +I        |
       | 2       | 1         | +I        |
 
-  @core
   Scenario: A version is read by its label, the watermark of its inputs
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -108,7 +106,6 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 2       | 1         |       | -U        |
       | 2       | 1         | 1     | +U        |
 
-  @core
   Scenario: A watermark that has been reached is not waited for, one that has not is given up in time
     Then reports has reached the watermark 2024-03-02 09:00 at epoch 0
     And waiting 5s for reports to reach the watermark 2024-03-03 fails with WaitTimeout

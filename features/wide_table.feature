@@ -263,7 +263,6 @@ Feature: A wide table of which each topic knows a part
 
   Rule: A column or a topic more is one edit and a restart
 
-    @core
     Scenario: A column and a topic are added, and the rows there are stay as they are
       Given these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
@@ -521,7 +520,6 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name     | city |
         | 1       | North II | Cork |
 
-    @core
     Scenario: A value that Debezium could not send stays as it is
       Given the setting pipelines.shop.topics.notes = { source = "notes", columns = ["note", "author"], sequence = ["ver"] }
       And these lines arrive at notes
@@ -546,7 +544,6 @@ Feature: A wide table of which each topic knows a part
 
   Rule: A reader can tell which topics have reported, and how far each
 
-    @core
     Scenario: Completeness tells of every shop that any topic has told of
       Given these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
