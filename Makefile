@@ -3,8 +3,8 @@
 PYTHON ?= python3
 BACKEND ?= delta
 ARGS ?=
-# Tests run in so many processes side by side: much of what Spark does to a few rows keeps no core busy.
-WORKERS ?= 2
+# Tests run in so many processes side by side, on two cores: what Spark does to a few rows keeps no core busy for long.
+WORKERS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
