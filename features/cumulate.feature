@@ -188,6 +188,29 @@ Feature: Cumulate windows
       | reason                                  |
       | column at is null, so it has no pane    |
 
+  Scenario: Dimensions and measures may be called as columns of the answer are
+    Given the setting sources.views.schema = "at timestamp, grouping string, tick string"
+    And the setting pipelines.page_views.dimensions = [["grouping"], []]
+    And the setting pipelines.page_views.measures = { tick = "count(distinct tick)", revision = "count(*)" }
+    And the setting pipelines.page_views.late = "revise"
+    When an epoch of views brings
+      | at                  | grouping | tick |
+      | 2024-03-01 00:00:10 | a        | ann  |
+      | 2024-03-01 00:01:05 | a        | bob  |
+    And an epoch of views brings
+      | at                  | grouping | tick |
+      | 2024-03-01 00:00:50 | a        | cat  |
+    Then page_views.ticks_grouping shows exactly
+      | window_start     | _tick            | grouping | tick | revision | _revision |
+      | 2024-03-01 00:00 | 2024-03-01 00:01 | a        | 2    | 2        | 1         |
+    And page_views.ticks shows exactly
+      | _tick            | _grouping | grouping | tick | revision | _revision |
+      | 2024-03-01 00:01 | grouping  | a        | 2    | 2        | 1         |
+      | 2024-03-01 00:01 | ""        |          | 2    | 2        | 1         |
+    And page_views.curve_grouping shows exactly
+      | _tick            | grouping | tick | revision |
+      | 2024-03-01 00:01 | a        | 2    | 2        |
+
   Rule: What a trigger that fires early gets wrong does not happen
 
     Scenario: The curve does not dip where rows come in disorder

@@ -290,3 +290,30 @@ Feature: Ranking with a historical snapshot
     When an epoch of contracts brings
       | project | contract | sign_time |
     Then contract_rank.ranks shows nothing
+
+  Scenario: Columns may be called as those of the answer are
+    Given the setting sources.contracts.schema = "Start bigint, contract bigint, sign_time timestamp, rank string, old_rank bigint"
+    And the setting pipelines.contract_rank.group = ["Start"]
+    And the setting pipelines.contract_rank.materialize = ["ranks"]
+    When an epoch of contracts brings
+      | Start | contract | sign_time        | rank    | old_rank |
+      | 1     | 11       | 2024-03-02 09:00 | major   | 7        |
+    And an epoch of contracts brings
+      | Start | contract | sign_time        | rank    | old_rank |
+      | 1     | 12       | 2024-03-01 09:00 | general | 8        |
+    Then contract_rank.ranks shows exactly
+      | Start | contract | rank    | _rank |
+      | 1     | 12       | general | 1     |
+      | 1     | 11       | major   | 2     |
+    And contract_rank.base shows exactly
+      | Start | _start           | end              | base_rank |
+      | 1     | 2024-03-01 00:00 | 2024-03-02 00:00 | 0         |
+      | 1     | 2024-03-02 00:00 |                  | 1         |
+    And contract_rank.changes since epoch 0 shows exactly
+      | row_kind | contract | rank    | old_rank | _old_rank | new_rank |
+      | +I       | 12       | general | 8        |           | 1        |
+      | +U       | 11       | major   | 7        | 1         | 2        |
+    And the table contract_rank.ranks holds exactly
+      | Start | contract | rank    | _rank |
+      | 1     | 12       | general | 1     |
+      | 1     | 11       | major   | 2     |

@@ -150,6 +150,26 @@ Feature: Changelog retraction
       | 0     | column mtime is null, so it has no day                |
       | 0     | old: a JSON object wanted, not None                   |
 
+  Scenario: A measure may be called as the column of the day is
+    Given the setting pipelines.order_states.measures = { day = "count(*)", buyers = "count(distinct user_id)" }
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":1,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-03 10:00:00"}}
+      """
+    And all pipelines run until idle
+    Then order_states.totals shows exactly
+      | state | day | buyers |
+      | new   | 2   | 2      |
+    And order_states.deltas shows exactly
+      | _day       | state | day |
+      | 2024-03-01 | new   | 1   |
+      | 2024-03-03 | new   | 1   |
+    And order_states.by_day shows exactly
+      | _day       | state | day | buyers |
+      | 2024-03-01 | new   | 1   | 1      |
+      | 2024-03-03 | new   | 2   | 2      |
+
   Rule: The past may be a batch table of the user's own
 
     Background:

@@ -10,7 +10,7 @@ import narwhals as nw
 from ..adapters.plot.curves import Curves
 from ..adapters.plot.terminal import draw
 from ..domain.collect import collect_small
-from ..domain.cumulate import TICK, WINDOW_START, CumulateSettings
+from ..domain.cumulate import CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled
 from ..domain.schema import NUMBERS
 from .api import Headwater
@@ -94,13 +94,13 @@ def _zone(headwater: Headwater, name: str) -> str:
 
 def _curves(answer: Answer, measure: str, groups: int, zone: str, name: str) -> Curves:
     """What is to be drawn of the groups that come to most."""
-    dimensions = [each for each in answer.view.sort if each not in (WINDOW_START, TICK)]
+    first, *dimensions, tick = answer.view.sort
     rows = answer.frame.select(*answer.view.sort, nw.col(measure).cast(nw.Float64))
     lines: dict[tuple[Any, ...], dict[datetime, float | None]] = {}
     start: datetime | None = None
     for row in collect_small(_greatest(rows, dimensions, measure, groups).sort(*answer.view.sort)):
-        start = row[WINDOW_START]
-        lines.setdefault(tuple(row[each] for each in dimensions), {})[row[TICK]] = row[measure]
+        start = row[first]
+        lines.setdefault(tuple(row[each] for each in dimensions), {})[row[tick]] = row[measure]
     steps = sorted({tick for line in lines.values() for tick in line})
     drawn = {_label(group): tuple(line.get(step) for step in steps) for group, line in lines.items()}
     drawn = dict(sorted(drawn.items(), key=lambda line: (-_highest(line[1]), line[0])))

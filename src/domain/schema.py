@@ -233,6 +233,28 @@ def _type_of(name: str, dtype: DType) -> DataType:
         raise ConfigError(f"column {name!r}: {error}; cast it, or leave it out") from error
 
 
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name of a column of ours beside a user's: with a leading `_` if one of theirs is called so.
+
+    Names of users' columns never begin with `_`, and names are told apart without regard to case.
+
+    >>> free_name("day", ["Day", "city"])
+    '_day'
+    """
+    return f"_{name}" if name.lower() in {each.lower() for each in taken} else name
+
+
+def check_own_names(names: Iterable[str]) -> None:
+    """Refuse columns that could collide with ours.
+
+    Raises:
+        ConfigError: a name begins with `_`.
+    """
+    for name in names:
+        if name.startswith("_"):
+            raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+
+
 def check_compared(what: str, kind: DataType) -> None:
     """Refuse what no two engines compare alike.
 

@@ -118,7 +118,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "a text"),
         ('"sum(amount)"', '"count(*) filter (where user_id > 7)"', "18: pipelines.order_states.measures.amount: measure "
          "'count(*) filter (where user_id > 7)' has a FILTER; give its condition under the key where"),
-        ('amount = "sum(amount)"', 'state = "sum(amount)"', "14: pipelines.order_states: state: measures, groups and 'day' "
+        ('amount = "sum(amount)"', 'state = "sum(amount)"', "14: pipelines.order_states: state: measures and groups "
          "need different names"),
         ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
          "allowed: order_id, user_id, state, amount, mtime"),

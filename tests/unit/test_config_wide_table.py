@@ -205,9 +205,6 @@ def test_a_pipeline_without_topics_is_refused(refusal):
         {"updated_at": "deleted"},
         {"updated_at": "reported"},
         {"topics.stock": "topics.info_a", "seq bigint": "b bigint", '["seq"]': '["b"]', "updated_at": "a_b"},
-        {"shop_id": "present"},
-        {"shop_id": "stock_seq"},
-        {"shop_id": "info_epoch"},
     ],
 )
 def test_no_two_columns_of_completeness_have_one_name(refusal, renamed):
@@ -226,6 +223,13 @@ def test_columns_may_be_called_like_what_completeness_tells(deploy):
         )
     )["rows"]
     assert rows.schema.names == ("shop_id", "present", "stock_seq", "item_count")
+
+
+@pytest.mark.parametrize(("key", "ours"), [("present", "_present"), ("Stock_seq", "_stock_seq")])
+def test_a_key_may_be_called_as_a_column_of_completeness_is(deploy, key, ours):
+    told = views(deploy(SAMPLE.replace("shop_id", key)))["completeness"]
+    assert told.schema.names[0] == key
+    assert ours in told.schema.names
 
 
 def test_a_publication_may_not_go_where_a_topic_comes_from(refusal):

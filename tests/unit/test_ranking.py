@@ -34,7 +34,7 @@ def settings(**changed: Any) -> RankingSettings:
         ({"group": []}, "at least one column"),
         ({"order_by": "dya"}, "no column 'dya'"),
         ({"event_time": "score"}, "must be a timestamp or date"),
-        ({"schema": SCHEMA.plus(*Schema.parse("rank int").columns)}, "column 'rank' is in the way"),
+        ({"schema": SCHEMA.plus(*Schema.parse("_rank int").columns)}, "column '_rank' is in the way"),
     ],
 )
 def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> None:

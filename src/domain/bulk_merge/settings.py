@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from ..changelog.settings import CHANGE_FORMATS, NONE
 from ..errors import ConfigError
-from ..schema import Column, Schema, check_compared
+from ..schema import Column, Schema, check_compared, check_own_names
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,9 +65,7 @@ class BulkMergeSettings:
             check_compared(f"key column {name!r}", self.schema[name])
         for name in self.position:
             check_compared(f"position {name!r}", self.schema[name])
-        for name in (*self.schema.names, *self.columns):
-            if name.startswith("_"):
-                raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+        check_own_names((*self.schema.names, *self.columns))
         if not set(self.key) < set(self.columns):
             raise ConfigError("columns needs the key, and at least one column beside it")
         self._check_times()

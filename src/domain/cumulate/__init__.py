@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from ..service import Service
 from .lateness import Lateness
 from .revisions import Revisions
-from .settings import LATE, TICK, TICKS, WINDOW_START, CumulateSettings
+from .settings import LATE, TICKS, CumulateSettings
 from .sketches import Sketch
 from .step import CumulateStep
 from .tables import CumulateTables
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
 
-__all__ = ["LATE", "TICK", "TICKS", "WINDOW_START", "Cumulate", "CumulateSettings"]
+__all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
 
 
 class Cumulate(Service):

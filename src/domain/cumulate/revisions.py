@@ -19,7 +19,6 @@ from .answers import answer
 from .closing import BEGINNING
 from .lateness import ROUND
 from .panes import PANE
-from .settings import REVISION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,7 +74,7 @@ class Revisions:
         groups = late.select(*self._group).unique()
         stored = closing.snapshot.read(self.tables.points.name, Matching(groups))
         mine = closed.ticks.join(groups, on=list(self._group), how="semi")
-        columns = (*key, ROUND, REVISION, *self.tables.told)
+        columns = (*key, ROUND, self.tables.revision, *self.tables.told)
         known = self.engine.persist(nw.concat([each.select(*columns) for each in (stored, mine)]))
         now = closed.states.join(groups, on=list(self._group), how="semi")
         names = self.tables.added.names
@@ -157,11 +156,11 @@ class Revisions:
         rows = rows.with_columns(was)
         first = nw.col(f"_was{ROUND}").is_null()
         changed = (first | _any_differs(answers)).cast(nw.Int64)
-        rows = rows.with_columns((changed.cum_sum().over(*key, order_by=ROUND) - 1).alias(REVISION))
+        rows = rows.with_columns((changed.cum_sum().over(*key, order_by=ROUND) - 1).alias(self.tables.revision))
         # What changes no answer is kept all the same: an answer to come is made of it.
         kept = first | _any_differs(self.tables.told) | ~nw.col(_AGAIN).is_null()
         rows = rows.filter(nw.col(_NEW) > 0, kept)
-        return rows.select(*at, nw.col(REVISION).cast(nw.Int64), *self.tables.told)
+        return rows.select(*at, nw.col(self.tables.revision).cast(nw.Int64), *self.tables.told)
 
 
 def _any_differs(names: Iterable[str]) -> nw.Expr:

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from ..errors import ConfigError
 from ..groups import check_groupable
 from ..measures import Measure
+from ..schema import check_own_names, free_name
 from .panes import Panes
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 LATE = ("drop", "revise")
 TICKS = ("sparse", "dense")
 WINDOW_START, TICK, GROUPING, REVISION = "window_start", "tick", "grouping", "revision"
-"""Columns of the answer: timestamps, string and bigint."""
-
-_TAKEN = (WINDOW_START, TICK, GROUPING, REVISION)
+"""Columns of the answer: timestamps, string and bigint; see `CumulateSettings.named`."""
 
 
 def _sets(given: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
@@ -99,16 +98,18 @@ class CumulateSettings:
             raise ConfigError("dimensions: two sets have one name, their columns' joined by '_'; rename a column")
 
     def _check_names(self) -> None:
-        answered = (*_TAKEN, *self.dimension_schema.names, *(measure.name for measure in self.measures))
-        for name in (*answered, *self.schema.names):
-            if name.startswith("_"):
-                raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
-        lower = [name.lower() for name in answered]
-        if twice := {name for name in answered if lower.count(name.lower()) > 1}:
-            raise ConfigError(
-                f"{', '.join(sorted(twice))}: measures and dimensions need different names, and {', '.join(_TAKEN)}"
-                " are taken"
-            )
+        check_own_names((*self._answered, *self.schema.names))
+        lower = [name.lower() for name in self._answered]
+        if twice := {name for name in self._answered if lower.count(name.lower()) > 1}:
+            raise ConfigError(f"{', '.join(sorted(twice))}: measures and dimensions need different names")
+
+    @property
+    def _answered(self) -> tuple[str, ...]:
+        return (*self.dimension_schema.names, *(measure.name for measure in self.measures))
+
+    def named(self, column: str) -> str:
+        """The name of a column of ours beside dimensions and measures."""
+        return free_name(column, self._answered)
 
     @property
     def panes(self) -> Panes:

@@ -189,7 +189,9 @@ class CumulateStep:
         for dimensions in self.settings.dimensions:
             outside = (each for each in schema.columns if each.name not in dimensions)
             without = (nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in outside)
-            parts.append(rows.with_columns(nw.lit(grouping_of(dimensions)).alias(GROUPING), *without))
+            parts.append(
+                rows.with_columns(nw.lit(grouping_of(dimensions)).alias(self.settings.named(GROUPING)), *without)
+            )
         return as_key(nw.concat(parts), schema)
 
     def _changes(self, posted: _Posted, late: _Posted | None, closing: Closing) -> dict[str, Change]:

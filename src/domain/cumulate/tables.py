@@ -43,6 +43,7 @@ class CumulateTables:
             known in each round in which late rows changed it. A round is named by the end of the pane in which the
             watermark stood; one that is over never changes. Rows of one revision answer the same.
         group: the columns that name a group within a window.
+        revision: the column that numbers the revisions of a tick.
         added: the columns of `panes` and `points` that add up.
         extremes: those that do not: the least or greatest value, by column.
     """
@@ -52,14 +53,15 @@ class CumulateTables:
     kept: Mapping[str, TableSpec]
     points: TableSpec
     group: tuple[str, ...]
+    revision: str
     added: Schema
     extremes: Mapping[str, Measure]
 
     @classmethod
     def of(cls, settings: CumulateSettings) -> CumulateTables:
         """The tables for these settings."""
-        name, measures = settings.pipeline, settings.measures
-        dimensions = Schema((column(GROUPING, "string"), *group_key(settings.dimension_schema).columns))
+        name, measures, revision = settings.pipeline, settings.measures, settings.named(REVISION)
+        dimensions = Schema((column(settings.named(GROUPING), "string"), *group_key(settings.dimension_schema).columns))
         group = dimensions.plus(column(WINDOW, "bigint"))
         summed = (each for measure in measures for each in measure.sums)
         distinct = (column(distinct_of(each), "bigint") for each in measures if _is_distinct(each))
@@ -80,11 +82,12 @@ class CumulateTables:
             kept={each.name: _kept(name, each, group) for each in measures if each.counted or each.estimated},
             points=TableSpec(
                 f"{name}.points",
-                group.plus(pane, column(ROUND, "bigint"), column(REVISION, "bigint"), *told),
+                group.plus(pane, column(ROUND, "bigint"), column(revision, "bigint"), *told),
                 key=(*group.names, PANE, ROUND),
                 partition_by=(WINDOW,),
             ),
             group=group.names,
+            revision=revision,
             added=added,
             extremes=extremes,
         )

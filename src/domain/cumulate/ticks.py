@@ -9,7 +9,6 @@ from attrs import frozen
 
 from .lateness import ROUND
 from .panes import PANE
-from .settings import REVISION
 from .tables import SO_FAR
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class Ticks:
         else:
             made = self.every(made, after=closing.before, until=closing.after)
         born = made if moved.born is None else self._born(made, opening, moved.born)
-        first = (nw.col(PANE).alias(ROUND), nw.lit(0).cast(nw.Int64).alias(REVISION))
+        first = (nw.col(PANE).alias(ROUND), nw.lit(0).cast(nw.Int64).alias(self.tables.revision))
         return Closed(born.select(*key, *first, *self.tables.told), self._so_far(states, moved), made)
 
     def _born(

@@ -31,23 +31,28 @@ if TYPE_CHECKING:
     from .ticks import Ticks
 
 _FIRST, _LAST, _UNTIL = "_first", "_last", "_until"
-_TIMES = (column(WINDOW_START, "timestamp"), column(TICK, "timestamp"))
 
 
 def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
     """The views of cumulate windows, the default one first."""
     measures = tuple(Column(measure.name, measure.type) for measure in settings.measures)
     several = len(settings.dimensions) > 1
-    dimensions, revision = settings.dimension_schema, column(REVISION, "bigint")
-    ticks = Schema((*_TIMES, column(GROUPING, "string"), *dimensions.columns, *measures, revision))
-    sort = (WINDOW_START, TICK, GROUPING, *dimensions.names)
+    dimensions, revision = settings.dimension_schema, column(settings.named(REVISION), "bigint")
+    grouping = column(settings.named(GROUPING), "string")
+    times = _times(settings)
+    ticks = Schema((*times, grouping, *dimensions.columns, *measures, revision))
+    sort = (*(each.name for each in times), grouping.name, *dimensions.names)
     # Rows of several sets have no name in common: outside its set, a dimension is null.
     key = () if several else sort
     first = label_of(settings.dimensions[0])
     return (
         ViewSpec("ticks", ticks, key, sort, "what each group had come to at each tick, as known now"),
         ViewSpec(
-            "revisions", ticks, (), (*sort, REVISION), "the ticks, and what they were before late rows changed them"
+            "revisions",
+            ticks,
+            (),
+            (*sort, revision.name),
+            "the ticks, and what they were before late rows changed them",
         ),
         ViewSpec("curve", *_curve(settings, settings.dimensions[0]), f"the newest window of {first}, every step of it"),
         *(_ticks_of(settings, each) for each in settings.dimensions if several),
@@ -61,13 +66,21 @@ def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
 
 def _ticks_of(settings: CumulateSettings, dimensions: tuple[str, ...]) -> ViewSpec:
     label, (schema, _, key) = label_of(dimensions), _curve(settings, dimensions)
-    return ViewSpec(f"ticks_{label}", schema.plus(column(REVISION, "bigint")), key, key, f"the ticks of {label}")
+    return ViewSpec(
+        f"ticks_{label}", schema.plus(column(settings.named(REVISION), "bigint")), key, key, f"the ticks of {label}"
+    )
 
 
 def _curve(settings: CumulateSettings, dimensions: tuple[str, ...]) -> tuple[Schema, tuple[str, ...], tuple[str, ...]]:
     measures = (Column(measure.name, measure.type) for measure in settings.measures)
-    schema = Schema((*_TIMES, *settings.schema.select(dimensions).columns, *measures))
-    return schema, (), (WINDOW_START, *dimensions, TICK)
+    start, tick = _times(settings)
+    schema = Schema((start, tick, *settings.schema.select(dimensions).columns, *measures))
+    return schema, (), (start.name, *dimensions, tick.name)
+
+
+def _times(settings: CumulateSettings) -> tuple[Column, Column]:
+    """The columns of the window's start and of the tick."""
+    return column(settings.named(WINDOW_START), "timestamp"), column(settings.named(TICK), "timestamp")
 
 
 @frozen(eq=False)
@@ -86,7 +99,7 @@ class CumulateViews:
         if kind == "curve":
             return self._answered(self._curve(label, snapshot, as_of), spec)
         rows = self._answered(self._rows(kind, label, snapshot, None), spec)
-        return rows if as_of is None else rows.filter(nw.col(TICK) <= as_of)
+        return rows if as_of is None else rows.filter(nw.col(self.settings.named(TICK)) <= as_of)
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Net row kinds of a view between two snapshots, from those ticks alone that were made in between."""
@@ -102,18 +115,18 @@ class CumulateViews:
 
     def _rows(self, kind: str, label: str, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         """Ticks, or all their revisions; of one dimension set where its label is given."""
-        within = {GROUPING: (grouping_of(self._set(label)),)} if label else {}
+        within = {self.settings.named(GROUPING): (grouping_of(self._set(label)),)} if label else {}
         matching = Matching(keys, within)
         if kind == "revisions":
             rows = snapshot.read(self.tables.points.name, matching)
-            return rows.unique([*self.tables.group, PANE, REVISION], keep="first", order_by=[ROUND])
+            return rows.unique([*self.tables.group, PANE, self.tables.revision], keep="first", order_by=[ROUND])
         return self.ticks.newest(snapshot, matching)
 
     def _curve(self, label: str, snapshot: Snapshot, as_of: datetime | None) -> nw.LazyFrame[Any]:
         """Every step of a window for each group of a dimension set that ticked in it; null where there is no tick."""
         grouping = grouping_of(self._set(label))
         until = self._until(snapshot, as_of)
-        within: dict[str, Any] = {GROUPING: (grouping,)}
+        within: dict[str, Any] = {self.settings.named(GROUPING): (grouping,)}
         if (window := self._window(snapshot, within, as_of)) is None:
             return snapshot.read(self.tables.points.name).head(0)
         ticks = self.ticks.newest(snapshot, Matching(within={**within, WINDOW: (window,)}))
@@ -149,5 +162,5 @@ class CumulateViews:
             nw.col(PANE), *(answer(measure) for measure in self.settings.measures)
         )
         for micros, moment in ((WINDOW, WINDOW_START), (PANE, TICK)):
-            answered = self.engine.from_wall_micros(answered, micros, into=moment, zone="UTC")
+            answered = self.engine.from_wall_micros(answered, micros, into=self.settings.named(moment), zone="UTC")
         return answered.select(*spec.schema.names)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError
 from ..segments import Segments
 from ..service import Service
-from .settings import METHODS, RANK, RankingSettings
+from .settings import METHODS, RankingSettings
 from .step import RankingStep
 from .tables import RankingTables
 from .views import RankingViews, view_specs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine
     from ..service import Step
 
-__all__ = ["METHODS", "RANK", "Ranking", "RankingSettings"]
+__all__ = ["METHODS", "Ranking", "RankingSettings"]
 
 
 class Ranking(Service):

@@ -7,7 +7,7 @@ import hashlib
 from attrs import asdict, field, frozen
 
 from ..errors import ConfigError
-from ..schema import TIMES, Schema
+from ..schema import TIMES, Schema, check_own_names, free_name
 
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"
@@ -81,11 +81,18 @@ class RankingSettings:
         for name in (*self.group, *self.id, self.order_by, *ties, *filter(None, [self.event_time])):
             if name not in self.schema:
                 raise ConfigError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        for name in self.schema.names:
-            if name == RANK or name.startswith("_"):
-                raise ConfigError(f"column {name!r} is in the way: 'rank' and names that begin with '_' are taken")
+        check_own_names(self.schema.names)
         if self.event_time and self.schema[self.event_time].name not in TIMES:
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp or date")
+
+    @property
+    def rank(self) -> str:
+        """The column of the rank: `rank`, or `_rank` beside a column of the source that is called so."""
+        return self.named(RANK)
+
+    def named(self, column: str) -> str:
+        """The name of a column that views show beside those of the source."""
+        return free_name(column, self.schema.names)
 
     @property
     def fingerprint(self) -> str:
@@ -93,5 +100,6 @@ class RankingSettings:
         kept = asdict(
             self, filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema"}
         )
-        ordered = f"{sorted(kept.items())} {self.schema[self.order_by].ddl}"
+        renamed = "" if self.rank == RANK else f" {self.rank}"
+        ordered = f"{sorted(kept.items())} {self.schema[self.order_by].ddl}{renamed}"
         return hashlib.sha256(ordered.encode()).hexdigest()[:16]

@@ -16,7 +16,6 @@ from ..schema import TIMES, Schema, column
 from ..segments import SEGMENT
 from ..service import ViewSpec
 from .cells import count_cells, rank_cells
-from .settings import RANK
 from .tables import COUNT, DISTINCT, IN_CELL
 
 if TYPE_CHECKING:
@@ -28,27 +27,28 @@ if TYPE_CHECKING:
     from .settings import RankingSettings
     from .tables import RankingTables
 
-_SIZE, _BASE, _TOTAL, _NEXT = "_size", "_base", "_total", "_next"
+_ZIPPER, _MOVED = ("start", "end", "base_rank"), ("row_kind", "old_rank", "new_rank")
+_SIZE, _BASE, _TOTAL, _NEXT, _OLD = "_size", "_base", "_total", "_next", "_old"
 
 
 def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
     """The views of a ranking, the default one first."""
     schema, group = settings.schema, settings.group
-    ranks, sort = schema.plus(column(RANK, "bigint")), (*group, RANK, *settings.id)
+    ranks, sort = schema.plus(column(settings.rank, "bigint")), (*group, settings.rank, *settings.id)
     edge = "timestamp" if schema[settings.order_by].name in TIMES else "double"
-    zipper = schema.select(group).plus(column("start", edge), column("end", edge), column("base_rank", "bigint"))
-    moved = Schema(
-        (column("row_kind", "string"), *schema.columns, column("old_rank", "bigint"), column("new_rank", "bigint"))
-    )
+    start, end, base = (settings.named(name) for name in _ZIPPER)
+    zipper = schema.select(group).plus(column(start, edge), column(end, edge), column(base, "bigint"))
+    kind, old, new = (settings.named(name) for name in _MOVED)
+    moved = Schema((column(kind, "string"), *schema.columns, column(old, "bigint"), column(new, "bigint")))
     return (
         ViewSpec("ranks", ranks, settings.id, sort, "each row with its rank in its group over all history"),
         ViewSpec("top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group"),
-        ViewSpec("base", zipper, (), (*group, "start"), "how many ranks lie before each segment of a group"),
+        ViewSpec("base", zipper, (), (*group, start), "how many ranks lie before each segment of a group"),
         ViewSpec(
             "changes",
             moved,
             (),
-            (*group, "new_rank", *settings.id),
+            (*group, new, *settings.id),
             "rows that came (+I), went (-D), or changed rank or content (+U), with old and new rank",
             between=True,
         ),
@@ -86,20 +86,17 @@ class RankingViews:
     def moves(self, ranks: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """The rows that came, went or changed between two snapshots, with old and new rank: the reverse correction."""
         net, kind = self.engine.persist(self.changes(ranks, before, after)), nw.col(ROW_KIND)
-        ids, rank, none = list(self.settings.id), nw.col(RANK), nw.lit(None).cast(nw.Int64)
-        old = net.filter(kind == UPDATE_BEFORE).select(*ids, rank.alias("old_rank"))
+        ids, rank, none = list(self.settings.id), nw.col(self.settings.rank), nw.lit(None).cast(nw.Int64)
+        old = net.filter(kind == UPDATE_BEFORE).select(*ids, rank.alias(_OLD))
         updated = net.filter(kind == UPDATE_AFTER).join(old, on=ids, how="inner")
         parts = (
             (net.filter(kind == INSERT), none, rank),
-            (updated, nw.col("old_rank"), rank),
+            (updated, nw.col(_OLD), rank),
             (net.filter(kind == DELETE), rank, none),
         )
-        names = self.settings.schema.names
+        names, (kind_, before_, after_) = self.settings.schema.names, (self.settings.named(name) for name in _MOVED)
         return nw.concat(
-            [
-                rows.select(kind.alias("row_kind"), *names, was.alias("old_rank"), now.alias("new_rank"))
-                for rows, was, now in parts
-            ]
+            [rows.select(kind.alias(kind_), *names, was.alias(before_), now.alias(after_)) for rows, was, now in parts]
         )
 
     def _rows(self, spec: ViewSpec, snapshot: Snapshot, groups: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
@@ -128,8 +125,10 @@ class RankingViews:
         rank = nw.col(_BASE) + nw.col(IN_CELL)
         if self.settings.descending:
             rank = nw.col(_TOTAL) + 1 - rank
-        ranks = rows.join(cells, on=list(self.tables.cells.key), how="inner").with_columns(rank.alias(RANK))
-        return ranks.filter(nw.col(RANK) <= self.settings.top) if spec.name == "top" else ranks
+        ranks = rows.join(cells, on=list(self.tables.cells.key), how="inner").with_columns(
+            rank.alias(self.settings.rank)
+        )
+        return ranks.filter(nw.col(self.settings.rank) <= self.settings.top) if spec.name == "top" else ranks
 
     def _with_base(self, cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Cells with the ranks they take, those of the group's earlier cells, and those of all its cells."""
@@ -149,6 +148,7 @@ class RankingViews:
         """Half-open intervals of the order value, with the rank they start from; a group's newest is open-ended."""
         real = cells.filter(nw.col(SEGMENT) != self.segments.null_segment)
         following = nw.col(SEGMENT).shift(-1).over(*self.settings.group, order_by=SEGMENT)
-        spans = real.with_columns(following.alias(_NEXT), self._before_cell().alias("base_rank"))
-        started = self.segments.start(spans, self.engine, SEGMENT, into="start")
-        return self.segments.start(started, self.engine, _NEXT, into="end")
+        start, end, base = (self.settings.named(name) for name in _ZIPPER)
+        spans = real.with_columns(following.alias(_NEXT), self._before_cell().alias(base))
+        started = self.segments.start(spans, self.engine, SEGMENT, into=start)
+        return self.segments.start(started, self.engine, _NEXT, into=end)

@@ -10,14 +10,14 @@ from attrs import field, frozen
 from ..errors import ConfigError
 from ..groups import check_groupable
 from ..measures import Measure
-from ..schema import INTEGERS, TIMES, Schema
+from ..schema import INTEGERS, TIMES, Schema, check_own_names, free_name
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from .past import PastTable
 
-DAY = "day"
+_DAY = "day"
 
 
 @frozen
@@ -73,12 +73,10 @@ class RetractionSettings:
         for name in self.identity:
             if (kind := self.schema[name]).name != "string" and kind.name not in INTEGERS:
                 raise ConfigError(f"identity column {name!r} must be a bigint or a string, not {kind.ddl}")
-        answered = (*self.group, DAY, *(measure.name for measure in self.measures))
-        for name in (*answered, *self.schema.names):
-            if name.startswith("_"):
-                raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
-        if twice := {name for name in answered if answered.count(name) > 1}:
-            raise ConfigError(f"{', '.join(sorted(twice))}: measures, groups and 'day' need different names")
+        check_own_names((*self._answered, *self.schema.names))
+        lower = [name.lower() for name in self._answered]
+        if twice := {name for name in self._answered if lower.count(name.lower()) > 1}:
+            raise ConfigError(f"{', '.join(sorted(twice))}: measures and groups need different names")
 
     def _check_times(self) -> None:
         times = (self.updated_at, self.deleted_at, self.event_time)
@@ -87,6 +85,15 @@ class RetractionSettings:
                 raise ConfigError(f"column {name!r} must be a timestamp or date, not {self.schema[name].ddl}")
         if self.deleted_at and self.schema[self.deleted_at] != self.schema[self.updated_at]:
             raise ConfigError("deleted_at and updated_at must have the same type")
+
+    @property
+    def _answered(self) -> tuple[str, ...]:
+        return (*self.group, *(measure.name for measure in self.measures))
+
+    @property
+    def day(self) -> str:
+        """The column of the day that views show: `day`, or `_day` beside a group or measure that is called so."""
+        return free_name(_DAY, self._answered)
 
     @property
     def groups(self) -> Schema:

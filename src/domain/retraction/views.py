@@ -13,7 +13,6 @@ from ..measures import ROWS
 from ..schema import Column, Schema, column
 from ..segments import SEGMENT
 from ..service import ViewSpec
-from .settings import DAY
 from .tables import TIMES, VALUE
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ _OPENING = -(2**61)
 
 def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
     """The views of a retraction, the default one first."""
-    group, day = settings.groups, column(DAY, "date")
+    group, day = settings.groups, column(settings.day, "date")
     measures = tuple(Column(measure.name, measure.type) for measure in settings.measures)
     added = tuple(Column(measure.name, measure.type) for measure in settings.measures if _adds_up(measure))
-    by_day = (DAY, *settings.group)
+    by_day = (settings.day, *settings.group)
     return (
         ViewSpec("totals", group.plus(*measures), settings.group, settings.group, "the measures of each group, now"),
         ViewSpec(
@@ -181,8 +180,9 @@ class RetractionViews:
     def _dated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the day as a date."""
         wall = rows.with_columns((nw.col(SEGMENT) * _A_DAY).alias(_WALL))
-        midnight = self.engine.from_wall_micros(wall, _WALL, into=DAY, zone="UTC")
-        return midnight.with_columns(nw.col(DAY).cast(nw.Date))
+        day = self.settings.day
+        midnight = self.engine.from_wall_micros(wall, _WALL, into=day, zone="UTC")
+        return midnight.with_columns(nw.col(day).cast(nw.Date))
 
 
 def any_of(rows: nw.LazyFrame[Any], sums: tuple[str, ...]) -> nw.LazyFrame[Any]:

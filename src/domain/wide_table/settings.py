@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from ..changelog.settings import CHANGE_FORMATS
 from ..errors import ConfigError
-from ..schema import TIMES, Column, Schema, check_compared, column
+from ..schema import TIMES, Column, Schema, check_compared, check_own_names, column, free_name
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 GENERATORS = frozenset({"explode"})
 """Table functions that a topic may use."""
-PRESENT = "present"
 NULLS = ("overwrite", "keep")
 ABSENT_MEANS = ("keep", "null")
 
@@ -82,9 +81,7 @@ class TopicSettings:
             )
         for each in self.sequence:
             check_compared(f"sequence {each.name!r}", each.type)
-        for name in (*self.schema.names, *(each.name for each in self.columns)):
-            if name.startswith("_"):
-                raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+        check_own_names((*self.schema.names, *(each.name for each in self.columns)))
         if self.event_time and self.schema[self.event_time].name not in TIMES:
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp or date")
 
@@ -197,7 +194,7 @@ class WideTableSettings:
                 given[each.name.lower()] = topic.name
 
     def _check_names(self) -> None:
-        names = [*self.key, PRESENT, *(each.name for topic in self.topics for each in topic.told)]
+        names = [*self.key, *(each.name for each in self.told)]
         seen: set[str] = set()
         for name in names:
             if name.lower() in seen:
@@ -208,10 +205,15 @@ class WideTableSettings:
             seen.add(name.lower())
 
     @property
+    def told(self) -> tuple[Column, ...]:
+        """What view completeness shows beside the key: whether the row is there, then what is known of each topic."""
+        columns = (column("present", "boolean"), *(each for topic in self.topics for each in topic.told))
+        return tuple(Column(free_name(each.name, self.key), each.type) for each in columns)
+
+    @property
     def completeness(self) -> Schema:
-        """The key, whether the row is there, then what is told of each topic."""
-        told = (each for topic in self.topics for each in topic.told)
-        return Schema((*self.key_columns, column(PRESENT, "boolean"), *told))
+        """The key, whether the row is there, then what is known of each topic."""
+        return Schema((*self.key_columns, *self.told))
 
     @property
     def fingerprint(self) -> str:

@@ -12,7 +12,6 @@ from ..changelog.net import net_changes
 from ..changelog.row_kind import removes
 from ..epoch import ROW_KIND
 from ..service import ViewSpec
-from .settings import PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +63,9 @@ class WideTableViews:
             there = stored if gone is None else stored.filter(~gone)
             return there.select(*spec.schema.names)
         present = nw.lit(value=True) if gone is None else ~gone
-        told = (each for kept in self.tables.kept for each in _answers(kept))
-        return stored.select(*self.settings.key, present.alias(PRESENT), *told)
+        answers = (present, *(each for kept in self.tables.kept for each in _answers(kept)))
+        named = zip(answers, self.settings.told, strict=True)
+        return stored.select(*self.settings.key, *(answer.alias(each.name) for answer, each in named))
 
     @property
     def _gone(self) -> nw.Expr | None:
@@ -78,5 +78,4 @@ def _answers(kept: Kept) -> Iterator[nw.Expr]:
     """What view completeness tells of a topic (`TopicSettings.told`)."""
     reported = reduce(lambda either, each: either | each, (~nw.col(name).is_null() for name in kept.sequence))
     deleted = nw.col(kept.deleted).fill_null(value=False)
-    answers = (reported, deleted, *(nw.col(name) for name in kept.sequence), nw.col(kept.epoch))
-    return (answer.alias(each.name) for answer, each in zip(answers, kept.topic.told, strict=True))
+    yield from (reported, deleted, *(nw.col(name) for name in kept.sequence), nw.col(kept.epoch))
