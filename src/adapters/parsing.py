@@ -10,7 +10,7 @@ import msgspec
 from attrs import define, field
 
 from ..domain.changelog.settings import CANAL, DEBEZIUM
-from ..domain.decode import Undecodable
+from ..domain.decode import ONE_OBJECT, Undecodable
 
 if TYPE_CHECKING:
     from ..domain.source import RecordSpec
@@ -88,6 +88,9 @@ _PARSE_DEBEZIUM = {
 """The parsers of a message and of one in an envelope, by whether metadata or transactions are read."""
 
 
+_BRACKETS = (b"{", b"}", b"[", b"]", b"},", b"],", b"}]")
+
+
 def parse_json(raw: bytes) -> object:
     """Parse one JSON document.
 
@@ -97,7 +100,14 @@ def parse_json(raw: bytes) -> object:
     try:
         return _parse_json(raw)
     except (ValueError, RecursionError) as error:
-        raise Undecodable(f"no JSON: {error}") from error
+        part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else error
+        raise Undecodable(f"no JSON: {part}") from error
+
+
+def _is_part(raw: bytes) -> bool:
+    """Whether a record looks like one line of a document that goes over several, an array or a printed object."""
+    line = raw.strip()
+    return line in _BRACKETS or line.startswith((b'"', b"[")) or line.endswith((b",", b"{", b"["))
 
 
 def parser(spec: RecordSpec) -> Parse:

@@ -24,7 +24,6 @@ from ..domain.schema import Schema
 from ..domain.service import ViewSpec
 from ..domain.topic_group import TopicGroup
 from ..domain.upkeep import Upkeep
-from ..domain.watermark import instant
 from .bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .clock import SystemClock
 from .config import Deployment, load
@@ -32,6 +31,7 @@ from .config.kinds import did_you_mean
 from .container import Container, blueprints
 from .difference import diff_spec, difference
 from .latency import Latencies, Latency
+from .moments import read_duration, read_moment, read_time
 from .move import move
 from .progress import progress
 from .runner import EpochReport, Runner, run_all
@@ -41,20 +41,18 @@ from .waiting import wait_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from datetime import date, datetime, timedelta
+    from datetime import date, datetime
     from pathlib import Path
     from types import TracebackType
-    from typing import Self, TypeAlias
+    from typing import Self
 
     from ..domain.epoch import Offsets, Publication
     from ..domain.ledger import Ledger
     from ..domain.ports import FrameEngine
     from ..domain.service import Kept, Service
     from ..domain.upkeep import Pin
+    from .moments import Duration, Moment, Time
     from .replay import Replayed
-
-    Moment: TypeAlias = int | datetime | Label
-    """A publication: by the number of its epoch, or the newest one made by a time, or that of a label."""
 
 _log = logging.getLogger(__name__)
 
@@ -186,9 +184,9 @@ class Headwater:
         *,
         at: Moment | None = None,
         label: str | datetime | None = None,
-        as_of: datetime | None = None,
+        as_of: Time | None = None,
         since: Moment | None = None,
-        longest: timedelta | None = None,
+        longest: Duration | None = None,
         read_optimized: bool = False,
     ) -> Any:
         """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
@@ -224,13 +222,14 @@ class Headwater:
         *,
         at: Moment | None = None,
         label: str | datetime | None = None,
-        as_of: datetime | None = None,
+        as_of: Time | None = None,
         since: Moment | None = None,
-        longest: timedelta | None = None,
+        longest: Duration | None = None,
         read_optimized: bool = False,
     ) -> Answer:
         """The rows of a view for any engine; see `view`."""
         pipeline, spec = self.find(name)
+        until = None if as_of is None else read_time(as_of)
         if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
             raise ConfigError(f"{name}: base files are of no one moment: ask for them alone, or for the view itself")
         snapshot = self.snapshot(pipeline, _moment(at, label))
@@ -238,8 +237,8 @@ class Headwater:
             snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
         if longest is not None and snapshot.publication:
             every = self._service(pipeline).schedule
-            self.upkeep(pipeline).check_lasts(snapshot.publication, longest, every)
-        frame = self._frame(pipeline, spec, snapshot, as_of, since)
+            self.upkeep(pipeline).check_lasts(snapshot.publication, read_duration(longest), every)
+        frame = self._frame(pipeline, spec, snapshot, until, since)
         if not spec.schema.columns:  # each version has its own
             spec = evolve(spec, schema=Schema.of(frame))
         return Answer(spec, frame, self._container.engine)
@@ -282,7 +281,7 @@ class Headwater:
             wanted = evolve(wanted, schema=Schema.of(frame))
         return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
 
-    def wait_for(self, pipeline: str, watermark: datetime, *, timeout: timedelta | None = None) -> Publication:
+    def wait_for(self, pipeline: str, watermark: Time, *, timeout: Duration | None = None) -> Publication:
         """Wait until a pipeline's newest publication has reached a watermark, whichever process runs the pipeline.
 
         Args:
@@ -299,10 +298,10 @@ class Headwater:
         runner = self._runner(pipeline)
         return wait_for(
             lambda: self._ledger(pipeline).latest,
-            instant(watermark),
+            read_time(watermark),
             clock=runner.clock,
             poll=runner.options.poll,
-            timeout=timeout,
+            timeout=None if timeout is None else read_duration(timeout),
             stopping=lambda: runner.stopping,
         )
 
@@ -351,18 +350,19 @@ class Headwater:
         ledger = self._ledger(pipeline)
         if at is None:
             return ledger.snapshot()
-        if isinstance(at, Label):
-            return ledger.snapshot(ledger.as_of_label(at, self._service(pipeline).label))
-        if isinstance(at, int):
-            return Snapshot(ledger.store, None) if at == -1 else ledger.snapshot(ledger.as_of_epoch(at))
-        return ledger.snapshot(ledger.as_of_time(at))
+        moment = read_moment(at)
+        if isinstance(moment, Label):
+            return ledger.snapshot(ledger.as_of_label(moment, self._service(pipeline).label))
+        if isinstance(moment, int):
+            return Snapshot(ledger.store, None) if moment == -1 else ledger.snapshot(ledger.as_of_epoch(moment))
+        return ledger.snapshot(ledger.as_of_time(moment))
 
     def upkeep(self, pipeline: str) -> Upkeep:
         """What can be done for a pipeline's tables: compact, expire, pin, and tell why a version is kept."""
         runner = self._runner(pipeline)
         return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
 
-    def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: timedelta) -> None:
+    def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: Duration) -> None:
         """Compact pipelines' tables again and again, all of them if none is named, until `stop`.
 
         That may be done in a process or a thread of its own while the stream runs, which then needs not compact by
@@ -376,14 +376,14 @@ class Headwater:
                     _log.info("%s: compacted %s", name, ", ".join(table for table in made if made[table]) or "nothing")
                 except HeadwaterError as fault:
                     _log.warning("%s: compact failed, and will be tried again: %s", name, fault)
-            self._clock.sleep(every)
+            self._clock.sleep(read_duration(every))
 
-    def pin(self, pipeline: str, *, at: Moment | None = None, hold: timedelta, holder: str | None = None) -> Pin:
+    def pin(self, pipeline: str, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:
         """Keep a publication readable: take this before a read that lasts longer than the retention lets it.
 
         Args:
             pipeline: its name.
-            at: an epoch, a time or a `Label`; the newest publication if not given.
+            at: an epoch, a time (ISO text, datetime) or a label; the newest publication if not given.
             hold: for how long at most; to renew it, pin again before.
             holder: who asks, for people to read; this machine and process if not given.
 
@@ -397,7 +397,7 @@ class Headwater:
         publication = self.snapshot(pipeline, at).publication
         if publication is None:
             raise VersionNotFound(f"pipeline {pipeline!r} has published nothing that could be held; run it first")
-        return self.upkeep(pipeline).pin(publication, holder or f"{gethostname()}:{getpid()}", hold)
+        return self.upkeep(pipeline).pin(publication, holder or f"{gethostname()}:{getpid()}", read_duration(hold))
 
     def unpin(self, lease: str) -> None:
         """Take a lease back by its name.
@@ -500,7 +500,7 @@ class Headwater:
         self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: service.roll(day, snapshot))
         return day
 
-    def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: datetime | None = None) -> Any:
+    def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
         """Which keys of a bulk merge are exact by now, though its bulk may still be loading.
 
         Args:
@@ -524,8 +524,9 @@ class Headwater:
         snapshot = self.snapshot(pipeline, at)
         offsets = snapshot.publication.offsets if snapshot.publication else {}
         remaining = runner.source.bulk.remaining(offsets.get(BULK))
+        moment = None if as_of is None else read_time(as_of)
         with self.explaining():
-            told = service.settled(nw.from_native(keys).lazy(), snapshot, remaining, as_of)
+            told = service.settled(nw.from_native(keys).lazy(), snapshot, remaining, moment)
         return told.collect().to_native() if told.implementation.is_polars() else told.to_native()
 
     def status(self) -> tuple[PipelineStatus, ...]:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..domain.duration import parse_duration
 from ..domain.errors import ConfigError
 from ..domain.label import Label
+from .moments import read_duration, read_moment, read_time
 from .output import FORMATS
 
 if TYPE_CHECKING:
-    from .api import Moment
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from .moments import Moment
+
+_T = TypeVar("_T")
 
 
-def add_command(commands: Any, name: str, about: str, function: Any) -> argparse.ArgumentParser:
+def add_command(
+    commands: Any, name: str, about: str, function: Any, *, optional_config: bool = False
+) -> argparse.ArgumentParser:
     """Declare a command on a deployment; `function` is called with what is given to it."""
     command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    command.add_argument("config", metavar="CONFIG", help="the deployment's TOML file")
+    nargs = "?" if optional_config else None
+    command.add_argument("config", metavar="CONFIG", nargs=nargs, help="the deployment's TOML file")
     command.set_defaults(command=function)
     return command
 
@@ -37,11 +45,7 @@ def count(text: str) -> int:
 
 def utc_time(text: str) -> datetime:
     """An ISO-8601 time, in UTC where it names no zone."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ISO-8601 time such as 2024-03-01T09:00:00Z") from error
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return _argument(read_time, text)
 
 
 def day(text: str) -> date:
@@ -54,26 +58,24 @@ def day(text: str) -> date:
 
 def version(text: str) -> Moment:
     """The number of an epoch, ``label:`` and a label, or a time."""
-    kind, colon, rest = text.partition(":")
-    if colon and kind == "label":
-        return label(rest)
-    return int(text) if text.removeprefix("-").isdecimal() else utc_time(text)
+    return _argument(read_moment, text)
 
 
 def label(text: str) -> Label:
     """The label of a version."""
-    try:
-        return Label.parse(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return _argument(Label.parse, text)
 
 
 def positive_duration(text: str) -> timedelta:
     """A duration such as ``2h``, longer than nothing."""
+    duration = _argument(read_duration, text)
+    if duration <= timedelta():
+        raise argparse.ArgumentTypeError(f"{text!r} is not longer than nothing")
+    return duration
+
+
+def _argument(read: Callable[[str], _T], text: str) -> _T:
     try:
-        duration = parse_duration(text)
+        return read(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if duration <= timedelta():
-        raise argparse.ArgumentTypeError(f"{text!r} is no time at all")
-    return duration

@@ -13,6 +13,7 @@ from ..domain.errors import ConfigError
 from ..domain.loading import History, Loading, loading_table, takes_over
 from ..domain.retention import Retention
 from ..domain.source import PLAIN_FORMATS
+from .config.paths import resolve
 from .runner import Runner, RunOptions
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class HistoryTable:
         path, _, last = text.rpartition(":")
         plain = not path or "/" in last  # the colon of an address, or a name's own
         named = cls(text) if plain else cls(path, last)
-        return named if "://" in named.path else evolve(named, path=str(Path(named.path).absolute()))
+        return evolve(named, path=resolve(named.path, Path.cwd()))
 
 
 def stream_offsets(wanted: str | Offsets, source: TopicGroup) -> Offsets:

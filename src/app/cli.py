@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..domain.errors import ConfigError, HeadwaterError, WaitTimeout
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HeadwaterError as error:
         if os.environ.get("HEADWATER_DEBUG"):
             raise
-        say(f"headwater: {error}")
+        say(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]))
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
     except BrokenPipeError:
         # The reader has seen enough. What is still buffered must not fail again when the interpreter flushes it.
@@ -88,11 +89,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run(commands: Any) -> None:
-    run = add_command(commands, "run", "run pipelines, all of them if none is named", _run)
+    run = add_command(commands, "run", "run pipelines, all of them if none is named", _run, optional_config=True)
     run.add_argument("pipelines", metavar="PIPELINE", nargs="*")
     run.add_argument("--until-idle", action="store_true", help="end when the sources are drained")
     run.add_argument(
-        "--show", metavar="PIPELINE[.VIEW]", nargs="+", action="extend", default=[], help="views to print at the end"
+        "--show",
+        metavar="PIPELINE[.VIEW]",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="a view to print at the end; may be repeated",
     )
     add_format(run)
 
@@ -109,7 +115,22 @@ def _add_roll(commands: Any) -> None:
     roll.add_argument("--cut", metavar="DAY", type=day, help="that of the watermark if not given")
 
 
+def _return_config(options: argparse.Namespace) -> None:
+    """Give back what `--show` took of the arguments behind it: the file, and the pipelines that follow.
+
+    Raises:
+        ConfigError: no file is named.
+    """
+    if options.config is not None:
+        return
+    at = next((at for at, each in enumerate(options.show) if each.endswith(".toml") or Path(each).is_file()), None)
+    if at is None:
+        raise ConfigError("the deployment's TOML file is missing: headwater run CONFIG [PIPELINE …] [--show VIEW …]")
+    options.show, (options.config, *options.pipelines) = options.show[:at], options.show[at:]
+
+
 def _run(options: argparse.Namespace) -> None:
+    _return_config(options)
     if options.show and not options.until_idle:
         raise ConfigError("--show prints views when the run has ended: add --until-idle")
     with Headwater.from_config(options.config, report=tell_progress) as headwater:

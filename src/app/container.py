@@ -30,6 +30,7 @@ from ..domain.wide_table import WideTable, WideTableSettings
 from .backends import Backend, Gap, Part, Sources, load_backend
 from .config import Deployment, FilesInput, KafkaInput, StreamInput
 from .config.bulk_merge import bulk_spec
+from .config.paths import check_local
 from .inputs import PipelineInputs
 from .keyed_views import feed_of, keyed_views
 from .outlet import Outlet
@@ -167,7 +168,7 @@ class Container:
         """One topic's history."""
         sources = self._injector.get(Sources)
         if table.format in PLAIN_FORMATS:
-            return sources.open(evolve(source, input=FilesInput(table.path, files)))
+            return sources.open(evolve(source, input=FilesInput(check_local(table.path), files)))
         handed = sources.open(evolve(source, input=StreamInput()))
         assert isinstance(handed, HandedOver)
         rows = self.queries.scan(table.path, table.format)
@@ -243,9 +244,11 @@ def _check_inputs(settings: SnapshotSettings | ViewSettings, pipelines: Mapping[
     for name, each in settings.inputs.items():
         if isinstance(each, PlainTable):
             continue
-        if each.pipeline == settings.pipeline or each.pipeline not in pipelines:
+        if each.pipeline == settings.pipeline:
+            raise ConfigError(f"inputs.{name}: pipeline {settings.pipeline!r} reads itself; name another pipeline")
+        if each.pipeline not in pipelines:
             others = ", ".join(other for other in pipelines if other != settings.pipeline)
-            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is no other pipeline; there are: {others or 'none'}")
+            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is not a pipeline; there are: {others or 'none'}")
 
 
 def _check_views(settings: SnapshotSettings | ViewSettings, services: Mapping[str, Service]) -> None:
@@ -396,6 +399,8 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
         poll=deployment.run.poll,
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,
+        place=pipeline.place,
+        source_place=f"{alone.place} (pipeline {pipeline.name})" if alone and alone.place else "",
     )
 
 

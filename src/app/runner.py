@@ -16,7 +16,7 @@ from ..domain.bulk import BulkGroup
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
 from ..domain.epoch import Batch, Epoch, OffsetRange
-from ..domain.errors import ConfigError, HeadwaterError, Transient
+from ..domain.errors import ConfigError, HeadwaterError, Transient, noting
 from ..domain.ledger import Ledger
 from ..domain.loading import loading_table
 from ..domain.ports import InputSource, Pace, Version
@@ -53,6 +53,8 @@ class RunOptions:
         poll: how long to wait when a source has nothing new.
         retries: how often an epoch is tried again after a passing fault.
         retry_wait: before the first retry; doubled each time.
+        place: where the pipeline is written, for messages.
+        source_place: where its source is written, for messages; nothing where it has several.
     """
 
     materialize: tuple[str, ...] = ()
@@ -64,6 +66,8 @@ class RunOptions:
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
     retry_wait: timedelta = timedelta(seconds=1)
+    place: str = ""
+    source_place: str = ""
 
 
 @frozen
@@ -198,7 +202,7 @@ class Runner:
         wait = self.options.retry_wait
         for left in range(self.options.retries, -1, -1):
             try:
-                with self.engine.explaining():
+                with noting(self.options.place), self.engine.explaining():
                     return self._epoch(pace)
             except Transient as fault:
                 if left == 0 or self.stopping:
@@ -213,7 +217,7 @@ class Runner:
         self._deliver(_Phases())  # what a run before, or the last try, could not
         phase, ledger = _Phases(), self.ledger
         self._check_loaded()
-        with phase("read"):
+        with phase("read"), noting(self.options.source_place):
             offsets = self._planned(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
             if offsets is None:
                 return self._idle()
@@ -402,7 +406,7 @@ class Runner:
         if self._rows is not None:  # the next epoch is likely to be as large as the one before
             self.engine.expect(self._rows)
         with ExitStack() as holding:
-            with phase("read"):
+            with phase("read"), noting(self.options.source_place):
                 batch = self._batch(epoch, offsets, holding)
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .decode import Undecodable, shown
@@ -10,27 +11,39 @@ from .decode import Undecodable, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# Possessive quantifiers keep both linear, however odd the input.
-_WHOLE = re.compile(rb'(?:"(?:[^"]++|"")*+"[^,]*+|[^",][^,]*+|)(?:,(?:"(?:[^"]++|"")*+"[^,]*+|[^",][^,]*+|))*+')
-_FIELD = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",][^,]*+|))(?:,|\Z)')
+COMMA = ","
+# Possessive quantifiers keep both linear, however odd the input; `~` stands for the delimiter.
+_WHOLE = r'(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|)(?:~(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|))*+'
+_FIELD = r'(?:"((?:[^"]++|"")*+)"|([^"~][^~]*+|))(?:~|\Z)'
 
 
-def records(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+@lru_cache
+def _whole_record(delimiter: str) -> re.Pattern[bytes]:
+    return re.compile(_WHOLE.replace("~", re.escape(delimiter)).encode())
+
+
+@lru_cache
+def _one_field(delimiter: str) -> re.Pattern[str]:
+    return re.compile(_FIELD.replace("~", re.escape(delimiter)))
+
+
+def records(lines: Iterable[tuple[int, bytes]], delimiter: str = COMMA) -> Iterator[tuple[int, bytes]]:
     """Join the lines of each record; blank lines are passed over.
 
     Args:
         lines: offset and bytes of each line, its line break included.
+        delimiter: one ASCII character between fields.
 
     Yields:
         Offset and bytes of each record, the last line break left out. A quote that is never closed makes all that
         follows one record, which `fields` then refuses.
     """
-    first, held = 0, bytearray()
+    first, held, whole = 0, bytearray(), _whole_record(delimiter)
     for at, line in lines:
         first, inside = (first, True) if held else (at, False)
         held += line
         # Inside quotes only an odd number of further quotes can end the record: no need to look at other lines.
-        if (inside and line.count(b'"') % 2 == 0) or not _whole(held):
+        if (inside and line.count(b'"') % 2 == 0) or (b'"' in held and not whole.fullmatch(held)):
             continue
         if held.strip():
             yield first, bytes(held).rstrip(b"\r\n")
@@ -39,11 +52,7 @@ def records(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         yield first, bytes(held).rstrip(b"\r\n")
 
 
-def _whole(record: bytearray) -> bool:
-    return b'"' not in record or _WHOLE.fullmatch(record) is not None
-
-
-def fields(record: str) -> list[str | None]:
+def fields(record: str, delimiter: str = COMMA) -> list[str | None]:
     """The fields of one record; None for an empty one without quotes.
 
     Raises:
@@ -53,13 +62,13 @@ def fields(record: str) -> list[str | None]:
     ['a', None, '', 'say "x" to b']
     """
     if '"' not in record:
-        return [text or None for text in record.split(",")]
+        return [text or None for text in record.split(delimiter)]
     found: list[str | None] = []
-    at = 0
-    while match := _FIELD.match(record, at):
+    at, field = 0, _one_field(delimiter)
+    while match := field.match(record, at):
         found.append(match[2] or None if match[1] is None else match[1].replace('""', '"'))
         at = match.end()
-        if match[0][-1:] != ",":
+        if match[0][-1:] != delimiter:
             break
     if match is None:
         raise Undecodable(

@@ -34,6 +34,7 @@ An instant may come without a zone, in UTC, and any time as microseconds since 1
 ToJson: TypeAlias = Callable[[Any], str]
 """A parsed value -> its JSON text, without loss of digits."""
 
+ONE_OBJECT = "write one whole object a line"
 _SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
@@ -380,7 +381,8 @@ class RowDecoder:
             Undecodable: naming the column, the type wanted and the value.
         """
         if type(record) is not dict:
-            raise Undecodable(f"a JSON object wanted, not {shown(record)}")
+            hint = f"; {ONE_OBJECT}" if type(record) is list else ""
+            raise Undecodable(f"a JSON object wanted, not {shown(record)}{hint}")
         return self.kind(record) if self.spec.row_kind else INSERT, self.values(record)
 
     def values(self, fields: Mapping[str, Any]) -> list[Any]:

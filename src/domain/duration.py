@@ -10,6 +10,7 @@ from .errors import ConfigError
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN = (("d", 864_000), ("h", 36_000), ("m", 600))
 """Tenths of a second in each unit."""
+_CALENDAR = re.compile(r"month|year|quarter", re.IGNORECASE)
 _PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 
 
@@ -27,9 +28,19 @@ def parse_duration(text: str) -> timedelta:
     parts = _PART.findall(body)
     if not parts or "".join(number + unit for number, unit in parts) != body:
         raise ConfigError(
-            f"{text!r} is no duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'"
+            f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'"
+            + _hint(body)
         )
     return sign * sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+
+
+def _hint(body: str) -> str:
+    """What a text that is not a duration may have been meant for."""
+    if body.isdecimal():
+        return f"; seconds would be '{body}s'"
+    if _CALENDAR.search(body):
+        return "; months and years are not of one length, so write days, such as '30d'"
+    return ""
 
 
 def show_duration(duration: timedelta) -> str:

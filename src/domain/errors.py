@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class HeadwaterError(Exception):
     """Root of all errors raised on purpose."""
+
+
+@contextmanager
+def noting(place: str) -> Iterator[None]:
+    """Note on errors raised inside the place of the configuration that they are about, where none is noted yet."""
+    try:
+        yield
+    except HeadwaterError as error:
+        if place and not getattr(error, "__notes__", None):
+            error.add_note(place)
+        raise
 
 
 class Transient(HeadwaterError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import field, frozen
 
 from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
+from .csv_text import COMMA
 from .epoch import ABSENT
 from .errors import ConfigError
 from .schema import column
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
+_DELIMITER = r"[\t!#-/:-@\[-`{-~ ]"
 
 
 @frozen
@@ -34,6 +37,7 @@ class RecordSpec:
         changes: how messages are read whose format is one of `CHANGE_FORMATS`.
         tells_absent: whether rows say in `ABSENT` which columns their record did not carry, or carried as unavailable;
             those are null. Of JSON alone: elsewhere every column is there.
+        delimiter: of CSV, the character between fields.
         optional: columns that typed files (CSV, Parquet) may lack; they are null then. In JSON every column may be.
         tells_transactions: whether rows say in `TRANSACTION_COLUMNS` which transaction they are of, and marks stand
             among them (`transactions.is_mark`). Of changelogs alone whose `transactions` is not ``none``.
@@ -47,12 +51,14 @@ class RecordSpec:
     tells_absent: bool = False
     tells_transactions: bool = False
     optional: tuple[str, ...] = ()
+    delimiter: str = COMMA
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
         if self.format in CHANGE_FORMATS:
             self._check_changes()
+        self._check_delimiter()
         if self.tells_absent and not self.is_json:
             raise ConfigError(f"records of {self.format} carry every column, so none can be told to be absent")
         if self.tells_transactions and self.transactions == NONE:
@@ -67,6 +73,12 @@ class RecordSpec:
             raise ConfigError(
                 f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
             ) from error
+
+    def _check_delimiter(self) -> None:
+        if not re.fullmatch(_DELIMITER, self.delimiter):
+            raise ConfigError(f"delimiter {self.delimiter!r} must be one ASCII character such as ';' or a tab")
+        if self.delimiter != COMMA and self.format != "csv":
+            raise ConfigError(f"delimiter is for format csv; {self.format} has none")
 
     def _check_changes(self) -> None:
         if self.row_kind:

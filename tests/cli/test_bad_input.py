@@ -94,7 +94,9 @@ class TestDeadLetters:
         ("bad", "reason"),
         [
             ('{"project": 1, "contract": 12, "signed"', "no JSON: "),
-            ("[1, 12]", "a JSON object wanted, not [1, 12]"),
+            ("[1, 12]", "a JSON object wanted, not [1, 12]; write one whole object a line"),
+            ("[", "no JSON: a line of a longer document; write one whole object a line"),
+            ('"project": 1,', "no JSON: a line of a longer document; write one whole object a line"),
             (
                 '{"project": "one", "contract": 12, "signed": "2024-03-01T09:00:00Z"}',
                 "column 'project': bigint wanted, not 'one'",
@@ -130,6 +132,18 @@ class TestDeadLetters:
 
 
 class TestFilesWithoutUse:
+    def test_another_delimiter_is_named_and_taken(self, deployment: Deployment) -> None:
+        deployment.configure('"json"', '"csv"')
+        deployment.file("a.csv").write_text('project;contract;signed\n1;"1""1";2024-03-01T09:00:00Z\n1;12;2024-03-02\n')
+        deployment.refuses(
+            1,
+            f"{deployment.config}:6: sources.contracts (pipeline ranked): file a.csv: column 'project' is missing",
+            "its fields seem to be separated by ';': set delimiter = \";\"",
+        )
+        deployment.configure('"csv"', '"csv"\ndelimiter = ";"')
+        deployment.file("a.csv").write_text('project;contract;signed\n1;"11";2024-03-01T09:00:00Z\n')
+        assert [row["contract"] for row in deployment.run("ranked").rows] == [11]
+
     def test_a_column_missing_from_the_header(self, deployment: Deployment) -> None:
         deployment.configure('"json"', '"csv"')
         deployment.file("a.csv").write_text("project,signed\n1,2024-03-01T09:00:00Z\n")
@@ -166,6 +180,26 @@ class TestConfiguration:
                 "unknown column type 'tiemstamp'",
             ),
             (
+                'order_by = "signed"',
+                'order_by = "signed"\nsegment = 86400',
+                ":18: pipelines.ranked.segment",
+                "'86400' is not a duration; ",
+            ),
+            (
+                'order_by = "signed"',
+                'order_by = "signed"\nsegment = "1 month"',
+                ":18: pipelines.ranked.segment",
+                "months and years are not of one length, so write days, such as '30d'",
+            ),
+            ('"in"', '"s3a://bucket/in"', ":8: sources.contracts.path", "is not a folder of this machine"),
+            ('"in"', '"file://data/in"', ":8: sources.contracts.path", "names the host 'data'; write file:///data/in"),
+            (
+                'format = "json"',
+                'format = "csv"\ndelimiter = ";;"',
+                ":6: sources.contracts",
+                "delimiter ';;' must be one ASCII character",
+            ),
+            (
                 "[run]",
                 "[runs]",
                 ":3: runs",
@@ -181,7 +215,26 @@ class TestConfiguration:
 
     def test_a_source_folder_that_is_not_there(self, deployment: Deployment) -> None:
         deployment.configure('"in"', '"inn"')
-        deployment.refuses(2, f"{deployment.folder / 'inn'} is no directory; create it, or correct the source's path")
+        deployment.refuses(
+            2,
+            f"{deployment.config}:6: sources.contracts (pipeline ranked): {deployment.folder / 'inn'} is not a directory;"
+            " create it, or correct the source's path",
+        )
+
+    def test_file_uris_are_paths(self, deployment: Deployment) -> None:
+        (deployment.folder / "my in").mkdir()
+        (deployment.folder / "my in" / "a.json").write_text(GOOD + "\n")
+        deployment.configure('"in"', f'"file://{deployment.folder}/my%20in"')
+        assert len(deployment.run("ranked").rows) == 1
+
+    def test_show_may_stand_before_the_file_and_be_repeated(self, deployment: Deployment) -> None:
+        deployment.file("a.json").write_text(GOOD + "\n")
+        config = str(deployment.config)
+        for arguments in (["--show", "ranked", config], ["--show", "ranked", "--show", "ranked.top", config, "ranked"]):
+            assert main(["run", "--until-idle", "--format", "jsonl", *arguments]) == 0
+            assert '"contract":11' in deployment.capsys.readouterr().out.replace(" ", "")
+        assert main(["run", "--until-idle", "--show", "ranked"]) == 2
+        assert "the deployment's TOML file is missing" in deployment.capsys.readouterr().err
 
 
 class TestTheWorldOutside:
@@ -195,6 +248,32 @@ class TestTheWorldOutside:
         (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
         deployment.configure('name = "memory"', f'name = "{backend}"\npath = "occupied/lake"')
         deployment.refuses(1, f"{deployment.folder / 'occupied' / 'lake'}", "cannot be reached or written: ")
+
+    @pytest.mark.parametrize(
+        "backend",
+        [
+            pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.core]),
+            pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.core]),
+        ],
+    )
+    @pytest.mark.usefixtures("spark")
+    def test_a_store_whose_package_is_not_there(self, deployment: Deployment, backend: str) -> None:
+        deployment.file("a.json").write_text(GOOD + "\n")
+        deployment.configure('name = "memory"', f'name = "{backend}"\npath = "s3a://bucket/lake"')
+        deployment.refuses(
+            1,
+            "the Spark session has no file system for s3a://bucket/lake",
+            '"spark.jars.packages" = "org.apache.hadoop:hadoop-aws:3.3.4" under [backend.spark]',
+        )
+
+    @pytest.mark.delta
+    @pytest.mark.core
+    @pytest.mark.usefixtures("spark")
+    def test_a_lake_given_as_a_file_uri(self, deployment: Deployment) -> None:
+        deployment.file("a.json").write_text(GOOD + "\n")
+        deployment.configure('name = "memory"', f'name = "delta"\npath = "file://{deployment.folder}/lake"')
+        assert len(deployment.run("ranked").rows) == 1
+        assert (deployment.folder / "lake" / "ranked").is_dir()
 
     def test_a_broker_that_is_down(self, deployment: Deployment, free_port: int) -> None:
         deployment.configure(

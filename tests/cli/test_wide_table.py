@@ -139,7 +139,7 @@ def test_an_edit_that_the_rows_cannot_follow_is_one_message(config: str, capsys:
     assert main(["run", config, "--until-idle"]) == 2
     assert capsys.readouterr() == (
         "",
-        "headwater: pipeline 'shop' was built with other sequence, key, where, owner, nulls or absent of topic stock; its"
+        f"headwater: {config}:22: pipelines.shop: pipeline 'shop' was built with other sequence, key, where, owner, nulls or absent of topic stock; its"
         " tables cannot be continued with these: give the pipeline another name, or remove its folder to build it"
         " anew\n",
     )

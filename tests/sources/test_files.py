@@ -274,7 +274,7 @@ def planned_by(files: Listing, after: Any = None) -> OffsetRange:
 
 
 def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no directory; create it"):
+    with pytest.raises(ConfigError, match="is not a directory; create it"):
         listing(tmp_path / "nowhere").plan(None)
 
 

@@ -169,7 +169,7 @@ class TestReading:
          "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
         ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka, stream; did you "
          "mean 'files'?"),
-        ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a text"),
+        ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a path of this machine"),
         ("files_per_epoch = 1", 'files_per_epoch = "many"', "deploy.toml:11: sources.contracts.files_per_epoch: 'many' is "
          "no whole number of at least 1"),
         ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is no "
@@ -183,7 +183,7 @@ class TestReading:
          "column: 'signtime' is unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'sign_time'?"),
         ('event_time = "sign_time"', 'event_time = "amount"', "deploy.toml:14: sources.contracts.event_time: column "
          "'amount' must be a timestamp or date"),
-        ('"5m"', '"5 minutes"', "deploy.toml:15: sources.contracts.watermark_delay: '5 minutes' is no duration; write a "
+        ('"5m"', '"5 minutes"', "deploy.toml:15: sources.contracts.watermark_delay: '5 minutes' is not a duration; write a "
          "number and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "

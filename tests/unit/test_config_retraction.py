@@ -122,11 +122,11 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "need different names"),
         ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
          "allowed: order_id, user_id, state, amount, mtime"),
-        ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is no duration; write a number "
+        ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is not a duration; write a number "
          "and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"UTC"', '"UTC"\nroll_after = "1h"', "14: pipelines.order_states: roll_after goes by the watermark, so the source "
          "needs event_time"),
-        ('"UTC"', '"UTC"\npast = { holds = "rows" }', "21: pipelines.order_states.past.path: is missing; it is a text"),
+        ('"UTC"', '"UTC"\npast = { holds = "rows" }', "21: pipelines.order_states.past.path: is missing; it is a path, or a URI such as 's3a://bucket/lake'"),
         ('"UTC"', '"UTC"\npast = { path = "x", hold = "rows" }', "21: pipelines.order_states.past.hold: unknown key; allowed: "
          "format, holds, path; did you mean 'holds'?"),
         ('"UTC"', '"UTC"\npast = { path = "x", holds = "sums" }', "21: pipelines.order_states.past.holds: 'sums' is unknown; "
@@ -134,7 +134,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"UTC"', '"UTC"\npast = { sql = "SELECT 1" }', "21: pipelines.order_states.past.tables: is missing; it is a table of "
          "keys"),
         ('"UTC"', '"UTC"\npast = { sql = "SELECT 1", tables = { a = { format = "csv" } } }', "21: "
-         "pipelines.order_states.past.tables.a.path: is missing; it is a text"),
+         "pipelines.order_states.past.tables.a.path: is missing; it is a path, or a URI such as 's3a://bucket/lake'"),
         ('"UTC"', '"UTC"\npast = { path = "x", holds = "totals" }', "14: pipelines.order_states: measure 'amount' cannot go "
          'on from totals, which do not tell measure count(`amount`); add that, or set holds = "rows"'),
     ],

@@ -119,8 +119,8 @@ def test_a_mistake_is_told_at_its_place(refusal, old, new, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("shops.ranks", "inputs.shop: 'shops' is no other pipeline; there are: shop"),
-        ("shop_dim.shop_dim", "inputs.shop: 'shop_dim' is no other pipeline; there are: shop"),
+        ("shops.ranks", "inputs.shop: 'shops' is not a pipeline; there are: shop"),
+        ("shop_dim.shop_dim", "inputs.shop: pipeline 'shop_dim' reads itself; name another pipeline"),
         ("shop.rank", "pipeline 'shop' has no view 'rank'; there are: ranks, top, base, changes"),
         ("shop.changes", "inputs.shop: view 'changes' is asked between two publications, not at one"),
     ],

@@ -126,7 +126,7 @@ class TestRefusals:
             trial.open().bootstrap("shops", {"info": "/dump"})
 
     def test_of_folders_that_are_not_there_or_empty(self, trial):
-        with pytest.raises(ConfigError, match="is no directory"):
+        with pytest.raises(ConfigError, match="is not a directory"):
             trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
         (trial.folder / "empty").mkdir()
         with pytest.raises(ConfigError, match="has no files"):

@@ -22,8 +22,8 @@ def trial(tmp_path):
     [
         (
             "pipelines.ranked.order_by",
-            '"contract"',
-            lambda read: read.pipelines["ranked"].service.order_by == "contract",
+            '"-signed"',
+            lambda read: read.pipelines["ranked"].service.descending,
         ),
         ("pipelines.ranked.top", "3", lambda read: read.pipelines["ranked"].service.top == 3),
         ("run.retries", "7", lambda read: read.run.retries == 7),

@@ -49,7 +49,7 @@ class CsvLetters:
 
     def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
         for name, run in groupby(records(letters, first), _origin):
-            yield from RecordDecoder(self.spec, row_parser(self.headers[name])).batches(run)
+            yield from RecordDecoder(self.spec, row_parser(self.headers[name], self.spec.delimiter)).batches(run)
 
 
 def _origin(record: Record) -> str:

@@ -128,7 +128,7 @@ class Listing:
                 return sorted(each.name for each in entries if self._is_ours(each.name) and each.is_file())
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ConfigError(
-                f"{self.settings.path} is no directory; create it, or correct the source's path"
+                f"{self.settings.path} is not a directory; create it, or correct the source's path"
             ) from error
         except OSError as error:
             raise SourceUnavailable(

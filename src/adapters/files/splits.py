@@ -6,6 +6,7 @@ Every engine reads through here, so that all of them see the same rows in the sa
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
 TO_THE_END = _FILE_POSITIONS
+_DELIMITERS = (";", "\t", "|", ",")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -137,14 +139,14 @@ def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
     """A parser for the rows of a CSV file, by its header; and the rows."""
     header, rows = _header(stream, name, spec)
-    return row_parser(header), rows
+    return row_parser(header, spec.delimiter), rows
 
 
-def row_parser(header: list[str]) -> Parse:
+def row_parser(header: list[str], delimiter: str) -> Parse:
     """What parses the rows of a CSV file with a header."""
 
     def parse(raw: bytes) -> dict[str, str | None]:
-        values = csv_text.fields(_utf8(raw))
+        values = csv_text.fields(_utf8(raw), delimiter)
         if len(values) != len(header):
             raise Undecodable(f"{len(header)} fields wanted, as in the header, not {len(values)}")
         return dict(zip(header, values, strict=True))
@@ -165,19 +167,28 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
     """The column names of a CSV file, checked, and its rows. A file of no bytes has no rows and needs no header."""
-    rows = csv_text.records(_lines(stream, 0, TO_THE_END))
+    rows = csv_text.records(_lines(stream, 0, TO_THE_END), spec.delimiter)
     first = next(rows, None)
     if first is None:
         return [], rows
     try:
-        header = [field or "" for field in csv_text.fields(_utf8(first[1]))]
+        header = [field or "" for field in csv_text.fields(_utf8(first[1]), spec.delimiter)]
     except Undecodable as error:
         raise BadInput(f"file {name}: the header cannot be read: {error}") from error
     for column in spec.schema.columns:
         if header.count(column.name) != 1 and not (column.name in spec.optional and column.name not in header):
             problem = "stands more than once in" if column.name in header else "is missing from"
-            raise BadInput(f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}")
+            raise BadInput(
+                f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}"
+                + _other_delimiter(header)
+            )
     return header, rows
+
+
+def _other_delimiter(header: list[str]) -> str:
+    """A hint for a header that another delimiter would take apart."""
+    found = next((each for each in _DELIMITERS if len(header) == 1 and each in header[0]), None)
+    return f"; its fields seem to be separated by {found!r}: set delimiter = {json.dumps(found)}" if found else ""
 
 
 def _utf8(raw: bytes) -> str:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.errors import NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +28,15 @@ _DAMAGED = (
 )
 # Told by messages alone: Parquet's of a file without its end, Hudi's of a commit.
 _DAMAGED_IN_WORDS = ("is not a Parquet file", "unable to read commit metadata")
+_NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|[Cc]lass org\.apache\.hadoop\.fs\.[\w.]*FileSystem not found")
+_FILE_SYSTEMS = {
+    "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
+    "abfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
+}
+"""The package of a scheme's file system, to fit the Hadoop that Spark ships."""
+_HADOOP = "3.3.4"
 _FILE = re.compile(r"\w+:/+[^\s,;)]+[^\s,;).]")
 
 
@@ -69,6 +78,11 @@ class Fault:
     def is_unreachable(self) -> bool:
         """Whether a place cannot be reached or written."""
         return any(name.startswith(_UNREACHABLE) for name in self.lineage)
+
+    @property
+    def has_no_file_system(self) -> bool:
+        """Whether the session lacks the package that reads and writes a kind of store."""
+        return any(_NO_FILE_SYSTEM.search(told) for told in self._messages)
 
     @property
     def is_gone(self) -> bool:
@@ -123,6 +137,8 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
         fault = Fault.behind(error)
         if (own := meant(fault)) is not None:
             raise own from error
+        if fault.has_no_file_system:
+            raise NotInstalled(f"table {table}: {_without_file_system(place)}") from error
         if fault.is_damaged:
             raise TableDamaged(f"table {table}: {fault.damage}") from error
         if fault.is_unreachable:
@@ -131,6 +147,14 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
                 " space, or the store"
             ) from error
         raise
+
+
+def _without_file_system(place: str) -> str:
+    """What a session lacks to reach a place, and how it gets it."""
+    scheme = place.partition("://")[0]
+    package = _FILE_SYSTEMS.get(scheme, "").format(hadoop=_HADOOP)
+    named = f'"spark.jars.packages" = "{package}"' if package else "the package of that store"
+    return f"the Spark session has no file system for {place}; add {named} under [backend.spark]"
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError
-from .kinds import SETTINGS, TEXT, Key, Kind, choice, whole
+from .kinds import PATH, SETTINGS, TEXT, Key, Kind, choice, whole
+from .paths import check_local
 from .values import BulkFiles, BulkJdbc
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _moment_or_text(value: Any) -> datetime | str:
 MOMENT_OR_COLUMN = Kind("a moment such as '2024-01-01T00:00:00Z', or the name of a column", _moment_or_text)
 _CHUNKS = {"chunk_rows": Key(whole(1), 1_000_000), "chunks_per_epoch": Key(whole(1), 1)}
 FILES = {
-    "path": Key(TEXT, required=True),
+    "path": Key(PATH, required=True),
     "format": Key(choice("parquet", "json", "csv", "delta"), "parquet"),
     "search_ts": Key(MOMENT_OR_COLUMN),
     **_CHUNKS,
@@ -66,6 +67,8 @@ def bulk(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> B
     if "jdbc" in document.table(path):
         return _jdbc(document, path, resolved)
     given: Mapping[str, Any] = document.section(path, FILES)
+    if given["format"] != "delta":  # Spark lists the files of a Delta table, Headwater all others
+        document.built((*path, "path"), lambda: check_local(given["path"]))
     return BulkFiles(**{**given, "path": resolved(given["path"])})
 
 

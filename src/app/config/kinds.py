@@ -11,6 +11,7 @@ from attrs import frozen
 from ...domain.duration import parse_duration
 from ...domain.errors import ConfigError
 from ...domain.schema import Schema
+from .paths import check_local, without_file_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,14 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{value!r} is not {TEXT.expects}")
     return value
+
+
+def _path(value: Any) -> str:
+    return without_file_scheme(_text(value))
+
+
+def _local(value: Any) -> str:
+    return check_local(_text(value))
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -166,6 +175,8 @@ def _int_or_text(text: str) -> int | str:
 
 
 TEXT = Kind("a text", _text)
+PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path)
+LOCAL_PATH = Kind("a path of this machine", _local)
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
 LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRA
 from ...domain.cumulate import CumulateSettings
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
-from ...domain.schema import TIMES
+from ...domain.schema import TIMES, Column
+from ...domain.segments import Segments
 from ...domain.source import FORMATS, RecordSpec
 from ..backends import available, load_backend
 from .bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
@@ -24,7 +26,9 @@ from .environment import overlay
 from .kinds import (
     DURATION,
     FLAG,
+    LOCAL_PATH,
     NUMBER_OR_TEXT,
+    PATH,
     SCHEMA,
     SETTINGS,
     SOME_TEXTS,
@@ -39,6 +43,7 @@ from .kinds import (
 )
 from .materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
 from .measures import measures_shape
+from .paths import resolve
 from .retraction import RETRACTION, retraction, retraction_shape
 from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
 from .values import (
@@ -73,7 +78,7 @@ RUN = {
 }
 BACKEND = {
     "name": Key(TEXT, required=True),
-    "path": Key(TEXT),
+    "path": Key(PATH),
     "compact_every": Key(_FROM_ZERO, 16),
     "retain": Key(TABLE, {}),
     "expire_every": Key(_FROM_ZERO, 0),
@@ -104,8 +109,9 @@ SOURCES: Mapping[str, Mapping[str, Key]] = {
     | CHANGES
     | {
         "format": Key(choice(*FORMATS), "json"),
-        "path": Key(TEXT, required=True),
+        "path": Key(LOCAL_PATH, required=True),
         "files_per_epoch": Key(_FROM_ONE, 1),
+        "delimiter": Key(TEXT, ","),
     },
     "kafka": ANY_SOURCE
     | CHANGES
@@ -165,6 +171,7 @@ SERVICES: Mapping[str, Mapping[str, Key]] = {
     "materialized_view": ANY_STREAM | MATERIALIZED_VIEW,
 }
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
+_OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "delimiter")
 _TABLES = ("run", "backend", "sources", "pipelines")
 
 
@@ -245,7 +252,9 @@ class _Loader:
             self.document.check_columns((*path, key), given["schema"].names, given[key])
         if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        kept = {name: given[name] for name in ("schema", "format", "row_kind", "time_zone") if name in given}
+        kept = {
+            name: given[name] for name in ("schema", "format", "row_kind", "time_zone", "delimiter") if name in given
+        }
         changes = self._changes(path, given)
         records = self.document.built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
         return SourceSettings(
@@ -255,6 +264,7 @@ class _Loader:
             given["event_time"],
             given["watermark_delay"],
             given["idle_after"],
+            self.document.place(path),
         )
 
     def _changes(self, path: KeyPath, given: Mapping[str, Any]) -> ChangeSpec:
@@ -338,6 +348,7 @@ class _Loader:
             (*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"])
         )
         own = {name: given[name] for name in RANKING if name != "order_by"}
+        self._check_segments(path, given, Column(order_by, schema[order_by]))
         return self.document.built(
             path,
             lambda: RankingSettings(
@@ -350,6 +361,12 @@ class _Loader:
             ),
         )
 
+    def _check_segments(self, path: KeyPath, given: Mapping[str, Any], order_by: Column) -> None:
+        """Refuse at its own line what the service would refuse: the segment, then the offset."""
+        for key, offset in (("segment", "0s"), ("offset", given["offset"])):
+            cut = partial(Segments.of, order_by.name, order_by.type, interval=given["segment"], offset=offset)
+            self.document.built((*path, key), partial(cut, zone=given["time_zone"], nulls_lowest=False))
+
     def _retraction(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
         return retraction(self.document, path, given, source, self._resolved)
 
@@ -357,7 +374,7 @@ class _Loader:
         return cumulate(self.document, path, given, source)
 
     def _resolved(self, path: str) -> str:
-        return path if "://" in path else str((self.document.file.parent / path).resolve())
+        return resolve(path, self.document.file.parent)
 
 
 def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:

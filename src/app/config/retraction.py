@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...domain.retraction import HOLDS, PastTable, PlainTable, RetractionSettings
-from .kinds import DURATION, TABLE, TEXT, TEXTS, ZONE, Key, choice
+from .kinds import DURATION, PATH, TABLE, TEXT, TEXTS, ZONE, Key, choice
 from .measures import measures
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ RETRACTION = {
     "roll_after": Key(DURATION),
     "past": Key(TABLE),
 }
-_PLAIN_TABLE = {"path": Key(TEXT, required=True), "format": Key(TEXT, "parquet")}
+_PLAIN_TABLE = {"path": Key(PATH, required=True), "format": Key(TEXT, "parquet")}
 _ANY_PAST = {"holds": Key(choice(*HOLDS), "rows")}
 _PAST = _ANY_PAST | _PLAIN_TABLE
 _PAST_QUERY = _ANY_PAST | {"sql": Key(TEXT, required=True), "tables": Key(TABLE, required=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...domain.snapshots import WHEN, PlainTable, SnapshotSettings, ViewOf, checked_query
-from .kinds import DURATION, SOME_TEXTS, TABLE, TEXT, Key, choice
+from .kinds import DURATION, PATH, SOME_TEXTS, TABLE, TEXT, Key, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ SNAPSHOTS = {
     "keys": Key(TABLE, {}),
     "longest_query": Key(DURATION),
 }
-_PLAIN_TABLE = {"path": Key(TEXT, required=True), "format": Key(TEXT, "parquet")}
+_PLAIN_TABLE = {"path": Key(PATH, required=True), "format": Key(TEXT, "parquet")}
 
 
 def snapshots(

@@ -151,6 +151,7 @@ class SourceSettings:
         event_time: the column that the watermark follows; None for no watermark.
         watermark_delay: how far the newest event time runs ahead of completeness.
         idle_after: how long it brings nothing until its watermark follows the clock, so far behind; None: never.
+        place: where it is written, for messages.
     """
 
     name: str
@@ -159,6 +160,7 @@ class SourceSettings:
     event_time: str | None = None
     watermark_delay: timedelta = timedelta()
     idle_after: timedelta | None = None
+    place: str = field(default="", eq=False)
 
 
 @frozen
