@@ -198,7 +198,7 @@ class Runner:
         wait = self.options.retry_wait
         for left in range(self.options.retries, -1, -1):
             try:
-                with self.engine.explaining():
+                with self.engine.working():
                     return self._epoch(pace)
             except Transient as fault:
                 if left == 0 or self.stopping:
@@ -306,7 +306,7 @@ class Runner:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
         phase = _Phases()
         try:
-            with self.engine.explaining():
+            with self.engine.working():
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
                 with phase("step"):
                     step = work(epoch, self.ledger.snapshot())
@@ -318,7 +318,8 @@ class Runner:
             self.engine.release()
         counts = (step.rows, step.dead_letters, written)
         watermark = self.ledger.latest.watermark if self.ledger.latest else None
-        self._deliver(phase)
+        with self.engine.working():
+            self._deliver(phase)
         self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
         return step
 
@@ -335,7 +336,7 @@ class Runner:
         """
         phase = _Phases()
         try:
-            with self.engine.explaining():
+            with self.engine.working():
                 epoch = self.ledger.adopt(gathered)
                 written = self._commit(Step(changes, 0, 0, None), phase, gathered)
         except HeadwaterError:
@@ -343,7 +344,8 @@ class Runner:
             raise
         finally:
             self.engine.release()
-        self._deliver(phase)
+        with self.engine.working():
+            self._deliver(phase)
         self.report(EpochReport(epoch, 0, 0, written, gathered.watermark, "", phase.seconds, "history loaded"))
         latest = self.ledger.latest
         assert latest is not None
@@ -362,7 +364,7 @@ class Runner:
         assert not isinstance(self.source, InputSource)  # of which none is kept
         work = Replay(self.service, self.source, letters)
         self._ledger = None  # another process may have run the pipeline meanwhile
-        with self.engine.explaining():
+        with self.engine.working():
             found = work.count(self.ledger.snapshot())
         if not found.read:
             return found
