@@ -18,10 +18,11 @@ from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql.session import _monkey_patch_RDD
 
+from ...domain.errors import ConfigError
 from .jvm import java_class
 from .settings import FIXED, check_settings, may_change_answers
 
@@ -55,7 +56,7 @@ def own_session(
         defaults: what the table format wants; what the program or the user has set comes first.
 
     Raises:
-        ConfigError: a setting would change answers.
+        ConfigError: a setting would change answers, or has no such value.
     """
     check_settings(settings)
     own = program.newSession()
@@ -131,11 +132,17 @@ def _is_of_a_session(name: str) -> bool:
 
 
 def _changed(change: Callable[..., None], *arguments: str) -> bool:
-    """Change a setting; False if Spark lets nobody change it once it runs."""
+    """Change a setting; False if Spark lets nobody change it once it runs.
+
+    Raises:
+        ConfigError: the setting has no such value.
+    """
     try:
         change(*arguments)
-    except PySparkException:
+    except AnalysisException:
         return False
+    except IllegalArgumentException as error:
+        raise ConfigError(f"backend.spark: {' = '.join(arguments)}: {error}") from error
     return True
 
 

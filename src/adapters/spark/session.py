@@ -113,8 +113,8 @@ def _gateway(conf: SparkConf) -> JavaGateway:
 
 
 def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
-    present = running.conf.get(_EXTENSIONS, "") or ""
-    if missing := [each for each in extensions if each not in present.split(",") or not _is_loaded(each)]:
+    present = [each.strip() for each in (running.conf.get(_EXTENSIONS, "") or "").split(",")]
+    if missing := [each for each in extensions if each not in present or not _is_loaded(each)]:
         raise _too_late("the Spark session that is running was", missing)
     return running
 
