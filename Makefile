@@ -21,11 +21,11 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide demo-curve test test-all faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve test test-all test-hostile faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real flights; BACKEND=memory needs no Java
 	$(BIN)/python -m examples.flights.demo --backend $(BACKEND) $(ARGS)
@@ -42,8 +42,11 @@ demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Ka
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
 
-test-all: $(JARS)  ## every test on every backend, Kafka among them
+test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them; and `test-hostile`
 	$(PYTEST) $(ARGS)
+
+test-hostile: $(JARS)  ## contract and core scenarios in a Spark session whose settings change what queries answer
+	$(PYTEST) --hostile-session -m "(delta or hudi) and (contract or core) and not faults" tests/contract features $(ARGS)
 
 check: $(FULL)  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .

@@ -59,9 +59,9 @@ def headwater_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, headwater_trial: Trial) -> Trial:
-    """The deployment that a scenario is about, on the session of all tests where it needs one."""
+    """The deployment that a scenario is about, in the program of all tests where it needs one."""
     if headwater_backend in {"delta", "hudi-mor", "hudi-cow"}:
-        request.getfixturevalue("spark")
+        request.getfixturevalue("program_session")
         headwater_trial.prepare = compact_few_files
     return headwater_trial
 

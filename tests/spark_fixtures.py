@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, tuned for tables of a few rows."""
+"""One Spark application for all tests of a process, tuned for tables of a few rows."""
 
 from __future__ import annotations
 
@@ -37,9 +37,40 @@ TUNED = {
 }
 
 
+HOSTILE = {
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.datetime.java8API.enabled": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.groupByAliases": "false",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "INT96",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.storeAssignmentPolicy": "STRICT",
+}
+"""A program's own settings, each of which changes what some query answers; adaptive plans change none."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that gives all tests a program of another mind."""
+    about = "run in a Spark session whose settings change what queries answer: Headwater's answers stay the same"
+    parser.addoption("--hostile-session", action="store_true", help=about)
+
+
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session with Delta, Hudi and Kafka, started when a test first asks for it."""
+def program_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of the program around, with Delta, Hudi and Kafka, started when a test first asks for it."""
     from headwater.adapters.delta import package as delta
     from headwater.adapters.hudi import package as hudi
     from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
@@ -47,8 +78,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     # Its driver is looked for only where a test may need it.
     postgres = any(item.get_closest_marker("postgres") for item in request.session.items)
     scratch = tmp_path_factory.mktemp("spark")
+    folders = {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)}
     session = open_session(
-        TUNED | {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)},
+        TUNED | (HOSTILE if request.config.getoption("--hostile-session") else {}) | folders,
         packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE, *([POSTGRESQL_PACKAGE] if postgres else [])],
         extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
         defaults={**delta.SETTINGS, **hudi.SETTINGS},
@@ -58,6 +90,22 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     gc.freeze()  # what is there by now stays, and need not be looked at after each test
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def _own_session(program_session: SparkSession) -> SparkSession:
+    from headwater.adapters.spark.own_session import own_session
+
+    return own_session(program_session, {})
+
+
+@pytest.fixture
+def spark(program_session: SparkSession, _own_session: SparkSession) -> Iterator[SparkSession]:
+    """Headwater's own session beside the program's, and the active one while the test runs, as while Headwater works."""
+    from headwater.adapters.spark.own_session import working_in
+
+    with working_in(_own_session, program_session):
+        yield _own_session
 
 
 @pytest.fixture(autouse=True)

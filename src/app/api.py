@@ -214,7 +214,7 @@ class Headwater:
         answer = self.answer(
             name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
         )
-        return _native(answer)
+        return answer.engine.hand_out(answer.frame)
 
     def answer(
         self,
@@ -261,7 +261,8 @@ class Headwater:
             VersionNotFound: nothing was published at one of them.
             VersionExpired: it has been cleaned away.
         """
-        return _native(self.difference(name, after=after, until=until))
+        answer = self.difference(name, after=after, until=until)
+        return answer.engine.hand_out(answer.frame)
 
     def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
         """How a view differs between two publications, for any engine; see `diff`."""
@@ -276,7 +277,8 @@ class Headwater:
         runner = self._runner(pipeline)
         kept = spec not in runner.service.views or spec.name in runner.options.materialize
         table = f"{pipeline}.{spec.name}" if kept else None
-        frame = difference(runner.service, spec, table, earlier, later)
+        with self._container.engine.working():
+            frame = difference(runner.service, spec, table, earlier, later)
         if not spec.schema.columns:  # each version has its own
             wanted = evolve(wanted, schema=Schema.of(frame))
         return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
@@ -436,7 +438,9 @@ class Headwater:
             ConfigError: the target holds one of the pipelines already.
             NotSupported: its engine cannot take this one's frames.
         """
-        moved = [move(here, there) for here, there in zip(self.start(), target.start(), strict=True)]
+        runners = zip(self.start(), target.start(), strict=True)
+        with self._container.engine.working():
+            moved = [move(here, there) for here, there in runners]
         return {publication.epoch.pipeline: publication for publication in moved if publication}
 
     def bootstrap(
@@ -477,7 +481,8 @@ class Headwater:
         stream = stream_offsets(stream_from, runner.source)
         told = History(source, {topic: str(table) for topic, table in tables.items()}, stream)
         self._load = Bootstrap.of(runner, service, told, self._report)
-        return self._load.run()
+        with self._container.engine.working():
+            return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """Cut a retraction's days: those before the cut go into its past, or a past of the user's own is read anew.
@@ -525,9 +530,10 @@ class Headwater:
         offsets = snapshot.publication.offsets if snapshot.publication else {}
         remaining = runner.source.bulk.remaining(offsets.get(BULK))
         moment = None if as_of is None else read_time(as_of)
-        with self.explaining():
-            told = service.settled(nw.from_native(keys).lazy(), snapshot, remaining, moment)
-        return told.collect().to_native() if told.implementation.is_polars() else told.to_native()
+        engine = self._container.engine
+        with engine.working():
+            told = service.settled(engine.take_in(keys), snapshot, remaining, moment)
+        return engine.hand_out(told)
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """Where each pipeline stands."""
@@ -591,7 +597,8 @@ class Headwater:
         if spec not in service.views:
             return snapshot.read(f"{pipeline}.{spec.name}")
         earlier = self.snapshot(pipeline, self._before(snapshot) if since is None else since) if spec.between else None
-        return service.view(spec.name, snapshot, as_of=as_of, since=earlier)
+        with self._container.engine.working():
+            return service.view(spec.name, snapshot, as_of=as_of, since=earlier)
 
     def _before(self, snapshot: Snapshot) -> int:
         return max(_number(snapshot) - 1, -1)
@@ -604,7 +611,7 @@ class Headwater:
             lag = f"cannot be told: {error}"
         if runner.loading:
             lag = f"{lag}; its history is being loaded"
-        with self.explaining():
+        with self._container.engine.working():
             bookkeeping = runner.service.bookkeeping(self.snapshot(pipeline)) if latest else {}
         letters, alarms = self._dead_letters(pipeline), tuple(self._told(self._alarms(runner, latest)))
         return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms)
@@ -629,7 +636,7 @@ class Headwater:
         name = dead_letter.table(pipeline)
         if name not in {spec.name for spec in self.services[pipeline].tables}:
             return 0
-        with self.explaining():
+        with self._container.engine.working():
             (counted,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("letters")))
         return int(counted["letters"])
 
@@ -644,8 +651,3 @@ def _moment(at: Moment | None, label: str | datetime | None) -> Moment | None:
     if at is not None:
         raise ConfigError("at and label both name a version: give one of them")
     return Label.parse(label) if isinstance(label, str) else Label(label)
-
-
-def _native(answer: Answer) -> Any:
-    frame = answer.frame
-    return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()

@@ -466,9 +466,10 @@ class MemoryBackend(Backend):
 
 @frozen
 class _Spark:
-    """The Spark session, under a name that can be bound without importing Spark."""
+    """Headwater's Spark session, and the program's, under a name that can be bound without importing Spark."""
 
     session: Any
+    program: Any
 
 
 @frozen
@@ -498,24 +499,23 @@ class _SparkBackend(Backend):
     @singleton
     @provider
     def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
-        """The session that is running already, or one of our own, stopped in the end."""
+        """A session of our own in the Spark that is running already, or in one that is stopped in the end."""
         format_ = self.table_format()
         with _installed("pyspark", extra=format_.extra):
-            from pyspark.sql import SparkSession
-
+            from ..adapters.spark.own_session import own_session, running_session
             from ..adapters.spark.session import KAFKA_PACKAGE, open_session
 
         kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
-        running = SparkSession.getActiveSession()
-        session = open_session(
-            deployment.backend.spark,
+        given, running = deployment.backend.spark, running_session()
+        program = open_session(
+            given,
             packages=[*format_.package.PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
             extensions=format_.package.EXTENSIONS,
             defaults=format_.package.SETTINGS,
         )
         if running is None:
-            exits.callback(session.stop)
-        return _Spark(session)
+            exits.callback(program.stop)
+        return _Spark(own_session(program, given, format_.package.SETTINGS), program)
 
     @singleton
     @provider
@@ -523,7 +523,7 @@ class _SparkBackend(Backend):
         """Spark."""
         from ..adapters.spark.engine import SparkEngine
 
-        return SparkEngine(spark.session, fixed=deployment.backend.spark)
+        return SparkEngine(spark.session, fixed=deployment.backend.spark, program=spark.program)
 
     @singleton
     @provider

@@ -38,7 +38,7 @@ def _dead_letters(options: argparse.Namespace) -> None:
         if options.replay:
             _tell(options.pipeline, headwater.replay(options.pipeline))
         answer = headwater.answer(dead_letter.table(options.pipeline))
-        with answer.engine.explaining():
+        with answer.engine.working():
             write(sys.stdout, options.format, answer.view.schema, rows(answer.frame, answer.view, answer.engine))
             _tell_reasons(answer)
 

@@ -46,7 +46,7 @@ def _plot(options: argparse.Namespace) -> None:
         name, spec = _curve(headwater, options.curve)
         measure = _measure(spec, options.measure)
         answer = headwater.answer(name, at=options.at, as_of=options.as_of)
-        with answer.engine.explaining():
+        with answer.engine.working():
             curves = _curves(answer, measure, options.groups, _zone(headwater, name), name)
     if not curves.steps:
         kept = headwater.deployment.backend.name != "memory"

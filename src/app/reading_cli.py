@@ -114,5 +114,5 @@ def print_answer(answer: Answer, form: str, *, limit: int | None = None, title: 
     """
     if title and form == "table":
         sys.stdout.write(f"{title}:\n")
-    with answer.engine.explaining():
+    with answer.engine.working():
         write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))

@@ -202,7 +202,7 @@ class Runner:
         wait = self.options.retry_wait
         for left in range(self.options.retries, -1, -1):
             try:
-                with noting(self.options.place), self.engine.explaining():
+                with noting(self.options.place), self.engine.working():
                     return self._epoch(pace)
             except Transient as fault:
                 if left == 0 or self.stopping:
@@ -310,7 +310,7 @@ class Runner:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
         phase = _Phases()
         try:
-            with self.engine.explaining():
+            with self.engine.working():
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
                 with phase("step"):
                     step = work(epoch, self.ledger.snapshot())
@@ -322,7 +322,8 @@ class Runner:
             self.engine.release()
         counts = (step.rows, step.dead_letters, written)
         watermark = self.ledger.latest.watermark if self.ledger.latest else None
-        self._deliver(phase)
+        with self.engine.working():
+            self._deliver(phase)
         self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
         return step
 
@@ -339,7 +340,7 @@ class Runner:
         """
         phase = _Phases()
         try:
-            with self.engine.explaining():
+            with self.engine.working():
                 epoch = self.ledger.adopt(gathered)
                 written = self._commit(Step(changes, 0, 0, None), phase, gathered)
         except HeadwaterError:
@@ -347,7 +348,8 @@ class Runner:
             raise
         finally:
             self.engine.release()
-        self._deliver(phase)
+        with self.engine.working():
+            self._deliver(phase)
         self.report(EpochReport(epoch, 0, 0, written, gathered.watermark, "", phase.seconds, "history loaded"))
         latest = self.ledger.latest
         assert latest is not None
@@ -366,7 +368,7 @@ class Runner:
         assert not isinstance(self.source, InputSource)  # of which none is kept
         work = Replay(self.service, self.source, letters)
         self._ledger = None  # another process may have run the pipeline meanwhile
-        with self.engine.explaining():
+        with self.engine.working():
             found = work.count(self.ledger.snapshot())
         if not found.read:
             return found

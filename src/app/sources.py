@@ -83,7 +83,7 @@ class SparkSources(Sources):
             case StreamInput():
                 from ..adapters.spark.handed_source import HandedSource
 
-                return HandedSource(settings.records)
+                return HandedSource(settings.records, self.session)
 
     def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
         rows, chunks = settings.chunk_rows, settings.chunks_per_epoch

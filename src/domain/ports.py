@@ -11,6 +11,7 @@ from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NewType, Protocol, runtime_checkable
 
+import narwhals as nw
 from attrs import frozen
 
 from .epoch import Batch
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
-
-    import narwhals as nw
 
     from .bulk import KeyRange
     from .change import Change, Matching
@@ -488,6 +487,19 @@ class FrameEngine(Protocol):
             TableDamaged: a file is cut off or changed.
             StoreUnavailable: the rows cannot be reached just now.
         """
+
+    def working(self) -> AbstractContextManager[None]:
+        """Work on frames inside, as `explaining`, so that no setting of the program around changes an answer."""
+        return self.explaining()
+
+    def take_in(self, frame: Any) -> nw.LazyFrame[Any]:
+        """A frame of the program's, in the engine's own kind."""
+        taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
+        return taken
+
+    def hand_out(self, frame: nw.LazyFrame[Any]) -> Any:
+        """A frame for the program: a DataFrame of Polars, or what the engine computes when it is asked for rows."""
+        return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:

@@ -167,6 +167,14 @@ class TestReading:
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
         ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "
          "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
+        ("spark.sql.shuffle.partitions = 4", '"spark.sql.session.timeZone" = "America/New_York"', "deploy.toml:4: backend.spark: "
+         "\"spark.sql.session.timeZone\" = 'America/New_York' could change answers. Headwater always works with 'UTC', in a "
+         "session of its own, and leaves that of your program as it is: take the line out. Settings that change nothing but speed, "
+         'such as "spark.sql.shuffle.partitions", are allowed'),
+        ("spark.sql.shuffle.partitions = 4", '"spark.sql.legacy.setCommandRejectsSparkCoreConfs" = false', "deploy.toml:4: backend.spark: "
+         "\"spark.sql.legacy.setCommandRejectsSparkCoreConfs\" = 'false' could change answers. Headwater always works with Spark's "
+         "default, in a session of its own, and leaves that of your program as it is: take the line out. Settings that change "
+         'nothing but speed, such as "spark.sql.shuffle.partitions", are allowed'),
         ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka, stream; did you "
          "mean 'files'?"),
         ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a path of this machine"),

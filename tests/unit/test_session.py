@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.java import java_home
+from headwater.adapters.spark.own_session import running_session
 from headwater.adapters.spark.session import open_session
 from headwater.domain.errors import ConfigError, NotInstalled
 
@@ -24,6 +26,24 @@ session = open_session({"spark.master": "local[1]", "spark.app.id": "mine", "spa
 conf = session.sparkContext.getConf()
 print(session.range(3).count(), session.conf.get("spark.sql.shuffle.partitions"), conf.get("spark.driver.host"))
 session.stop()
+"""
+
+WITHOUT_DELTA = """
+from headwater.adapters.delta.package import EXTENSIONS
+from headwater.adapters.spark.session import open_session
+from headwater.domain.errors import ConfigError
+
+def attempt():
+    try:
+        open_session({}, extensions=EXTENSIONS)
+    except ConfigError as error:
+        print(error)
+
+session = open_session({"spark.master": "local[1]"})
+attempt()
+session.stop()
+attempt()
+print(open_session({"spark.master": "local[1]"}).range(3).count())
 """
 
 
@@ -76,7 +96,26 @@ def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None
 
 
 @pytest.mark.delta
-def test_the_running_session_is_used_if_it_fits(spark: SparkSession) -> None:
-    assert open_session({"spark.sql.shuffle.partitions": "7"}, extensions=EXTENSIONS) is spark
-    with pytest.raises(ConfigError, match=r"without org\.example\.Missing"):
+def test_the_running_session_is_used_if_it_fits(program_session: SparkSession) -> None:
+    assert open_session({"spark.sql.shuffle.partitions": "7"}, extensions=EXTENSIONS) is program_session
+    with pytest.raises(ConfigError, match=r"without org\.example\.Missing.*start a new Python process"):
         open_session({}, extensions=["org.example.Missing"])
+
+
+@pytest.mark.delta
+def test_a_session_is_found_from_every_thread(program_session: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(running_session).result() is program_session
+
+
+@pytest.mark.delta
+def test_a_process_that_ran_spark_without_delta_is_told_to_start_anew(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DELTA], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
+    running, stopped, plain = done.stdout.splitlines()
+    assert "the Spark session that is running was started without io.delta" in running
+    assert "Spark session ran in this Python process before" in stopped
+    assert "start a new Python process" in running
+    assert "start a new Python process" in stopped
+    assert plain == "3"

@@ -16,6 +16,7 @@ from ...domain.ports import Commit, Expiry, Version
 from ...domain.table import Ensured, TableSpec
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
+from ..spark.own_session import work_in_own_session
 from ..spark.place import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import definition
@@ -72,6 +73,7 @@ class _Table:
         return self.newest_mark[1]
 
 
+@work_in_own_session
 @define(eq=False)
 class DeltaStore(FolderStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.

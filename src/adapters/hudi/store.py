@@ -17,6 +17,7 @@ from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
 from ..spark.matching import only_matching
 from ..spark.merging import one_a_key
+from ..spark.own_session import work_in_own_session
 from ..spark.place import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measured
@@ -78,6 +79,7 @@ class _Table:
         return Version(newest)
 
 
+@work_in_own_session
 @define(eq=False)
 class HudiStore(FolderStore, BaseReading):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from ...domain.ports import FrameEngine
 from .faults import explained
 from .jvm import each_of, java_class, option, sequence
-from .schema import frame_of_plan, lazy, named
+from .own_session import working_in
+from .schema import bring_into, frame_of_plan, lazy, named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -54,12 +55,14 @@ class SparkEngine(FrameEngine):
     """Frames on Spark.
 
     Args:
-        session: where they run.
+        session: where they run, Headwater's own.
         fixed: names of Spark settings that the user has chosen, and that are left alone.
+        program: the session of the program around, which frames are handed out to; `session` if None.
     """
 
     session: SparkSession
     fixed: Collection[str] = ()
+    program: SparkSession | None = None
     _persisted: list[DataFrame] = field(init=False, factory=list)
     _told: dict[int, int] = field(init=False, factory=dict)
     """Of the kept frames how many leaves are told of each; see `_told_in_brief`."""
@@ -134,6 +137,18 @@ class SparkEngine(FrameEngine):
 
     def explaining(self) -> AbstractContextManager[None]:
         return explained()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        with working_in(self.session, self.program), explained():
+            yield
+
+    def take_in(self, frame: DataFrame) -> nw.LazyFrame[Any]:
+        return lazy(bring_into(self.session, frame))
+
+    def hand_out(self, frame: nw.LazyFrame[Any]) -> DataFrame:
+        rows: DataFrame = frame.to_native()
+        return rows if self.program is None else bring_into(self.program, rows)
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         shown = named(column)

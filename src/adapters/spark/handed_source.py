@@ -13,13 +13,13 @@ from ...domain.errors import BadInput, NotSupported, SourceChanged
 from ...domain.ports import HandedOver
 from ..letters import JsonLetters
 from .letters import spark_letters
-from .schema import lazy, named, spark_type
+from .schema import bring_into, lazy, named, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     import narwhals as nw
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from ...domain.epoch import Offsets
     from ...domain.schema import Schema
@@ -41,9 +41,11 @@ class HandedSource(HandedOver):
 
     Args:
         spec: the rows' columns; frames come with just these names, typed, in any order.
+        session: Headwater's; the frames come from sessions of the program's own.
     """
 
     spec: RecordSpec
+    session: SparkSession
     schema: Schema = field(init=False)
     format: str = field(init=False)
     rereads: Collection[str] = field(init=False)
@@ -53,7 +55,7 @@ class HandedSource(HandedOver):
         self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
 
     def offer(self, query: str, batch: int, rows: DataFrame) -> None:
-        self._offered = (query, batch, rows)
+        self._offered = (query, batch, bring_into(self.session, rows))
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The batch offered; None where there is none, or its epoch is published.

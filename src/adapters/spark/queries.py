@@ -18,7 +18,8 @@ from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
 from .faults import Fault
 from .hadoop_files import listed
-from .schema import frame_of_plan, lazy, quoted
+from .own_session import work_in_own_session
+from .schema import bring_into, lazy, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +39,7 @@ _HUDIS_OWN = tuple(
 _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 
 
+@work_in_own_session
 @frozen(eq=False)
 class SparkQueries(QueryEngine):
     """Spark's own SQL over its frames; nothing is computed before the rows are asked for.
@@ -81,8 +83,8 @@ class SparkQueries(QueryEngine):
         try:
             for name, frame in frames.items():
                 view = f"headwater_{uuid4().hex}"
-                # Frames of a micro-batch belong to a session of its own, whose views this one does not see.
-                frame_of_plan(self.session, frame._jdf.queryExecution().analyzed()).createTempView(view)
+                # A frame may be of another session, whose views this one does not see.
+                bring_into(self.session, frame).createTempView(view)
                 views[name] = view
             yield views
         finally:

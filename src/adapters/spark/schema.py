@@ -84,6 +84,11 @@ def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
     return DataFrame(java_class(session, "org.apache.spark.sql.Dataset").ofRows(session._jsparkSession, plan), session)
 
 
+def bring_into(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """The rows of another session's frame, in this one: not computed yet, and its columns mean what they meant."""
+    return frame_of_plan(session, frame._jdf.queryExecution().analyzed())
+
+
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
     java_session = session._jsparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from ...domain.errors import ConfigError, NotInstalled
 from .java import java_home
 from .jvm import remember_names
+from .own_session import running_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,14 +53,14 @@ def open_session(
         ConfigError: the running session was started without one of the extensions.
         NotInstalled: there is no Java 17, or Spark does not start.
     """
-    if running := SparkSession.getActiveSession():
+    if running := running_session():
         remember_names(running)
         return _fitting(running, extensions)
     wanted = _defaults() | dict(defaults or {}) | dict(settings)
     wanted[_PACKAGES] = _joined(packages, settings.get(_PACKAGES))
     wanted[_EXTENSIONS] = _joined(extensions, settings.get(_EXTENSIONS))
     conf = SparkConf().setAppName(app_name).setAll([(name, value) for name, value in wanted.items() if value])
-    session = SparkSession(SparkContext(conf=conf, gateway=_gateway(conf)))
+    session = SparkSession(SparkContext(conf=conf, gateway=_left_gateway(extensions) or _gateway(conf)))
     remember_names(session)
     return session
 
@@ -112,10 +113,33 @@ def _gateway(conf: SparkConf) -> JavaGateway:
 
 
 def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
-    present = running.conf.get(_EXTENSIONS, "") or ""
-    if missing := [each for each in extensions if each not in present.split(",")]:
-        raise ConfigError(
-            f"the Spark session that is running was started without {', '.join(missing)}: stop it, or start it with"
-            f" {_EXTENSIONS} naming them"
-        )
+    present = [each.strip() for each in (running.conf.get(_EXTENSIONS, "") or "").split(",")]
+    if missing := [each for each in extensions if each not in present or not _is_loaded(each)]:
+        raise _too_late("the Spark session that is running was", missing)
     return running
+
+
+def _left_gateway(extensions: Sequence[str]) -> JavaGateway | None:
+    """The JVM that a session of this process has left behind, as PySpark starts no second one; None if there is none.
+
+    Raises:
+        ConfigError: it was started without the jars of one of the extensions.
+    """
+    gateway: JavaGateway | None = SparkContext._gateway
+    if gateway is not None and (missing := [each for each in extensions if not _is_loaded(each)]):
+        raise _too_late("a Spark session ran in this Python process before; its Java process goes on, and was", missing)
+    return gateway
+
+
+def _is_loaded(name: str) -> bool:
+    """Whether the JVM knows a class."""
+    jvm: Any = SparkContext._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
+def _too_late(what: str, missing: Sequence[str]) -> ConfigError:
+    return ConfigError(
+        f"{what} started without {', '.join(missing)}, and jars and extensions cannot be added later, not even after"
+        " the session is stopped: start a new Python process. There, let Headwater start Spark, or start the session"
+        f" with {_PACKAGES} (the jars) and {_EXTENSIONS} (these names)"
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from ...adapters.spark.settings import check_settings
 from ...domain.bulk_merge import BulkMergeSettings
 from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
@@ -228,6 +229,7 @@ class _Loader:
         if settings.name not in available():
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
+        self.document.built((*path, "spark"), lambda: check_settings(settings.spark))
         if not load_backend(settings.name).needs_path:
             return settings
         if settings.path is None:
