@@ -517,8 +517,9 @@ class _SparkBackend(Backend):
     def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
         """Spark."""
         from ..adapters.spark.engine import SparkEngine
+        from ..adapters.spark.session import chosen_names
 
-        return SparkEngine(spark.session, fixed=deployment.backend.spark)
+        return SparkEngine(spark.session, fixed={*deployment.backend.spark, *chosen_names(spark.session)})
 
     @singleton
     @provider

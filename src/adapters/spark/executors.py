@@ -1,0 +1,115 @@
+"""The first executor of a cluster: waited for, and if none comes, why."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from ...domain.errors import ClusterUnavailable
+from .jvm import java_class
+from .master import addresses, is_local, master_of
+from .settings import DRIVER_HOST
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+_AT_LEAST = 60.0
+_PAUSE = 0.1
+_DEPLOY = "org.apache.spark.deploy"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+
+
+def follow_cores(session: SparkSession) -> str | None:
+    """How many tasks a shuffle of many rows is to make: one for each core; None if Spark is to choose.
+
+    Where executors come and go by demand, cores that are there tell nothing of those that will be.
+    """
+    context = session.sparkContext
+    if context.getConf().get(_DYNAMIC, "false") == "true":
+        return None
+    return str(context.defaultParallelism)
+
+
+def wait_for_executors(session: SparkSession) -> None:
+    """Return when an executor has run a task; at once with a local master.
+
+    Raises:
+        ClusterUnavailable: none has come within a minute, or ``spark.scheduler.maxRegisteredResourcesWaitingTime`` if
+            that is longer; the message says why.
+    """
+    context = session.sparkContext
+    if is_local(master_of(context)):
+        return
+    java_context = context._jsc
+    patience = max(_AT_LEAST, java_context.sc().conf().getTimeAsSeconds(_PATIENCE, "60s"))
+    task = java_context.parallelize([0], 1).countAsync()
+    end = monotonic() + patience
+    while not task.isDone() and monotonic() < end:
+        sleep(_PAUSE)
+    if not task.isDone() or java_context.sc().isStopped():
+        reason = _reason(session)
+        task.cancel(True)
+        raise ClusterUnavailable(
+            f"no executor has come from {master_of(context)} within {patience:.0f} s, so nothing can be computed: {reason}"
+        )
+
+
+def _reason(session: SparkSession) -> str:
+    asked = _asked_for(session)
+    try:
+        states = [_state(session, host, port) for host, port in addresses(master_of(session.sparkContext))]
+    except (Py4JError, PySparkException):
+        states = []
+    for state in states:
+        return _told_by(session, state, asked)
+    host = session.sparkContext.getConf().get(DRIVER_HOST)
+    return (
+        f"an executor asks for {asked}; look in the cluster manager whether as much is free, and whether executors were"
+        f" started and failed: they must reach the driver at {host} ({DRIVER_HOST})"
+    )
+
+
+def _asked_for(session: SparkSession) -> str:
+    conf = session.sparkContext.getConf()
+    memory, cores = conf.get("spark.executor.memory", "1g"), conf.get("spark.executor.cores", "1")
+    return f"{cores} core{'s' if cores != '1' else ''} (spark.executor.cores) and {memory} (spark.executor.memory)"
+
+
+def _state(session: SparkSession, host: str, port: int) -> Any:
+    """What a standalone master knows of its workers and applications."""
+    master = (
+        java_class(session, "org.apache.spark.SparkEnv")
+        .get()
+        .rpcEnv()
+        .setupEndpointRef(java_class(session, "org.apache.spark.rpc.RpcAddress")(host, port), "Master")
+    )
+    question = getattr(java_class(session, f"{_DEPLOY}.DeployMessages$RequestMasterState$"), "MODULE$")
+    anything = java_class(session, "scala.reflect.ClassTag").Any()
+    return master.askSync(question, anything)
+
+
+def _told_by(session: SparkSession, state: Any, asked: str) -> str:
+    context = session.sparkContext
+    workers = [worker for worker in state.workers() if worker.isAlive()]
+    if not workers:
+        return "the master has no worker that is alive; start workers, with the master's address"
+    failed = sum(
+        app.removedExecutors().size()
+        for app in [*state.activeApps(), *state.completedApps()]
+        if app.id() == context.applicationId
+    )
+    if failed:
+        conf = context.getConf()
+        return (
+            f"{failed} executors were started and ended again. They must reach the driver at"
+            f" {conf.get(DRIVER_HOST)}:{conf.get('spark.driver.port')} ({DRIVER_HOST}); what they said stands in"
+            f" work/{context.applicationId}/*/stderr of the workers"
+        )
+    free = ", ".join(f"{each.host()}: {each.coresFree()} cores and {each.memoryFree()} MiB" for each in workers)
+    waiting = [app.desc().name() for app in state.activeApps() if app.id() != context.applicationId]
+    others = f"; other applications hold the rest: {', '.join(waiting)}" if waiting else ""
+    return f"an executor asks for {asked}, and no worker has as much left ({free}){others}"
