@@ -21,11 +21,11 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide demo-curve test test-all faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve demo-cluster test test-all faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(if $(filter memory,$(BACKEND)),$(BASE),$(JARS))  ## rank a year of real flights; BACKEND=memory needs no Java
 	$(BIN)/python -m examples.flights.demo --backend $(BACKEND) $(ARGS)
@@ -38,6 +38,9 @@ demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, ranking
 
 demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Kafka; every tick checked, drawn twice
 	$(BIN)/python -m examples.flights.curve --backend $(BACKEND) $(ARGS)
+
+demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run and submitted, one worker killed each time
+	$(BIN)/python -m examples.flights.cluster --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)

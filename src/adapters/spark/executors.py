@@ -54,7 +54,8 @@ def wait_for_executors(session: SparkSession) -> None:
         reason = _reason(session)
         task.cancel(True)
         raise ClusterUnavailable(
-            f"no executor has come from {master_of(context)} within {patience:.0f} s, so nothing can be computed: {reason}"
+            f"no executor has come from {master_of(context)} within {patience:.0f} s, without which nothing is"
+            f" computed: {reason}"
         )
 
 

@@ -87,7 +87,7 @@ class Wanted:
         return {
             name: value
             for name, value in self.chosen.items()
-            if name in _AT_LAUNCH and not _parts(value) <= _parts(given.get(name, ""))
+            if name in _AT_LAUNCH and value != given.get(name) and not (name == PACKAGES and _are_there(value, given))
         }
 
 
@@ -128,8 +128,11 @@ def _plain(text: str) -> str:
     return _ESCAPED.sub(r"\1", text)
 
 
-def _parts(value: str) -> set[str]:
-    return {each.strip() for each in value.split(",")}
+def _are_there(packages: str, given: Mapping[str, str]) -> bool:
+    """Whether a JVM was launched with some packages: it tells of their jars alone."""
+    jars = given.get("spark.jars", "")
+    names = ("-".join(each.split(":")[1:3]) for each in join((), packages).split(","))
+    return all(name in jars for name in names)
 
 
 def _defaults_for(master: str, others: Mapping[str, str]) -> dict[str, str]:
