@@ -88,9 +88,12 @@ def _state(session: SparkSession, host: str, port: int) -> Any:
         .rpcEnv()
         .setupEndpointRef(java_class(session, "org.apache.spark.rpc.RpcAddress")(host, port), "Master")
     )
-    question = getattr(java_class(session, f"{_DEPLOY}.DeployMessages$RequestMasterState$"), "MODULE$")
-    anything = java_class(session, "scala.reflect.ClassTag").Any()
-    return master.askSync(question, anything)
+    question = _singleton(session, f"{_DEPLOY}.DeployMessages$RequestMasterState$")
+    return master.askSync(question, _singleton(session, "scala.reflect.ClassTag$").Any())
+
+
+def _singleton(session: SparkSession, name: str) -> Any:
+    return getattr(java_class(session, name), "MODULE$")
 
 
 def _told_by(session: SparkSession, state: Any, asked: str) -> str:

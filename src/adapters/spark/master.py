@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ...domain.errors import ClusterUnavailable
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 _STANDALONE = "spark://"
-_ADDRESS = re.compile(r"\[?(?P<host>[^,\s]+?)\]?:(?P<port>\d+)")
+_PORT = 7077
 _ANSWERS_WITHIN = 5.0
 
 
@@ -32,8 +32,10 @@ def is_local(master: str) -> bool:
 def addresses(master: str) -> Iterator[tuple[str, int]]:
     """Host and port of each standalone master; nothing for other cluster managers."""
     if master.startswith(_STANDALONE):
-        for found in _ADDRESS.finditer(master.removeprefix(_STANDALONE)):
-            yield found["host"], int(found["port"])
+        for each in master.removeprefix(_STANDALONE).split(","):
+            parts = urlsplit(f"//{each.strip()}")
+            if parts.hostname:
+                yield parts.hostname, parts.port or _PORT
 
 
 def address_towards(master: str) -> str | None:
@@ -43,7 +45,7 @@ def address_towards(master: str) -> str | None:
     """
     for host, port in addresses(master):
         try:
-            family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            family, kind, _, _, target = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as probe:
                 probe.connect(target)  # of datagrams: chooses a route, and sends nothing
                 return str(probe.getsockname()[0])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
+import shutil
 import sys
 import zipfile
+from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
@@ -83,8 +86,9 @@ def _unfit(text: str, reason: str) -> NotInstalled:
     )
 
 
+@cache
 def _archive() -> Path:
-    """This package in a zip file that is named by what it holds, as workers keep one file of each name."""
+    """This package in a zip file that is named by what it holds: a session takes one file of a name, from one place."""
     sources = {
         path.relative_to(_PACKAGE).as_posix(): path.read_bytes()
         for path in sorted(_PACKAGE.rglob("*.py"))
@@ -93,7 +97,9 @@ def _archive() -> Path:
     # The package's own root imports all that a driver needs.
     sources["__init__.py"] = _ROOT.encode()
     named = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
-    path = Path(mkdtemp(prefix=_NAME), f"{_NAME}-{named}.zip")
+    folder = mkdtemp(prefix=_NAME)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, f"{_NAME}-{named}.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in sources.items():
             archive.writestr(f"{_NAME}/{name}", source)
