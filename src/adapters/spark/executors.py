@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from ...domain.errors import ClusterUnavailable
 from .jvm import java_class
 from .master import addresses, is_local, master_of
-from .settings import DRIVER_HOST
+from .start_settings import DRIVER_HOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from .executors import follow_cores, wait_for_executors
 from .java import java_home
 from .jvm import remember_names
 from .master import LOOPBACK, check_answers
-from .settings import BIND_ADDRESS, EXTENSIONS, MASTER, Wanted, given_before_launch
+from .start_settings import BIND_ADDRESS, EXTENSIONS, MASTER, Wanted, given_before_launch
 from .workers import choose_python, send_package
 
 if TYPE_CHECKING:

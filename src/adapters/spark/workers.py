@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...domain.errors import NotInstalled
 from .master import is_local, master_of
-from .settings import DAEMON, MASTER, WORKER_PYTHON
+from .start_settings import DAEMON, MASTER, WORKER_PYTHON
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

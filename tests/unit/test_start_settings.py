@@ -12,7 +12,7 @@ import pytest
 
 from headwater.adapters.spark import workers
 from headwater.adapters.spark.master import address_towards, check_answers, is_local
-from headwater.adapters.spark.settings import Wanted, given_before_launch, parse_properties
+from headwater.adapters.spark.start_settings import Wanted, given_before_launch, parse_properties
 from headwater.domain.errors import ClusterUnavailable
 
 if TYPE_CHECKING:
