@@ -14,6 +14,7 @@ from .master import addresses, is_local, master_of
 from .start_settings import DRIVER_HOST
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 _PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
@@ -50,7 +51,12 @@ def wait_for_executors(session: SparkSession) -> None:
     end = monotonic() + patience
     while not task.isDone() and monotonic() < end:
         sleep(_PAUSE)
-    if not task.isDone() or java_context.sc().isStopped():
+    if java_context.sc().isStopped():
+        raise ClusterUnavailable(
+            f"{master_of(context)} ended this application, as its executors failed again and again:"
+            f" {_advice(context.getConf())}"
+        )
+    if not task.isDone():
         reason = _reason(session)
         task.cancel(True)
         raise ClusterUnavailable(
@@ -60,24 +66,24 @@ def wait_for_executors(session: SparkSession) -> None:
 
 
 def _reason(session: SparkSession) -> str:
-    asked = _asked_for(session)
+    conf = session.sparkContext.getConf()
     try:
         states = [_state(session, host, port) for host, port in addresses(master_of(session.sparkContext))]
-    except (Py4JError, PySparkException):
+    except (Py4JError, PySparkException):  # of several masters one may be down, or a network cut
         states = []
     for state in states:
-        return _told_by(session, state, asked)
-    host = session.sparkContext.getConf().get(DRIVER_HOST)
-    return (
-        f"an executor asks for {asked}; look in the cluster manager whether as much is free, and whether executors were"
-        f" started and failed: they must reach the driver at {host} ({DRIVER_HOST})"
-    )
+        return _told_by(state, session.sparkContext)
+    return f"an executor asks for {_asked_for(conf)}; see whether the cluster has as much free. {_advice(conf)}"
 
 
-def _asked_for(session: SparkSession) -> str:
-    conf = session.sparkContext.getConf()
+def _asked_for(conf: SparkConf) -> str:
     memory, cores = conf.get("spark.executor.memory", "1g"), conf.get("spark.executor.cores", "1")
     return f"{cores} core{'s' if cores != '1' else ''} (spark.executor.cores) and {memory} (spark.executor.memory)"
+
+
+def _advice(conf: SparkConf) -> str:
+    address = f"{conf.get(DRIVER_HOST)}:{conf.get('spark.driver.port')}"
+    return f"Executors must reach the driver at {address} ({DRIVER_HOST}); their logs say what they met"
 
 
 def _state(session: SparkSession, host: str, port: int) -> Any:
@@ -96,24 +102,19 @@ def _singleton(session: SparkSession, name: str) -> Any:
     return getattr(java_class(session, name), "MODULE$")
 
 
-def _told_by(session: SparkSession, state: Any, asked: str) -> str:
-    context = session.sparkContext
+def _told_by(state: Any, context: SparkContext) -> str:
+    conf = context.getConf()
     workers = [worker for worker in state.workers() if worker.isAlive()]
     if not workers:
         return "the master has no worker that is alive; start workers, with the master's address"
-    failed = sum(
-        app.removedExecutors().size()
-        for app in [*state.activeApps(), *state.completedApps()]
-        if app.id() == context.applicationId
-    )
-    if failed:
-        conf = context.getConf()
-        return (
-            f"{failed} executors were started and ended again. They must reach the driver at"
-            f" {conf.get(DRIVER_HOST)}:{conf.get('spark.driver.port')} ({DRIVER_HOST}); what they said stands in"
-            f" work/{context.applicationId}/*/stderr of the workers"
-        )
+    apps = [*state.activeApps(), *state.completedApps()]
+    started = [app for app in apps if app.id() == context.applicationId]
+    failed = sum(app.removedExecutors().size() for app in started)
+    running = sum(app.executors().size() for app in started)
+    if failed or running:
+        where = f"work/{context.applicationId}/*/stderr of the workers"
+        return f"{failed} executors ended again, {running} have not answered yet. {_advice(conf)}: {where}"
     free = ", ".join(f"{each.host()}: {each.coresFree()} cores and {each.memoryFree()} MiB" for each in workers)
-    waiting = [app.desc().name() for app in state.activeApps() if app.id() != context.applicationId]
-    others = f"; other applications hold the rest: {', '.join(waiting)}" if waiting else ""
-    return f"an executor asks for {asked}, and no worker has as much left ({free}){others}"
+    others = ", ".join(app.desc().name() for app in state.activeApps() if app not in started)
+    rest = f"; other applications hold the rest: {others}" if others else ""
+    return f"an executor asks for {_asked_for(conf)}, and no worker has as much left ({free}){rest}"

@@ -14,11 +14,12 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from ...domain.errors import ConfigError, NotInstalled
+from ...domain.errors import ClusterUnavailable, ConfigError, NotInstalled
 from .executors import follow_cores, wait_for_executors
+from .faults import Fault
 from .java import java_home
 from .jvm import remember_names
-from .master import LOOPBACK, check_answers
+from .master import LOOPBACK, check_answers, is_local
 from .start_settings import BIND_ADDRESS, EXTENSIONS, MASTER, Wanted, given_before_launch
 from .workers import choose_python, send_package
 
@@ -90,7 +91,7 @@ def _started(wanted: Wanted) -> SparkSession:
         check_answers(settings[MASTER])
     _check_jars(gateway, wanted)
     settings = choose_python(settings) | settings
-    session = SparkSession(SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway))
+    session = SparkSession(_context(settings, gateway))
     try:
         wait_for_executors(session)
         if _PARTITIONS not in settings and (cores := follow_cores(session)):
@@ -141,6 +142,16 @@ def _gateway(settings: Mapping[str, str]) -> JavaGateway:
             f"Spark did not start ({error}); its reason stands above, on standard error. Jars that cannot be had: check"
             " the network, and delete folders of them under ~/.m2/repository that hold no jar"
         ) from error
+
+
+def _context(settings: Mapping[str, str], gateway: JavaGateway) -> SparkContext:
+    try:
+        return SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
+    except Py4JJavaError as error:
+        if is_local(settings[MASTER]):
+            raise
+        reason = Fault.behind(error).reason
+        raise ClusterUnavailable(f"Spark did not start with spark.master = {settings[MASTER]}: {reason}") from error
 
 
 @contextmanager
