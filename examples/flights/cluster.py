@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from threading import Thread
 from time import perf_counter, sleep
@@ -118,11 +119,13 @@ class _Run:
         ) as run:
             assert run.stderr
             assert run.stdout
-            telling = Thread(target=_tell, args=(run.stderr, cluster, kill, f"{PIPELINE} epoch {after}:"))
+            last: deque[str] = deque(maxlen=30)
+            telling = Thread(target=_tell, args=(run.stderr, last, cluster, kill, f"{PIPELINE} epoch {after}:"))
             telling.start()
             shown = run.stdout.read()
             telling.join()
         if run.returncode:
+            print(*last, sep="", flush=True)
             return run.returncode
         ran = ", ".join(f"{cluster.executors(name)} on {name}" for name in _WORKERS)
         print(f"{self.name} took {perf_counter() - began:.0f} s on {self.backend}; executors so far: {ran}.")
@@ -139,9 +142,10 @@ class _Run:
         return inherited | chosen
 
 
-def _tell(lines: IO[str], cluster: SparkCluster, kill: str, when: str) -> None:
+def _tell(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, when: str) -> None:
     """Show what a run says of its epochs, and what goes wrong; kill a worker in the middle of one."""
     for line in lines:
+        last.append(line)
         if line.startswith((PIPELINE, "headwater", "backend")):
             print(line, end="", flush=True)
         if line.startswith(when):
