@@ -177,6 +177,7 @@ def test_workers_are_sent_what_they_need_and_not_the_rest() -> None:
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version (3, 10) than that in driver 3.11, PySpark",
             "it runs Python 3.10, the driver Python 3.11",
         ),
+        ("ImportError: PyArrow >= 4.0.0 must be installed.\n", "its Python says 'PyArrow >= 4.0.0 must be installed'"),
         ('java.io.IOException: Cannot run program "/opt/py": error=2, No such file', "there is no Python at /opt/py"),
     ],
 )

@@ -29,7 +29,8 @@ _NAME = __package__.split(".", 1)[0]
 _NOT_FOR_WORKERS = frozenset({"app", "testing"})
 _ROOT = '"""Headwater, as far as workers need it."""\n'
 _ENVIRONMENT = "PYSPARK_PYTHON"
-_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): (?:No module named )?'?([^'\n)]+)")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_UNFIT = re.compile(r"\bImportError: ([^\n]+)")
 _VERSIONS = re.compile(r"Python in worker has different version:? \(?([\d., ]+)\)? than that in driver:? ([\d.]+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _WHERE = re.compile(r"\((\S+ executor \S+)\)")
@@ -73,6 +74,8 @@ def explain(text: str) -> NotInstalled | None:
         return _unfit(text, f"it runs Python {found[1].replace(', ', '.')}, the driver Python {found[2]}")
     if found := _MISSING.search(text):
         return _unfit(text, f"its Python has no {found[1]}")
+    if found := _UNFIT.search(text):
+        return _unfit(text, f"its Python says {found[1].rstrip('.')!r}")
     return None
 
 
