@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -14,14 +18,35 @@ from .master import addresses, is_local, master_of
 from .start_settings import DRIVER_HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 _PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _AT_LEAST = 60.0
 _PAUSE = 0.1
-_DEPLOY = "org.apache.spark.deploy"
+_ANSWERS_WITHIN = 5.0
 _DYNAMIC = "spark.dynamicAllocation.enabled"
+
+
+@frozen
+class _Resources:
+    """What an executor asks for, or a worker has.
+
+    Args:
+        cores: how many.
+        memory: in mebibytes.
+    """
+
+    cores: int
+    memory: int
+
+    def __str__(self) -> str:
+        return f"{self.cores} core{'s' if self.cores != 1 else ''} and {self.memory} MiB"
+
+    def fits(self, offer: _Resources) -> bool:
+        return self.cores <= offer.cores and self.memory <= offer.memory
 
 
 def follow_cores(session: SparkSession) -> str | None:
@@ -66,19 +91,13 @@ def wait_for_executors(session: SparkSession) -> None:
 
 
 def _reason(session: SparkSession) -> str:
-    conf = session.sparkContext.getConf()
-    try:
-        states = [_state(session, host, port) for host, port in addresses(master_of(session.sparkContext))]
-    except (Py4JError, PySparkException):  # of several masters one may be down, or a network cut
-        states = []
-    for state in states:
-        return _told_by(state, session.sparkContext)
-    return f"an executor asks for {_asked_for(conf)}; see whether the cluster has as much free. {_advice(conf)}"
-
-
-def _asked_for(conf: SparkConf) -> str:
-    memory, cores = conf.get("spark.executor.memory", "1g"), conf.get("spark.executor.cores", "1")
-    return f"{cores} core{'s' if cores != '1' else ''} (spark.executor.cores) and {memory} (spark.executor.memory)"
+    context = session.sparkContext
+    conf = context._jsc.sc().conf()
+    asked = _Resources(conf.getInt("spark.executor.cores", 1), conf.getSizeAsMb("spark.executor.memory", "1g"))
+    for host, port in addresses(master_of(context)):
+        with suppress(Py4JError, PySparkException, OSError, HTTPException, ValueError):  # one of several may be down
+            return _told_by(_state(session, host, port), asked, context)
+    return f"an executor asks for {asked}; see whether the cluster has as much free. {_advice(context.getConf())}"
 
 
 def _advice(conf: SparkConf) -> str:
@@ -86,35 +105,45 @@ def _advice(conf: SparkConf) -> str:
     return f"Executors must reach the driver at {address} ({DRIVER_HOST}); their logs say what they met"
 
 
-def _state(session: SparkSession, host: str, port: int) -> Any:
-    """What a standalone master knows of its workers and applications."""
-    master = (
-        java_class(session, "org.apache.spark.SparkEnv")
-        .get()
-        .rpcEnv()
-        .setupEndpointRef(java_class(session, "org.apache.spark.rpc.RpcAddress")(host, port), "Master")
-    )
-    question = _singleton(session, f"{_DEPLOY}.DeployMessages$RequestMasterState$")
-    return master.askSync(question, _singleton(session, "scala.reflect.ClassTag$").Any())
+def _state(session: SparkSession, host: str, port: int) -> dict[str, Any]:
+    """What a standalone master's web page says of its workers and applications."""
+    environment = java_class(session, "org.apache.spark.SparkEnv").get()
+    address = java_class(session, "org.apache.spark.rpc.RpcAddress")(host, port)
+    master = environment.rpcEnv().setupEndpointRef(address, "Master")
+    # Asked by RPC the master leaves out what is in use, but says where its page is.
+    question = _singleton(session, "org.apache.spark.deploy.master.MasterMessages$BoundPortsRequest$")
+    page = master.askSync(question, _singleton(session, "scala.reflect.ClassTag$").Any()).webUIPort()
+    connection = HTTPConnection(host, page, timeout=_ANSWERS_WITHIN)
+    try:
+        connection.request("GET", "/json/")
+        found: dict[str, Any] = json.loads(connection.getresponse().read())
+        return found
+    finally:
+        connection.close()
 
 
 def _singleton(session: SparkSession, name: str) -> Any:
     return getattr(java_class(session, name), "MODULE$")
 
 
-def _told_by(state: Any, context: SparkContext) -> str:
-    conf = context.getConf()
-    workers = [worker for worker in state.workers() if worker.isAlive()]
-    if not workers:
+def _told_by(state: Mapping[str, Any], asked: _Resources, context: SparkContext) -> str:
+    free = {
+        each["host"]: _Resources(each["coresfree"], each["memoryfree"])
+        for each in state["workers"]
+        if each["state"] == "ALIVE"
+    }
+    if not free:
         return "the master has no worker that is alive; start workers, with the master's address"
-    apps = [*state.activeApps(), *state.completedApps()]
-    started = [app for app in apps if app.id() == context.applicationId]
-    failed = sum(app.removedExecutors().size() for app in started)
-    running = sum(app.executors().size() for app in started)
-    if failed or running:
-        where = f"work/{context.applicationId}/*/stderr of the workers"
-        return f"{failed} executors ended again, {running} have not answered yet. {_advice(conf)}: {where}"
-    free = ", ".join(f"{each.host()}: {each.coresFree()} cores and {each.memoryFree()} MiB" for each in workers)
-    others = ", ".join(app.desc().name() for app in state.activeApps() if app not in started)
+    ours = context.applicationId
+    if any(asked.fits(each) for each in free.values()) or any(
+        app["cores"] for app in state["activeapps"] if app["id"] == ours
+    ):
+        where = f"work/{ours}/*/stderr of the workers"
+        return f"executors were started, and none has answered. {_advice(context.getConf())}: {where}"
+    left = ", ".join(f"{host} has {each}" for host, each in free.items())
+    others = ", ".join(app["name"] for app in state["activeapps"] if app["id"] != ours)
     rest = f"; other applications hold the rest: {others}" if others else ""
-    return f"an executor asks for {_asked_for(conf)}, and no worker has as much left ({free}){rest}"
+    return (
+        f"an executor asks for {asked} (spark.executor.cores, spark.executor.memory), and no worker has as much left:"
+        f" {left}{rest}"
+    )
