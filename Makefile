@@ -21,7 +21,7 @@ BASE := $(VENV)/.base
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide demo-curve test test-all test-hostile faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve demo-cluster test test-all test-hostile faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -38,6 +38,9 @@ demo-wide: $(JARS)  ## one wide row a flight from three topics in Kafka, ranking
 
 demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Kafka; every tick checked, drawn twice
 	$(BIN)/python -m examples.flights.curve --backend $(BACKEND) $(ARGS)
+
+demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run and submitted, one worker killed each time
+	$(BIN)/python -m examples.flights.cluster --backend $(BACKEND) $(ARGS)
 
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
 	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)

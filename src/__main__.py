@@ -1,7 +1,8 @@
-"""``python -m headwater``."""
+"""``python -m headwater``; also what spark-submit may be told to run, so the import is not relative."""
 
 import sys
 
-from .app.cli import main
+from headwater.app.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

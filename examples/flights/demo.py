@@ -67,9 +67,9 @@ def _show_corrections(headwater: Headwater) -> None:
     print(moved.select("tailnum", "flight_id", "scheduled", "old_rank", "new_rank").sort("tailnum", "new_rank").head(8))
 
 
-def compare(ranks: pl.DataFrame) -> int:
+def compare(ranks: pl.DataFrame, landings: Path = ROOT / "landings") -> int:
     """Hold ranks against the window function over all input at once; 0 if every one is right."""
-    everything = pl.concat([pl.read_ndjson(file) for file in sorted((ROOT / "landings").glob("*.json"))])
+    everything = pl.concat([pl.read_ndjson(file) for file in sorted(landings.glob("*.json"))])
     known = everything.filter(pl.col("tailnum").is_not_null())
     window = known.select("flight_id", pl.col("scheduled").rank("dense").over("tailnum").cast(pl.Int64).alias("batch"))
     ours = ranks.select("flight_id", "rank")

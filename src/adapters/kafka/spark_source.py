@@ -6,29 +6,28 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, frozen
+from attrs import define
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
 from ..letters import JsonLetters
-from ..records import Record, RecordDecoder, batch_schema
+from ..records import batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.jvm import java_class
 from ..spark.letters import spark_letters
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
+from .decoder import TopicDecoder
 from .settings import java_options
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ...domain.epoch import OffsetRange
-    from ...domain.source import RecordSpec
-    from .planning import Partition, Slice
+    from .planning import Slice
 
 _CONSUMER_LOGGER = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer"
 
@@ -57,7 +56,7 @@ class SparkKafkaSource(KafkaSource):
         # A range that is read again has not been planned now, and Spark's own client takes a minute to find out.
         broker.held(self.settings)
         slices = planning.slices(offsets)
-        decoder = _Decoder(self.spec, {(each.topic, each.partition): each for each in slices})
+        decoder = TopicDecoder(self.spec, {(each.topic, each.partition): each for each in slices})
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")
         return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
 
@@ -98,22 +97,3 @@ def _silence_a_warning_per_record(spark: SparkSession) -> None:
 def _by_topic(slices: list[Slice], told: Callable[[list[Slice]], object]) -> str:
     topics = {each.topic for each in slices}
     return json.dumps({topic: told([each for each in slices if each.topic == topic]) for topic in topics})
-
-
-@frozen
-class _Decoder:
-    """Decodes Kafka records on a worker."""
-
-    spec: RecordSpec
-    slices: dict[Partition, Slice]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder = RecordDecoder(self.spec)
-        for batch in batches:
-            if batch.num_rows:
-                yield decoder.batch(self._records(batch))
-
-    def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
-        for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            position = self.slices[topic, partition].position(offset)
-            yield Record(value, position, f"{topic}/{partition}@{offset}")

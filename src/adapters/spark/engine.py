@@ -12,6 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
+from .executors import follow_cores
 from .faults import explained
 from .jvm import each_of, java_class, option, sequence
 from .own_session import working_in
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _UTC = "UTC"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
 _KEPT = "InMemoryRelation"
@@ -45,7 +47,7 @@ _FOR_SMALL = MappingProxyType(
         _WHOLE_STAGE: "false",
         "spark.sql.adaptive.enabled": "false",
         # Sharing so few rows out costs more than working on them side by side saves.
-        "spark.sql.shuffle.partitions": "1",
+        _PARTITIONS: "1",
     }
 )
 
@@ -70,10 +72,15 @@ class SparkEngine(FrameEngine):
 
     def expect(self, rows: int) -> None:
         self._restore()
-        for name, value in (_FOR_SMALL if rows <= _SMALL_ROWS else _FOR_ALL).items():
+        for name, value in (_FOR_SMALL if rows <= _SMALL_ROWS else self._for_large()).items():
             if name not in self.fixed:
                 self._usual[name] = str(self.session.conf.get(name))
                 self.session.conf.set(name, value)
+
+    def _for_large(self) -> dict[str, str]:
+        """The cluster may have grown or shrunk since the last epoch."""
+        cores = follow_cores(self.session)
+        return dict(_FOR_ALL) if cores is None else {**_FOR_ALL, _PARTITIONS: cores}
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         with self._whole_stages():

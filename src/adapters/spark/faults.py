@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from ...domain.errors import NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
+from . import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,6 +110,11 @@ class Fault:
         )
 
     @cached_property
+    def unfit_worker(self) -> HeadwaterError | None:
+        """What a Python worker lacks to run our functions; None if the fault is another."""
+        return workers.explain("\n".join(str(each.getMessage() or "") for each in self._causes()) or str(self.error))
+
+    @cached_property
     def _messages(self) -> list[str]:
         """What it and its causes say, outermost first: the first line of each that says anything."""
         told = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
@@ -139,6 +145,8 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
             raise own from error
         if fault.has_no_file_system:
             raise NotInstalled(f"table {table}: {_without_file_system(place)}") from error
+        if fault.unfit_worker is not None:
+            raise fault.unfit_worker from error
         if fault.is_damaged:
             raise TableDamaged(f"table {table}: {fault.damage}") from error
         if fault.is_unreachable:
@@ -170,6 +178,8 @@ def explained() -> Iterator[None]:
 
 
 def _met_in_reading(fault: Fault) -> HeadwaterError | None:
+    if fault.unfit_worker is not None:
+        return fault.unfit_worker
     if fault.is_gone:
         return VersionExpired(
             f"{fault.file} is gone: its version was given up while it was read. Ask for a newer one, and pin what you"

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from ...domain.errors import ConfigError, NotInstalled
+from ...domain.errors import ClusterUnavailable, ConfigError, NotInstalled
+from .executors import follow_cores, wait_for_executors
+from .faults import Fault
 from .java import java_home
 from .jvm import remember_names
+from .master import LOOPBACK, check_answers, is_local
 from .own_session import running_session
+from .start_settings import BIND_ADDRESS, EXTENSIONS, MASTER, PACKAGES, Wanted, given_before_launch
+from .workers import choose_python, send_package
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from py4j.java_gateway import JavaGateway
 
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
 """Spark's Kafka source and sink; the newest of the 3.5 line."""
 
-_PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
-_LOOPBACK = "127.0.0.1"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_log = logging.getLogger(__name__)
 
 
 def open_session(
@@ -43,7 +51,9 @@ def open_session(
     only its POM hides the jar, so delete that folder.
 
     Args:
-        settings: the user's Spark settings; they win over all others.
+        settings: of `[backend.spark]`. They win over what spark-submit or ``PYSPARK_SUBMIT_ARGS`` bring, over
+            spark-defaults.conf, and over our own, in this order; what a JVM was started with already stays, with a
+            warning.
         packages: Maven coordinates that the table format and the sources need.
         extensions: session extensions that they need.
         defaults: further settings that they want.
@@ -51,39 +61,56 @@ def open_session(
 
     Raises:
         ConfigError: the running session was started without one of the extensions.
-        NotInstalled: there is no Java 17, or Spark does not start.
+        NotInstalled: there is no Java 17, Spark does not start, or was submitted without the packages.
+        ClusterUnavailable: the master does not answer, or no executor has come within a minute.
     """
     if running := running_session():
         remember_names(running)
+        send_package(running.sparkContext)
         return _fitting(running, extensions)
-    wanted = _defaults() | dict(defaults or {}) | dict(settings)
-    wanted[_PACKAGES] = _joined(packages, settings.get(_PACKAGES))
-    wanted[_EXTENSIONS] = _joined(extensions, settings.get(_EXTENSIONS))
-    conf = SparkConf().setAppName(app_name).setAll([(name, value) for name, value in wanted.items() if value])
-    session = SparkSession(SparkContext(conf=conf, gateway=_left_gateway(extensions) or _gateway(conf)))
+    wanted = Wanted(settings, {**_defaults(), **(defaults or {})}, _needs(), packages, extensions, app_name)
+    session = _started(wanted)
     remember_names(session)
     return session
 
 
+def chosen_names(session: SparkSession) -> set[str]:
+    """The settings that were submitted, or stand in spark-defaults.conf: what is planned for an epoch keeps to them."""
+    return {name for name, _ in session.sparkContext.getConf().getAll()}
+
+
+def _started(wanted: Wanted) -> SparkSession:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    planned = wanted.over({} if submitted else given_before_launch())
+    if not submitted:
+        check_answers(planned[MASTER])
+    gateway = _left_gateway(wanted.extensions) or _gateway(planned)
+    given = dict(SparkConf(_jvm=gateway.jvm).getAll())
+    settings = wanted.over(given, is_launched=True)
+    _warn_of(wanted.unused(given))
+    if submitted:
+        check_answers(settings[MASTER])
+    _check_jars(gateway, wanted)
+    settings = choose_python(settings) | settings
+    session = SparkSession(_context(settings, gateway))
+    try:
+        wait_for_executors(session)
+        if _PARTITIONS not in settings and (cores := follow_cores(session)):
+            # Spark's 200 tasks cost a small epoch more than its work.
+            session.conf.set(_PARTITIONS, cores)
+        send_package(session.sparkContext)
+    except BaseException:
+        session.stop()
+        raise
+    return session
+
+
 def _defaults() -> dict[str, str]:
-    cores = str(len(os.sched_getaffinity(0)))
     return {
-        "spark.master": "local[*]",
-        # A laptop's host name often resolves to an address that changes with the network, and nobody else may connect.
-        "spark.driver.bindAddress": _LOOPBACK,
-        "spark.driver.host": _LOOPBACK,
+        MASTER: "local[*]",
         "spark.ui.enabled": "false",
         # The progress bar writes over log lines.
         "spark.ui.showConsoleProgress": "false",
-        # Event times mean the same on every machine.
-        "spark.sql.session.timeZone": "UTC",
-        # Times before the Gregorian calendar, and before 1900, are stored as they are, and in the type others read.
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.python.daemon.module": f"{__package__}.worker_daemon",
-        # Spark's 200 tasks cost a small epoch more than its work.
-        "spark.sql.shuffle.partitions": cores,
         # An epoch's frames are cached for a second or two: to squeeze them takes longer than to hold them.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # Every epoch has the same plans, so compiled code is worth keeping; the default keeps less than one epoch's.
@@ -91,20 +118,26 @@ def _defaults() -> dict[str, str]:
     }
 
 
-def _joined(ours: Sequence[str], theirs: str | None) -> str:
-    listed = [*ours, *(theirs or "").split(",")]
-    return ",".join(dict.fromkeys(each.strip() for each in listed if each.strip()))
+def _needs() -> dict[str, str]:
+    return {
+        # Event times mean the same on every machine.
+        "spark.sql.session.timeZone": "UTC",
+        # Times before the Gregorian calendar, and before 1900, are stored as they are, and in the type others read.
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }
 
 
-def _gateway(conf: SparkConf) -> JavaGateway:
+def _gateway(settings: Mapping[str, str]) -> JavaGateway:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, with a Java of its own
+        return launch_gateway()  # type: ignore[no-untyped-call]
     os.environ["JAVA_HOME"] = java_home()
-    # Python workers otherwise run the first python3 of the PATH, and miss this one's packages; PySpark asks no setting.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if str(conf.get("spark.driver.bindAddress")) == _LOOPBACK:
-        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        # Ivy reports on standard output, which belongs to whoever reads ours: the JVM gets standard error for both.
-        return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})  # type: ignore[no-untyped-call]
+        with _bound_to(settings.get(BIND_ADDRESS)):
+            # Ivy reports on standard output, which belongs to whoever reads ours: the JVM gets standard error for both.
+            return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
         raise NotInstalled(
             f"Spark did not start ({error}); its reason stands above, on standard error. Jars that cannot be had: check"
@@ -112,8 +145,58 @@ def _gateway(conf: SparkConf) -> JavaGateway:
         ) from error
 
 
+def _context(settings: Mapping[str, str], gateway: JavaGateway) -> SparkContext:
+    try:
+        return SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
+    except Py4JJavaError as error:
+        if is_local(settings[MASTER]):
+            raise
+        reason = Fault.behind(error).reason
+        raise ClusterUnavailable(f"Spark did not start with spark.master = {settings[MASTER]}: {reason}") from error
+
+
+@contextmanager
+def _bound_to(address: str | None) -> Iterator[None]:
+    """Let the JVM that is launched meanwhile take an address on loopback for its own, whatever the host's name says."""
+    if address != LOOPBACK or "SPARK_LOCAL_IP" in os.environ:
+        yield
+        return
+    os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_LOCAL_IP"]
+
+
+def _warn_of(unused: Mapping[str, str]) -> None:
+    for name, value in unused.items():
+        _log.warning(
+            "backend.spark: %s = %s is not used, as spark-submit has started the JVM with other settings. Give it to"
+            " spark-submit, or in PYSPARK_SUBMIT_ARGS: --conf %s=%s",
+            *(name, value) * 2,
+        )
+
+
+def _check_jars(gateway: JavaGateway, wanted: Wanted) -> None:
+    """Look for the extensions' classes in a JVM that was launched with a list of packages of its own.
+
+    Raises:
+        NotInstalled: one is missing.
+    """
+    loader = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for extension in wanted.extensions:
+        try:
+            loader.loadClass(extension)
+        except Py4JJavaError as error:
+            raise NotInstalled(
+                f"Spark was started without {extension}: start it with --packages {','.join(wanted.packages)}, behind"
+                " spark-submit or in PYSPARK_SUBMIT_ARGS, or with the same under spark.jars.packages in"
+                " spark-defaults.conf"
+            ) from error
+
+
 def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
-    present = [each.strip() for each in (running.conf.get(_EXTENSIONS, "") or "").split(",")]
+    present = [each.strip() for each in (running.conf.get(EXTENSIONS, "") or "").split(",")]
     if missing := [each for each in extensions if each not in present or not _is_loaded(each)]:
         raise _too_late("the Spark session that is running was", missing)
     return running
@@ -141,5 +224,5 @@ def _too_late(what: str, missing: Sequence[str]) -> ConfigError:
     return ConfigError(
         f"{what} started without {', '.join(missing)}, and jars and extensions cannot be added later, not even after"
         " the session is stopped: start a new Python process. There, let Headwater start Spark, or start the session"
-        f" with {_PACKAGES} (the jars) and {_EXTENSIONS} (these names)"
+        f" with {PACKAGES} (the jars) and {EXTENSIONS} (these names)"
     )

@@ -1,0 +1,158 @@
+"""Rank flights on a Spark cluster, by `headwater run` and by spark-submit, and kill a worker each time.
+
+python -m examples.flights.cluster [--backend delta|hudi-mor|hudi-cow] [--year]
+
+The cluster is a standalone master and two workers on this machine. Each worker has a folder and a Python environment of
+its own, which holds what `WORKER_PACKAGES` names: not Headwater, and not PySpark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import shutil
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from threading import Thread
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING
+
+import polars as pl
+from attrs import frozen
+
+from headwater import __main__ as command_line
+from headwater.adapters.delta import package as delta
+from headwater.adapters.hudi import package as hudi
+from headwater.adapters.spark.workers import WORKER_PACKAGES
+from headwater.testing.spark_cluster import SparkCluster, spark_cluster, spark_home
+
+from .demo import CONFIG, PIPELINE, ROOT, compare
+from .prepare import FILES, write
+
+if TYPE_CHECKING:
+    from typing import IO
+
+_HOME = ROOT / "cluster"
+_MONTH_ROWS, _MONTH_FILES = 27_000, 12
+_WORKERS = ("worker-1", "worker-2")
+_INTO_THE_NEXT_EPOCH = 0.7
+_SHOW = ("--until-idle", "--show", f"{PIPELINE}.ranks", "--format", "jsonl")
+
+
+def main() -> int:
+    """Run the demo; 0 if every rank is right."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--backend", default="delta", help="delta (default), hudi-mor or hudi-cow")
+    parser.add_argument("--year", action="store_true", help="all flights of 2013, not only January's")
+    options = parser.parse_args()
+    landings = ROOT / "landings" if options.year else _HOME / "january"
+    print("Fetching and sorting the flights …", flush=True)
+    write(landings) if options.year else write(landings, rows=_MONTH_ROWS, files=_MONTH_FILES)
+    pythons = {name: _python(name) for name in _WORKERS}
+    for name in (*_WORKERS, "master"):
+        shutil.rmtree(_HOME / name, ignore_errors=True)
+    middle = (FILES if options.year else _MONTH_FILES) // 2
+    with spark_cluster(_HOME) as cluster:
+        for name, python in pythons.items():
+            cluster.add_worker(name, python)
+        print(f"A master at {cluster.master}, and two workers of one core each.", flush=True)
+        plain = _Run("headwater run", _plain(cluster.master), options.backend, landings)
+        wrong = plain.finish(cluster, kill=_WORKERS[0], after=middle)
+        cluster.add_worker(_WORKERS[0], pythons[_WORKERS[0]])
+        submitted = _Run("spark-submit", _submitted(cluster.master, options.backend), options.backend, landings)
+        return submitted.finish(cluster, kill=_WORKERS[1], after=middle) | wrong
+
+
+def _python(worker: str) -> Path:
+    """A worker's Python environment, made once."""
+    home = _HOME / "pythons" / worker
+    if not (home / "made").exists():
+        print(f"Making the Python environment of {worker}: {', '.join(WORKER_PACKAGES)} …", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
+        subprocess.run([*pip, *WORKER_PACKAGES], check=True)
+        (home / "made").touch()
+    return home
+
+
+def _plain(master: str) -> list[str]:
+    """`headwater run`, with the master in its configuration."""
+    config = _HOME / "plain.toml"
+    head = "[backend.spark]\n"
+    config.write_text(CONFIG.read_text("utf-8").replace(head, f'{head}"spark.master" = "{master}"\n'), "utf-8")
+    return [sys.executable, "-m", "headwater", "run", str(config), *_SHOW]
+
+
+def _submitted(master: str, backend: str) -> list[str]:
+    """spark-submit of the same command, which brings master and packages; the configuration tells of neither."""
+    packages = (delta if backend == "delta" else hudi).PACKAGES
+    submit = [str(Path(spark_home(), "bin", "spark-submit")), "--master", master, "--driver-memory", "2g"]
+    return [*submit, "--packages", ",".join(packages), str(command_line.__file__), "run", str(CONFIG), *_SHOW]
+
+
+@frozen
+class _Run:
+    """A run from nothing until all files are ranked.
+
+    Args:
+        name: what it is called here.
+        command: what is run; it shows the ranks in the end.
+        backend: where the tables are kept.
+        landings: the files.
+    """
+
+    name: str
+    command: list[str]
+    backend: str
+    landings: Path
+
+    def finish(self, cluster: SparkCluster, *, kill: str, after: int) -> int:
+        """Run it, kill a worker in the epoch after one of a number, and compare; 0 if every rank is right."""
+        print(f"\n{self.name}:", flush=True)
+        shutil.rmtree(_HOME / "lake", ignore_errors=True)
+        began = perf_counter()
+        with subprocess.Popen(
+            self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environ()
+        ) as run:
+            assert run.stderr
+            assert run.stdout
+            last: deque[str] = deque(maxlen=30)
+            telling = Thread(target=_tell, args=(run.stderr, last, cluster, kill, f"{PIPELINE} epoch {after}:"))
+            telling.start()
+            shown = run.stdout.read()
+            telling.join()
+        if run.returncode:
+            print(*last, sep="", flush=True)
+            return run.returncode
+        ran = ", ".join(f"{cluster.executors(name)} on {name}" for name in _WORKERS)
+        print(f"{self.name} took {perf_counter() - began:.0f} s on {self.backend}; executors so far: {ran}.")
+        return compare(pl.read_ndjson(io.StringIO(shown)), self.landings)
+
+    def _environ(self) -> dict[str, str]:
+        chosen = {
+            "HEADWATER_BACKEND__NAME": self.backend,
+            "HEADWATER_BACKEND__PATH": str(_HOME / "lake"),
+            "HEADWATER_SOURCES__LANDINGS__PATH": str(self.landings),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+        inherited = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+        return inherited | chosen
+
+
+def _tell(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, when: str) -> None:
+    """Show what a run says of its epochs, and what goes wrong; kill a worker in the middle of one."""
+    for line in lines:
+        last.append(line)
+        if line.startswith((PIPELINE, "headwater", "backend")):
+            print(line, end="", flush=True)
+        if line.startswith(when):
+            sleep(_INTO_THE_NEXT_EPOCH)
+            cluster.kill_worker(kill)
+            print(f"Killed {kill}.", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Kafka records to Arrow on a worker, which needs no Kafka client for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from ..records import Record, RecordDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from ...domain.source import RecordSpec
+    from .planning import Partition, Slice
+
+
+@frozen
+class TopicDecoder:
+    """Decodes Kafka records on a worker.
+
+    Args:
+        spec: what the records hold.
+        slices: what is read of each partition.
+    """
+
+    spec: RecordSpec
+    slices: dict[Partition, Slice]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decoder = RecordDecoder(self.spec)
+        for batch in batches:
+            if batch.num_rows:
+                yield decoder.batch(self._records(batch))
+
+    def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
+        for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            position = self.slices[topic, partition].position(offset)
+            yield Record(value, position, f"{topic}/{partition}@{offset}")

@@ -1,0 +1,151 @@
+"""Which Spark settings hold: `[backend.spark]` over what was submitted or stands in spark-defaults.conf, over ours."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from pyspark.find_spark_home import _find_spark_home
+
+from .master import LOOPBACK, address_towards, is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MASTER = "spark.master"
+PACKAGES, EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
+DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
+WORKER_PYTHON, DAEMON = "spark.pyspark.python", "spark.python.daemon.module"
+_APP_NAME = "spark.app.name"
+_NAME_OF_NONE = "pyspark-shell"
+"""The application's name if nobody has named it."""
+_AT_LAUNCH = frozenset(
+    {
+        PACKAGES,
+        "spark.driver.defaultJavaOptions",
+        "spark.driver.extraClassPath",
+        "spark.driver.extraJavaOptions",
+        "spark.driver.extraLibraryPath",
+        "spark.driver.memory",
+        "spark.jars.excludes",
+        "spark.jars.ivy",
+        "spark.jars.ivySettings",
+        "spark.jars.repositories",
+        "spark.submit.deployMode",
+    }
+)
+"""What the driver's JVM is started with; nothing changes these later."""
+_COMMENT = ("#", "!")
+_ESCAPED = re.compile(r"\\(.)")
+_LINE = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[=:]?\s*(.*)")
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n[ \t]*")
+
+
+@frozen
+class Wanted:
+    """What a session needs.
+
+    Args:
+        chosen: the settings under `[backend.spark]`.
+        defaults: ours, which everything else wins over.
+        needs: what answers depend on; only `chosen` wins over it.
+        packages: Maven coordinates that must be there.
+        extensions: session extensions that must be there.
+        app_name: the application's name if nobody has named it.
+    """
+
+    chosen: Mapping[str, str]
+    defaults: Mapping[str, str]
+    needs: Mapping[str, str]
+    packages: Sequence[str]
+    extensions: Sequence[str]
+    app_name: str
+
+    def over(self, given: Mapping[str, str], *, is_launched: bool = False) -> dict[str, str]:
+        """All settings of the session.
+
+        Args:
+            given: what was submitted, or stands in spark-defaults.conf.
+            is_launched: whether the driver's JVM runs already, so that what it was started with stays.
+        """
+        chosen = {name: value for name, value in self.chosen.items() if not (is_launched and name in _AT_LAUNCH)}
+        named = {name: value for name, value in given.items() if (name, value) != (_APP_NAME, _NAME_OF_NONE)}
+        merged = {_APP_NAME: self.app_name, **self.defaults, **named, **self.needs, **chosen}
+        merged[EXTENSIONS] = join(self.extensions, merged.get(EXTENSIONS))
+        if not is_launched:
+            merged[PACKAGES] = join(self.packages, merged.get(PACKAGES))
+        by_master = _defaults_for(merged.get(MASTER, "local[*]"), merged)
+        return {name: value for name, value in (by_master | merged).items() if value}
+
+    def unused(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What `[backend.spark]` sets in vain, as the driver's JVM was started with something else."""
+        return {
+            name: value
+            for name, value in self.chosen.items()
+            if name in _AT_LAUNCH and value != given.get(name) and not (name == PACKAGES and _are_there(value, given))
+        }
+
+
+def join(ours: Sequence[str], theirs: str | None) -> str:
+    """A list as Spark's settings have it; nothing stands in it twice."""
+    listed = [*ours, *(theirs or "").split(",")]
+    return ",".join(dict.fromkeys(each.strip() for each in listed if each.strip()))
+
+
+def given_before_launch() -> dict[str, str]:
+    """What stands in spark-defaults.conf, and what ``PYSPARK_SUBMIT_ARGS`` set over it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--master")
+    parser.add_argument("--packages")
+    parser.add_argument("--properties-file")
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    options, _ = parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
+    named = {MASTER: options.master, PACKAGES: options.packages}
+    path = Path(options.properties_file or _defaults_path())
+    settings = parse_properties(path.read_text("utf-8")) if path.is_file() else {}
+    settings |= dict(each.split("=", 1) for each in options.conf if "=" in each)
+    return settings | {name: value for name, value in named.items() if value}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The settings of a file such as spark-defaults.conf: on each line a name, blanks or ``=`` or ``:``, a value."""
+    lines = (line.strip() for line in _CONTINUED.sub(r"\1", text).splitlines())
+    found = (_LINE.fullmatch(line) for line in lines if not line.startswith(_COMMENT))
+    return {_plain(each[1]): _plain(each[2]) for each in found if each}
+
+
+def _defaults_path() -> Path:
+    home = os.environ.get("SPARK_HOME") or _find_spark_home()  # type: ignore[no-untyped-call]
+    return Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+
+
+def _plain(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text)
+
+
+def _are_there(packages: str, given: Mapping[str, str]) -> bool:
+    """Whether a JVM was launched with some packages: it tells of their jars alone."""
+    jars = given.get("spark.jars", "")
+    names = ("-".join(each.split(":")[1:3]) for each in join((), packages).split(","))
+    return all(name in jars for name in names)
+
+
+def _defaults_for(master: str, others: Mapping[str, str]) -> dict[str, str]:
+    """Where the driver listens, and what address executors get: nothing if either is set, or the master is no address.
+
+    A laptop's host name often resolves to an address that changes with the network, and with a local master nobody
+    else may connect.
+    """
+    if DRIVER_HOST in others or BIND_ADDRESS in others:
+        return {}
+    if is_local(master):
+        return {DRIVER_HOST: LOOPBACK, BIND_ADDRESS: LOOPBACK}
+    if os.environ.keys() & {"SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME"}:
+        return {}
+    address = address_towards(master)
+    return {DRIVER_HOST: address, BIND_ADDRESS: address} if address else {}
