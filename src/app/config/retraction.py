@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...domain.changelog.log import PLACED_FORMATS
 from ...domain.changelog.settings import CHANGE_FORMATS
+from ...domain.errors import ConfigError
 from ...domain.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, PlainTable, RetractionSettings
 from .kinds import DURATION, TABLE, TEXT, TEXTS, ZONE, Key, Kind, choice
 from .measures import check_old_images, measures
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
 
 def _identity(value: Any) -> str | tuple[str, ...]:
-    return value if value in (AUTO, NONE) else tuple(TEXTS.read(value))
+    if value in (AUTO, NONE):
+        return str(value)
+    if isinstance(value, str):
+        raise ConfigError(f"{value!r} is not {IDENTITY.expects}")
+    return tuple(TEXTS.read(value))
+
+
+IDENTITY = Kind(f'"{AUTO}", "{NONE}" or a list of columns', _identity)
 
 
 RETRACTION = {
@@ -28,7 +36,7 @@ RETRACTION = {
     "updated_at": Key(TEXT, required=True),
     "deleted_at": Key(TEXT),
     "time_zone": Key(ZONE, "UTC"),
-    "identity": Key(Kind(f'"{AUTO}", "{NONE}" or a list of columns', _identity), AUTO),
+    "identity": Key(IDENTITY, AUTO),
     "repeat_window": Key(DURATION),
     "log_reset": Key(choice(*LOG_RESETS), "stop"),
     "roll_after": Key(DURATION),

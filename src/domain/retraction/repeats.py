@@ -14,6 +14,7 @@ import narwhals as nw
 from attrs import frozen
 
 from ..changelog.log import COMMITTED, IN_LOG, LOG
+from ..changelog.maxwell import LAST_ROW
 from ..changelog.row_kind import removes
 from ..collect import collect_small
 from ..duration import show_duration
@@ -279,8 +280,8 @@ class Repeats:
     def shown(self, jump: Jump) -> str:
         """Where a jump is and how far it goes, in words."""
         names = (_NAMES.get(name, name) for name in self.settings.placed_by)
-        numbers = jump.place.split(" ")
-        place = ", ".join(f"{name} {int(number)}" for name, number in zip(names, numbers, strict=False))
+        numbers = map(int, jump.place.split(" "))  # one more than names: which image it is
+        place = ", ".join(_numbered(name, number) for name, number in zip(names, numbers, strict=False))
         log = f" of log {jump.base!r}" if jump.base else ""
         behind = "" if jump.last_file is None else f" after file {jump.last_file} was read"
         times = (
@@ -304,6 +305,10 @@ class Repeats:
 
 def _joined(told: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return told.group_by(PARTITION).agg(nw.col(PLACE).max(), nw.col(COMMIT_TIME).max(), nw.col(REPEATS).sum())
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"last {name}" if number == LAST_ROW else f"{name} {number}"
 
 
 def _file_of(place: str) -> nw.Expr:
