@@ -223,10 +223,11 @@ class Repeats:
         committed = nw.col(COMMITTED).fill_null(_NEVER) if self.settings.tells_log else _never()
         rows = known.with_columns(committed.alias(COMMIT_TIME), self._file.alias(_FILE))
         rows = rows.with_columns(
-            nw.col(COMMIT_TIME).cum_max().over(PARTITION, order_by=POSITION).alias(_SEEN),
+            nw.when(nw.col(REPEAT)).then(_never()).otherwise(nw.col(COMMIT_TIME)).alias(_SEEN),
             nw.col(_FILE).cum_max().over(PARTITION, order_by=POSITION).alias(_LAST_FILE),
         )
-        rows = rows.with_columns(nw.col(_SEEN).shift(1).over(PARTITION, order_by=POSITION).alias(_SEEN))
+        for before in (nw.col(_SEEN).cum_max(), nw.col(_SEEN).shift(1)):
+            rows = rows.with_columns(before.over(PARTITION, order_by=POSITION).alias(_SEEN))
         stored = nw.when(self._has_file).then(_file_of(_NEWEST))
         return rows.with_columns(
             nw.max_horizontal(nw.col(_SEEN).fill_null(_NEVER), nw.col(_KNOWN).fill_null(_NEVER)).alias(_SEEN),
