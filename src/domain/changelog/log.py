@@ -78,10 +78,16 @@ def _told(file: object, position: object, row: object, servers: tuple[object, ..
     place = (number, _whole(position), _whole(row))
     if None in place:
         return (None, None, None, None, committed)
-    return (" ".join(str(each) for each in (base, *servers) if each not in (None, "")), *place, committed)
+    return (_named(base, *(each if type(each) in (int, str) else None for each in servers)), *place, committed)
 
 
 @lru_cache(64)
+def _named(*parts: str | int | None) -> str:
+    """What a log is called: the parts of its name that are known."""
+    return " ".join(str(each) for each in parts if each not in (None, ""))
+
+
+@lru_cache(1024)
 def _numbered(file: str) -> tuple[str | None, int | None]:
     """The base name and the number of a log file: ``binlog`` and 9 of ``binlog.000009``."""
     parts = _FILE.fullmatch(file)
