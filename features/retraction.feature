@@ -134,6 +134,9 @@ Feature: Changelog retraction
       | new   | 2      | 12.75  | 2      |
 
   Scenario: A record that cannot be placed is set aside with the reason
+    Given the setting sources.orders.schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp, file string, at bigint, line bigint"
+    And the setting sources.orders.metadata = { file = "log_file", at = "log_position", line = "row" }
+    And the setting pipelines.order_states.identity = ["file", "at", "line"]
     When these lines arrive at orders
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -169,6 +172,158 @@ Feature: Changelog retraction
       | _day       | state | day | buyers |
       | 2024-03-01 | new   | 1   | 1      |
       | 2024-03-03 | new   | 2   | 2      |
+
+  Rule: Messages say where in a log they stand, so that what is sent again counts once
+
+    @core
+    Scenario: A producer sends again what it sent before, within an epoch and across epochs
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"update","ts":1709280090,"position":"bin.000009:300","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"paid","amount":1.00,"mtime":"2024-03-01 09:00:00"},"old":{"state":"new"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"update","ts":1709280090,"position":"bin.000009:300","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"paid","amount":1.00,"mtime":"2024-03-01 09:00:00"},"old":{"state":"new"}}
+        """
+      And all pipelines run until idle
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"update","ts":1709280090,"position":"bin.000009:300","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"paid","amount":1.00,"mtime":"2024-03-01 09:00:00"},"old":{"state":"new"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280120,"position":"bin.000010:100","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 2      | 2.00   | 2      |
+        | paid  | 1      | 1.00   | 1      |
+      And order_states has passed over 6 repeats
+
+    Scenario: A change that comes behind a later one does not count, wherever epochs are cut
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:300","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:200","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:300","xoffset":0,"data":{"order_id":4,"user_id":4,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 2      | 2.00   | 2      |
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:250","xoffset":0,"data":{"order_id":5,"user_id":5,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 2      | 2.00   | 2      |
+      And order_states has passed over 3 repeats
+
+    @core
+    Scenario: Another server takes over, and its log counts from its beginning
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"server_id":1,"position":"bin.000900:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"server_id":1,"position":"bin.000900:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"server_id":2,"position":"bin.000003:100","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280001,"server_id":2,"position":"bin.000003:200","xoffset":0,"data":{"order_id":4,"user_id":4,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"server_id":2,"position":"bin.000003:100","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 4      | 4.00   | 4      |
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"server_id":1,"position":"bin.000900:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280001,"server_id":2,"position":"bin.000003:200","xoffset":0,"data":{"order_id":4,"user_id":4,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 4      | 4.00   | 4      |
+      And order_states has passed over 3 repeats
+
+    @core
+    Scenario: A server without a name takes over: the run stops until it is told that a new log begins
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000900:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000900:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000003:100","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280120,"position":"bin.000003:200","xoffset":0,"data":{"order_id":4,"user_id":4,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000003:100","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      Then running order_states fails with BadInput: place of log 'bin' goes back to file 3, position 100, row 0 after file 900 was read.+log_reset = "accept"
+      And order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 2      | 2.00   | 2      |
+      When the setting pipelines.order_states.log_reset = "accept"
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 4      | 4.00   | 4      |
+      When the setting pipelines.order_states.log_reset is taken out
+      And these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280120,"position":"bin.000003:200","xoffset":0,"data":{"order_id":4,"user_id":4,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280180,"position":"bin.000003:300","xoffset":0,"data":{"order_id":5,"user_id":5,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 5      | 5.00   | 5      |
+      And order_states has passed over 2 repeats
+
+    Scenario: A connector goes back by hours: the run stops until such a repeat is allowed
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709287200,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709287200,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709287260,"position":"bin.000009:300","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      Then running order_states fails with BadInput: A repeat may go back by 10m of commit time, and to the last 3 log files.+set repeat_window = '3h'
+      And order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 2      | 2.00   | 2      |
+      When the setting pipelines.order_states.repeat_window = "3h"
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 3      | 3.00   | 3      |
+
+    Scenario: Repeats are wanted
+      Given the setting pipelines.order_states.identity = "none"
+      And these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
+        """
+      And all pipelines run until idle
+      Then order_states.totals shows exactly
+        | state | orders | amount | buyers |
+        | new   | 3      | 3.00   | 1      |
 
   Rule: The past may be a batch table of the user's own
 

@@ -53,6 +53,8 @@ class _Envelope(TypedDict):
 
 
 class _Source(_Table, total=False):
+    name: Any
+    server_id: Any
     ts_ms: Any
     txId: Any
     gtid: Any
@@ -85,7 +87,7 @@ _PARSE_DEBEZIUM = {
     False: (_decoder(_Change), _decoder(_Envelope)),
     True: (_decoder(_ToldChange), _decoder(_ToldEnvelope)),
 }
-"""The parsers of a message and of one in an envelope, by whether metadata or transactions are read."""
+"""The parsers of a message and of one in an envelope, by whether metadata, transactions or places are read."""
 
 
 _BRACKETS = (b"{", b"}", b"[", b"]", b"},", b"],", b"}]")
@@ -113,7 +115,9 @@ def _is_part(raw: bytes) -> bool:
 def parser(spec: RecordSpec) -> Parse:
     """What parses the records of a JSON format; it raises as `parse_json` does."""
     if spec.format == DEBEZIUM:
-        return _DebeziumParser(*_PARSE_DEBEZIUM[bool(spec.changes.metadata) or spec.tells_transactions])
+        return _DebeziumParser(
+            *_PARSE_DEBEZIUM[bool(spec.changes.metadata) or spec.tells_transactions or spec.tells_log]
+        )
     return _canal if spec.format == CANAL else parse_json
 
 

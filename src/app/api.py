@@ -74,6 +74,7 @@ class PipelineStatus:
         latency: how long it takes until a record can be read: expected, and measured.
         bookkeeping: what is kept only until what it waits for has come (`Service.bookkeeping`).
         alarms: what does not go as it should, each with the reason.
+        repeats: rows that were passed over, as they had been read before; None where none ever is.
     """
 
     pipeline: str
@@ -83,6 +84,7 @@ class PipelineStatus:
     latency: Latency
     bookkeeping: Mapping[str, Kept] = field(factory=dict)
     alarms: tuple[str, ...] = ()
+    repeats: int | None = None
 
 
 @frozen(eq=False)
@@ -612,9 +614,11 @@ class Headwater:
         if runner.loading:
             lag = f"{lag}; its history is being loaded"
         with self._container.engine.working():
-            bookkeeping = runner.service.bookkeeping(self.snapshot(pipeline)) if latest else {}
+            snapshot = self.snapshot(pipeline)
+            bookkeeping = runner.service.bookkeeping(snapshot) if latest else {}
+            repeats = runner.service.repeats(snapshot) if latest else None
         letters, alarms = self._dead_letters(pipeline), tuple(self._told(self._alarms(runner, latest)))
-        return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms)
+        return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms, repeats)
 
     def _told(self, alarms: Iterator[str]) -> Iterator[str]:
         """Alarms, the last one being why no more could be told, if so."""

@@ -42,7 +42,8 @@ _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 _STATUS = Schema.parse(
     "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
-    " expected_latency string, measured_latency string, tables string, bookkeeping string, alarms string"
+    " repeats bigint, expected_latency string, measured_latency string, tables string, bookkeeping string,"
+    " alarms string"
 )
 
 
@@ -155,10 +156,10 @@ def _status_row(status: PipelineStatus) -> list[str | int | None]:
     waits = "; ".join(f"{name}: {kept(each)}" for name, each in status.bookkeeping.items())
     told = (waits or None, "; ".join(status.alarms) or None)
     if (latest := status.publication) is None:
-        return [status.pipeline, None, None, None, status.lag, None, *spans, None, *told]
+        return [status.pipeline, None, None, None, status.lag, None, None, *spans, None, *told]
     place = (status.pipeline, latest.epoch.number)
     times = (moment(latest.published_at), moment(latest.watermark))
-    return [*place, *times, status.lag, status.dead_letters, *spans, tables_at(latest), *told]
+    return [*place, *times, status.lag, status.dead_letters, status.repeats, *spans, tables_at(latest), *told]
 
 
 def _move(options: argparse.Namespace) -> None:

@@ -189,6 +189,8 @@ class Container:
             assert pipeline.bulk is not None
             bulk = sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
             return BulkGroup(sources.open(_marking(given[pipeline.sources[0]], settings)), bulk)
+        if isinstance(settings, RetractionSettings):
+            return sources.open(_placing(given[pipeline.sources[0]], settings))
         if not isinstance(settings, WideTableSettings):
             return sources.open(given[pipeline.sources[0]])
         partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
@@ -371,6 +373,11 @@ def _telling(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: F
 def _marking(source: SourceSettings, settings: BulkMergeSettings) -> SourceSettings:
     """A source whose rows say which transaction they are of, where the service counts these whole."""
     return evolve(source, records=evolve(source.records, tells_transactions=settings.whole))
+
+
+def _placing(source: SourceSettings, settings: RetractionSettings) -> SourceSettings:
+    """A source whose rows say where in their log they stand, where the service asks that."""
+    return evolve(source, records=evolve(source.records, tells_log=settings.tells_log))
 
 
 def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..domain.duration import show_duration
 from ..domain.materialized_view import ViewSettings
+from ..domain.retraction import AUTO, NONE, RetractionSettings
 from ..domain.snapshots import PlainTable, SnapshotSettings
 from ..domain.table import Layout
 from .config import BulkFiles
@@ -40,6 +41,8 @@ def explain(headwater: Headwater) -> Iterator[str]:
         yield ""
         pipeline = deployment.pipelines[name]
         yield f"{name}, from {_read(pipeline)}"
+        if isinstance(pipeline.service, RetractionSettings):
+            yield from _repeats(pipeline.service)
         yield from _tables(service)
         yield from _views(service, pipeline)
         if service.schedule:
@@ -56,6 +59,20 @@ def _read(pipeline: PipelineSettings) -> str:
     if pipeline.bulk is not None:
         return f"source {pipeline.source} and, in bulk, {_bulk(pipeline.bulk)}"
     return f"source {pipeline.source}"
+
+
+def _repeats(settings: RetractionSettings) -> Iterator[str]:
+    """What a repeat is told by."""
+    yield "  passes over"
+    if settings.identity == NONE:
+        yield '    nothing: every row counts, a repeat too (identity = "none")'
+    elif not settings.placed_by:
+        yield '    nothing: every row counts, a repeat too; its records have no position in a log (identity = "auto")'
+    elif settings.identity == AUTO:
+        yield '    repeats, by the log, file, position and row that a message names (identity = "auto");'
+        yield "      a message that does not name them counts"
+    else:
+        yield f"    repeats, by {', '.join(settings.placed_by)} (identity)"
 
 
 def _bulk(bulk: BulkInput) -> str:

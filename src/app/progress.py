@@ -18,10 +18,11 @@ _UNITS = ("B", "kB", "MB", "GB")
 def progress(report: EpochReport) -> str:
     """An epoch in one line: rows in, rows written, watermark, lag, and seconds by phase."""
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
+    again = f" ({_counted(report.repeats, 'repeat')} passed over)" if report.repeats else ""
     waiting = report.task or f"{report.lag} waiting"
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     return (
-        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead},"
+        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}{again},"
         f" {report.written:,} written,"
         f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s ({phases})"
     )

@@ -84,6 +84,7 @@ class EpochReport:
         seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
             ``expire``.
         task: what it did where it read nothing of its source.
+        repeats: rows that were passed over, as they had been read before.
     """
 
     epoch: Epoch
@@ -94,6 +95,7 @@ class EpochReport:
     lag: str
     seconds: Mapping[str, float]
     task: str | None = None
+    repeats: int = 0
 
 
 @define(eq=False)
@@ -137,6 +139,7 @@ class Runner:
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
+    _warned: set[str] = field(init=False, factory=set)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -236,7 +239,11 @@ class Runner:
             self._deliver(phase)
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
-            self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+            told = EpochReport(
+                Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds, repeats=step.repeats
+            )
+            self.report(told)
+            self._warn(step)
         return True
 
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
@@ -324,8 +331,16 @@ class Runner:
         watermark = self.ledger.latest.watermark if self.ledger.latest else None
         with self.engine.working():
             self._deliver(phase)
-        self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task))
+        self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats))
+        self._warn(step)
         return step
+
+    def _warn(self, step: Step) -> None:
+        """Tell the warnings of a step, each text once in a run."""
+        for text in step.warnings:
+            if text not in self._warned:
+                self._warned.add(text)
+                _log.warning("%s: %s", self.pipeline, text)
 
     def load(self, gathered: Publication, changes: Mapping[str, Change]) -> Publication:
         """Publish whole contents of tables as the pipeline's first epoch.

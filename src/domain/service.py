@@ -36,6 +36,8 @@ class Step:
         watermarks: of a topic group, for each topic with an event time how far this batch alone brought it (UTC), None
             if it brought no event time; the slowest of them then is what counts, not `newest`.
         watermark: the one after the epoch (UTC), where it does not follow `newest` alone.
+        repeats: rows that were passed over, as they had been read before.
+        warnings: what whoever runs it should know; each text is told once in a run.
     """
 
     changes: Mapping[str, Change]
@@ -44,6 +46,8 @@ class Step:
     newest: datetime | None
     watermarks: Mapping[str, datetime | None] | None = None
     watermark: datetime | None = None
+    repeats: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @frozen
@@ -204,6 +208,10 @@ class Service(Protocol):
 
         Its bulk is still being loaded, say, or the time lies before the history that is kept.
         """
+        return None
+
+    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - for those that pass over some
+        """How many rows have been passed over, as they had been read before; None if none ever is."""
         return None
 
     def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, Kept]:  # noqa: ARG002 - for those that have some

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import field, frozen
 
+from .changelog.log import LOG_COLUMNS
 from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
 from .csv_text import COMMA
 from .epoch import ABSENT
@@ -38,6 +39,8 @@ class RecordSpec:
         tells_absent: whether rows say in `ABSENT` which columns their record did not carry, or carried as unavailable;
             those are null. Of JSON alone: elsewhere every column is there.
         delimiter: of CSV, the character between fields.
+        tells_log: whether rows say in `LOG_COLUMNS` where in its log a change stands. Of changelogs alone, and not
+            together with `tells_transactions`.
         optional: columns that typed files (CSV, Parquet) may lack; they are null then. In JSON every column may be.
         tells_transactions: whether rows say in `TRANSACTION_COLUMNS` which transaction they are of, and marks stand
             among them (`transactions.is_mark`). Of changelogs alone whose `transactions` is not ``none``.
@@ -50,6 +53,7 @@ class RecordSpec:
     changes: ChangeSpec = field(factory=ChangeSpec)
     tells_absent: bool = False
     tells_transactions: bool = False
+    tells_log: bool = False
     optional: tuple[str, ...] = ()
     delimiter: str = COMMA
 
@@ -63,6 +67,8 @@ class RecordSpec:
             raise ConfigError(f"records of {self.format} carry every column, so none can be told to be absent")
         if self.tells_transactions and self.transactions == NONE:
             raise ConfigError(f"records of {self.format} do not say which transaction they are of")
+        if self.tells_log and (self.format not in CHANGE_FORMATS or self.tells_transactions):
+            raise ConfigError(f"records of {self.format} do not say where in a log they stand")
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
                 f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
@@ -114,4 +120,5 @@ class RecordSpec:
         """The columns of the rows."""
         absent = {ABSENT: "string"} if self.tells_absent else {}
         transactions = TRANSACTION_COLUMNS if self.tells_transactions else {}
-        return self.columns.plus(*(column(name, ddl) for name, ddl in {**absent, **transactions}.items()))
+        log = LOG_COLUMNS if self.tells_log else {}
+        return self.columns.plus(*(column(name, ddl) for name, ddl in {**absent, **log, **transactions}.items()))

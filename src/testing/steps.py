@@ -321,6 +321,12 @@ def shows_nothing(headwater_trial: Trial, view: str) -> None:
     _assert_answer(answer, [answer.view.schema.names])
 
 
+@then(parsers.parse("{pipeline:S} has passed over {count:d} repeats"))
+def passed_over(headwater_trial: Trial, pipeline: str, count: int) -> None:
+    told = {status.pipeline: status.repeats for status in headwater_trial.open().status()}
+    assert told[pipeline] == count
+
+
 @then(parsers.parse("{view:S} as of {moment} shows exactly"))
 def shows_as_of(headwater_trial: Trial, view: str, moment: str, datatable: Table) -> None:
     _assert_answer(headwater_trial.reader.answer(view, as_of=_utc(moment)), datatable)

@@ -83,6 +83,7 @@ def schedules(draw: st.DrawFn, scale: Scale) -> tuple[RetractionSettings, list[R
         updated_at="mtime",
         time_zone=draw(st.sampled_from(["UTC", "Asia/Shanghai"])),
         identity=["file", "pos", "line"],
+        repeat_window=timedelta(days=1),  # a sender may go back to the beginning
         event_time="mtime",
         roll_after=draw(st.none() | st.just(timedelta(days=1))),
     )

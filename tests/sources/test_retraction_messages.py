@@ -50,6 +50,9 @@ class Shop:
         self._trial = trial
         trial.deploy(DEPLOYMENT.format(format=format_, more=more, keys=keys, pipeline=pipeline))
 
+    def feed(self, *messages: str) -> None:
+        self._trial.feed("orders", messages)
+
     def read(self, *messages: str) -> None:
         self._trial.feed("orders", messages)
         self._trial.run()
@@ -99,6 +102,20 @@ class TestCanal:
         assert shop.shows() == []
         assert shop.dead() == ["column 'amount': decimal(9,2) wanted, not 'a lot'"]
 
+    def test_messages_have_no_position_so_each_counts_with_one_warning(
+        self, trial: Trial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shop = Shop(trial, "canal-json")
+        inserted = (
+            '{"type":"INSERT","isDdl":false,"gtid":"3e11fa47:9","es":1709280000000,"data":['
+            '{"id":"1","state":"new","amount":"1.00","mtime":"2024-03-01 09:00:00"}]}'
+        )
+        shop.read(inserted)
+        shop.feed(inserted)
+        shop.read(inserted)
+        assert shop.shows() == [("new", 3, money("3.00"))]
+        assert _told_once_a_run(caplog) == 2
+
     def test_rows_of_a_message_have_places_of_their_own(self, trial: Trial) -> None:
         shop = Shop(
             trial,
@@ -115,6 +132,11 @@ class TestCanal:
         shop.read(inserted, inserted)
         shop.read(inserted, inserted.replace(":9", ":10"))
         assert shop.shows() == [("new", 4, money("6.00"))]
+
+
+def _told_once_a_run(caplog: pytest.LogCaptureFixture) -> int:
+    """How often it was told that messages have no position."""
+    return sum("messages without a position in their log came in" in each.message for each in caplog.records)
 
 
 def maxwell(kind: str, data: dict[str, Any], old: dict[str, Any] | None = None, **more: Any) -> str:
@@ -197,6 +219,34 @@ class TestMaxwell:
         shop.read(*told)
         shop.read(maxwell("delete", order(0, "new", "1.00", "01 09:00:00"), position="binlog.000010:4", xoffset=0))
         assert shop.shows() == [("new", 2, money("2.00"))]
+
+    def test_a_position_is_enough_for_repeats_to_be_told(self, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+        shop = Shop(trial, "maxwell-json")
+        one, two = order(1, "new", "1.00", "01 09:00:00"), order(1, "paid", "1.00", "01 09:00:00")
+        told = [
+            maxwell("insert", one, position="binlog.000009:4", xoffset=0),
+            maxwell("update", two, {"state": "new"}, position="binlog.000009:4", commit=True),
+            maxwell("delete", two, position="binlog.000009:8", commit=True),
+        ]
+        shop.read(told[0], *told[:2])
+        shop.read(*told[1:], *told[1:])
+        assert shop.shows() == []
+        assert _told_once_a_run(caplog) == 0
+
+    def test_servers_are_told_apart_by_their_gtids(self, trial: Trial) -> None:
+        shop = Shop(trial, "maxwell-json")
+        one = order(1, "new", "1.00", "01 09:00:00")
+        shop.read(maxwell("insert", one, position="binlog.000900:4", commit=True, gtid="3e11fa47-01:900"))
+        shop.read(maxwell("insert", one, position="binlog.000001:4", commit=True, gtid="99aa00bb-02:1"))
+        assert shop.shows() == [("new", 2, money("2.00"))]
+
+    def test_rows_without_a_position_count_with_a_warning(self, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+        """Maxwell's output_xoffset is off: rows of one statement share a position."""
+        shop = Shop(trial, "maxwell-json")
+        rows = [maxwell("insert", order(at, "new", "1.00", "01 09:00:00"), position="b.1:4") for at in range(2)]
+        shop.read(*rows, maxwell("insert", order(3, "new", "1.00", "01 09:00:00"), position="b.1:4", commit=True))
+        assert shop.shows() == [("new", 3, money("3.00"))]
+        assert _told_once_a_run(caplog) == 1
 
     def test_the_last_row_of_a_transaction_has_no_number(self, trial: Trial) -> None:
         shop = Shop(trial, "maxwell-json", more=PLACE, keys=PLACED, pipeline=IDENTITY)
@@ -285,6 +335,35 @@ class TestDebezium:
         )
         assert shop.shows() == [("new", 1, money("4.00"))]
         assert shop.dead() == ["identity column line is null or has no number at its end"] * 2
+
+    def test_a_binlogs_place_is_found_in_the_source(self, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+        shop = Shop(trial, "debezium-json")
+
+        def placed(server: int, file: str, pos: int, row: int, name: str = "shop") -> dict[str, Any]:
+            more = {"name": name, "server_id": server, "gtid": None, "file": file, "pos": pos, "row": row}
+            return {"source": more | {"ts_ms": 1709280000000}}
+
+        told = [
+            debezium("c", None, at(1, "new", "1.00"), **placed(1, "bin.000900", 4, 0)),
+            debezium("c", None, at(2, "new", "1.00"), **placed(1, "bin.000900", 4, 1)),
+            debezium("u", at(1, "new", "1.00"), at(1, "paid", "1.00"), **placed(1, "bin.000900", 9, 0)),
+            debezium("c", None, at(3, "new", "1.00"), **placed(2, "bin.000001", 4, 0)),
+            debezium("c", None, at(4, "new", "1.00"), **placed(2, "bin.000001", 4, 0, name="another")),
+        ]
+        enveloped = ['{"schema":null,"payload":' + each + "}" for each in told]
+        shop.read(told[0], *told[:3], told[1])
+        shop.read(*enveloped[1:], told[3], enveloped[4])
+        assert shop.shows() == [("new", 3, money("3.00")), ("paid", 1, money("1.00"))]
+        assert _told_once_a_run(caplog) == 0
+
+    def test_postgresqls_positions_are_not_used_as_rows_of_a_copy_share_one(
+        self, trial: Trial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shop = Shop(trial, "debezium-json")
+        source = {"ts_ms": 1709280000000, "lsn": 24023128, "txId": 571, "sequence": '["24023119","24023128"]'}
+        shop.read(*(debezium("c", None, at(each, "new", "1.00"), source=source) for each in (1, 2)))
+        assert shop.shows() == [("new", 2, money("2.00"))]
+        assert _told_once_a_run(caplog) == 1
 
 
 class TestPlainRows:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 
 from headwater.app.runner import Runner, RunOptions
+from headwater.domain.change import Change
 from headwater.domain.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.schema import Schema
+from headwater.domain.service import Step
 from headwater.testing.backends import Backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.rows_source import RowsSource
-
-if TYPE_CHECKING:
-    from headwater.domain.service import Step
 
 SCHEMA = Schema.parse(
     "id bigint, state string, amount decimal(9,2), buyer string, score double, mtime timestamp, gone timestamp,"
@@ -98,6 +97,13 @@ class Shop:
         """What a table holds."""
         rows = self.runner().ledger.snapshot().read(f"p.{table}")
         return _ordered(rows.select(*columns) if columns else rows)
+
+    def replace(self, table: str, rows: Answers) -> None:
+        """Put other rows in a table's place."""
+        runner = self.runner()
+        schema = next(spec.schema for spec in runner.service.tables if spec.name == f"p.{table}")
+        change = {f"p.{table}": Change(overwrite=self.backend.frame(rows, schema))}
+        runner.amend("replace", lambda _epoch, _snapshot: Step(change, 0, 0, None))
 
     def changed(self, view: str, *, after: int) -> Answers:
         """Net changes of a view since an epoch."""

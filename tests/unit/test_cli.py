@@ -163,6 +163,7 @@ class TestOtherCommands:
             "watermark": None,
             "waiting": "2 files",
             "dead_letters": None,
+            "repeats": None,
             "expected_latency": None,
             "measured_latency": None,
             "tables": None,

@@ -151,6 +151,14 @@ def test_what_makes_no_sense_is_told_with_its_place(deploy, old, new, message):
         blueprints(deploy(text))
 
 
+def test_updates_without_their_old_image_are_refused(deploy):
+    text = changed('path = "in"', 'path = "in"\nformat = "debezium-json"\nbefore = "optional"')
+    with pytest.raises(
+        ConfigError, match=r'page_views.source: source .views. has before = "optional": an update without'
+    ):
+        deploy(text)
+
+
 def test_two_sets_of_one_name_are_refused(deploy):
     text = changed("page string", "page_country string, page string")
     text = changed('[["page"], []]', '[["page", "country"], ["page_country"]]', text)

@@ -51,7 +51,7 @@ def settings(deployment):
 def test_the_sample_answers_totals(deploy):
     deployment = deploy(SAMPLE)
     read = settings(deployment)
-    assert (read.group, read.updated_at, read.time_zone, read.identity) == (("state",), "mtime", "UTC", ())
+    assert (read.group, read.updated_at, read.time_zone, read.identity) == (("state",), "mtime", "UTC", "auto")
     assert [(each.name, each.aggregate.function, each.type.ddl) for each in read.measures] == [
         ("orders", "count", "bigint"),
         ("amount", "sum", "decimal(28,2)"),
@@ -122,6 +122,14 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "need different names"),
         ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
          "allowed: order_id, user_id, state, amount, mtime"),
+        ('"UTC"', '"UTC"\nidentity = "postion"', "21: pipelines.order_states.identity: 'postion' is not \"auto\", \"none\" or "
+         "a list of columns"),
+        ('"UTC"', '"UTC"\nrepeat_window = 10', "21: pipelines.order_states.repeat_window: 10 is not a duration such as '5m' or '1h30m'"),
+        ('"UTC"', '"UTC"\nlog_reset = "yes"', "21: pipelines.order_states.log_reset: 'yes' is unknown; allowed: stop, accept"),
+        ('key = ["order_id"]', 'before = "optional"', "16: pipelines.order_states.source: source 'orders' has before = "
+         '"optional": an update without its old image would count its row twice. Leave `before` out of the source '
+         '("required": such an update is a dead letter), and let the database log whole rows; a pipeline that knows rows '
+         "by their key may read a second source with it"),
         ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is not a duration; write a number "
          "and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"UTC"', '"UTC"\nroll_after = "1h"', "14: pipelines.order_states: roll_after goes by the watermark, so the source "

@@ -258,12 +258,57 @@ def test_places_are_compared_as_numbers() -> None:
     assert shop.shows() == [("new", 3)]
 
 
-def test_a_server_that_begins_again_looks_like_repeats() -> None:
+def test_a_log_that_begins_again_stops_the_run_until_that_is_accepted() -> None:
     shop = Shop(settings(**PLACED))
     shop.read(place("bin.9", 4), place("bin.10", 4))
+    with pytest.raises(
+        BadInput, match=r"rows: place goes back to file 1, pos 4 after file 10 was read\. .+ to the last 3 log"
+    ):
+        shop.read(place("bin.10", 5), place("bin.000001", 4), place("bin.000001", 900), place("bin.000001", 4))
     assert shop.shows() == [("new", 2)]
-    shop.read(place("other.000001", 4), place("other.000001", 900))
+    shop.settings = settings(**PLACED, log_reset="accept")
+    shop.read(place("bin.000001", 900))
+    assert shop.shows() == [("new", 5)]
+    assert shop.holds("places") == [("", "00000000000000000001 00000000000000000900 1", None, 2)]
+
+
+def test_a_log_may_begin_again_several_times_in_one_epoch() -> None:
+    shop = Shop(settings(**PLACED, log_reset="accept"))
+    told = [place(f"bin.{number}", 4) for number in (9, 10, 1, 1, 10, 3, 10, 2, 2)]
+    shop.read(*told)
+    assert shop.shows() == [("new", 7)]
+    assert shop.holds("places") == [("", "00000000000000000002 00000000000000000004 1", None, 2)]
+
+
+def test_a_given_window_is_of_commit_time_alone() -> None:
+    shop = Shop(settings(**PLACED, repeat_window=DAY))
+    shop.read(place("bin.10", 4), place("bin.1", 4))
+    assert shop.shows() == [("new", 1)]
+
+
+def test_a_gtid_is_no_log_file() -> None:
+    shop = Shop(settings(**PLACED))
+    shop.read(place("3e11fa47:100", 4), place("3e11fa47:1", 4))
+    assert shop.shows() == [("new", 1)]
+
+
+def test_a_place_of_version_0_1_0_is_both_images_of_its_change() -> None:
+    shop = Shop(settings(**PLACED))
+    shop.read(place("bin.1", 4))
+    (named, newest, *_) = shop.holds("places")[0]
+    shop.replace("places", [(named, newest.removesuffix(" 1"), None, None)])
+    shop.read(place("bin.1", 4), place("bin.1", 5))
     assert shop.shows() == [("new", 2)]
+    assert shop.holds("places") == [("", "00000000000000000001 00000000000000000005 1", None, 1)]
+
+
+def test_a_changed_key_is_a_delete_and_an_insert_in_one_place() -> None:
+    shop = Shop(settings(**PLACED))
+    gone, came = (order(kind, "new", "01 09:00", file="bin.1", pos=8) for kind in ("-D", "+I"))
+    shop.read(place("bin.1", 4), gone)
+    shop.read(came)
+    shop.read(gone, came)
+    assert shop.shows() == [("new", 1)]
 
 
 def test_a_batch_of_repeats_alone_changes_nothing() -> None:
@@ -272,7 +317,7 @@ def test_a_batch_of_repeats_alone_changes_nothing() -> None:
     shop.read(place("bin.1", 8), place("bin.1", 4))
     assert shop.shows() == [("new", 2, 0)]
     assert shop.changed("totals", after=0) == []
-    assert shop.holds("places") == [("", "00000000000000000001 00000000000000000008")]
+    assert shop.holds("places") == [("", "00000000000000000001 00000000000000000008 1", None, 2)]
 
 
 def test_what_is_told_twice_in_a_batch_counts_once_with_both_images() -> None:

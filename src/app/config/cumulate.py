@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...domain.changelog.settings import CHANGE_FORMATS
 from ...domain.cumulate import LATE, TICKS, CumulateSettings
 from .kinds import DURATION, LISTS, TABLE, ZONE, Key, choice
-from .measures import measures
+from .measures import check_old_images, measures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +43,7 @@ def cumulate(document: Document, path: KeyPath, given: Mapping[str, Any], source
     """
     if (event_time := source.event_time) is None:
         raise document.error((*path, "source"), f"source {source.name!r} needs event_time, which places rows in time")
+    check_old_images(document, path, source)
     schema = source.records.rows
     for each in given["dimensions"]:
         document.check_columns((*path, "dimensions"), schema.names, *each)

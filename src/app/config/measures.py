@@ -37,6 +37,26 @@ def measures(
         yield document.built(at, lambda: _measure(name, said, source, estimates=estimates))  # noqa: B023 - called at once
 
 
+def check_old_images(document: Document, path: KeyPath, source: SourceSettings) -> None:
+    """Refuse a source whose updates may come without their old image: measures could not take that back.
+
+    Args:
+        document: what they stand in.
+        path: of the pipeline.
+        source: that it reads.
+
+    Raises:
+        ConfigError: there is such a source; with the place of the pipeline's key.
+    """
+    if source.records.changes.before == "optional":
+        raise document.error(
+            (*path, "source"),
+            f'source {source.name!r} has before = "optional": an update without its old image would count its row'
+            ' twice. Leave `before` out of the source ("required": such an update is a dead letter), and let the'
+            " database log whole rows; a pipeline that knows rows by their key may read a second source with it",
+        )
+
+
 def measures_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a pipeline's measures, as far as it has some."""
     if not isinstance(given := pipeline.get("measures"), dict):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...domain.retraction import HOLDS, PastTable, PlainTable, RetractionSettings
-from .kinds import DURATION, PATH, TABLE, TEXT, TEXTS, ZONE, Key, choice
-from .measures import measures
+from ...domain.changelog.log import PLACED_FORMATS
+from ...domain.changelog.settings import CHANGE_FORMATS
+from ...domain.errors import ConfigError
+from ...domain.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, PlainTable, RetractionSettings
+from .kinds import DURATION, PATH, TABLE, TEXT, TEXTS, ZONE, Key, Kind, choice
+from .measures import check_old_images, measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,13 +18,27 @@ if TYPE_CHECKING:
     from .lines import KeyPath
     from .values import SourceSettings
 
+
+def _identity(value: Any) -> str | tuple[str, ...]:
+    if value in (AUTO, NONE):
+        return str(value)
+    if isinstance(value, str):
+        raise ConfigError(f"{value!r} is not {IDENTITY.expects}")
+    return tuple(TEXTS.read(value))
+
+
+IDENTITY = Kind(f'"{AUTO}", "{NONE}" or a list of columns', _identity)
+
+
 RETRACTION = {
     "group": Key(TEXTS, ()),
     "measures": Key(TABLE, required=True),
     "updated_at": Key(TEXT, required=True),
     "deleted_at": Key(TEXT),
     "time_zone": Key(ZONE, "UTC"),
-    "identity": Key(TEXTS, ()),
+    "identity": Key(IDENTITY, AUTO),
+    "repeat_window": Key(DURATION),
+    "log_reset": Key(choice(*LOG_RESETS), "stop"),
     "roll_after": Key(DURATION),
     "past": Key(TABLE),
 }
@@ -51,12 +68,18 @@ def retraction(
         ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
     """
     schema = source.records.rows
-    for key in ("group", "identity"):
-        document.check_columns((*path, key), schema.names, *given[key])
+    check_old_images(document, path, source)
+    document.check_columns((*path, "group"), schema.names, *given["group"])
+    if not isinstance(given["identity"], str):
+        document.check_columns((*path, "identity"), schema.names, *given["identity"])
     for key in ("updated_at", "deleted_at"):
         document.check_columns((*path, key), schema.names, given[key])
     counted = tuple(measures(document, (*path, "measures"), source))
     past = None if given["past"] is None else _past(document, (*path, "past"), resolved)
+    format_ = source.records.format
+    tells_log = (
+        format_ in (PLACED_FORMATS if given["identity"] == AUTO else CHANGE_FORMATS) and given["identity"] != NONE
+    )
     kept = {name: given[name] for name in RETRACTION if name not in {"measures", "past"}}
     return document.built(
         path,
@@ -65,6 +88,8 @@ def retraction(
             schema=schema,
             measures=counted,
             past=past,
+            tells_log=tells_log,
+            unplaced=given["identity"] == AUTO and format_ in CHANGE_FORMATS and not tells_log,
             same_time=given["updated_at"] in source.records.changes.metadata,
             event_time=source.event_time,
             **kept,

@@ -27,37 +27,38 @@ _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _MARKS = (frozenset({"status", "id", "event_count"}), frozenset({"databaseName", "ddl"}))
 
 
-def _source(message: Message) -> Message:
+def source_of(message: Message) -> Message:
+    """What a message says of where its change comes from."""
     source = message.get("source")
     return source if type(source) is dict else {}
 
 
 def transaction_of(message: Message) -> object:
     """The name of the transaction that a change was made in."""
-    marked, source = message.get("transaction"), _source(message)
+    marked, source = message.get("transaction"), source_of(message)
     return marked.get("id") if type(marked) is dict else source.get("txId") or source.get("gtid")
 
 
 def _position(message: Message) -> object:
     """MySQL's position in the file, PostgreSQL's LSN, Oracle's SCN."""
-    source = _source(message)
+    source = source_of(message)
     return next((at for name in ("pos", "lsn", "scn") if (at := source.get(name)) is not None), None)
 
 
-def _row_number(message: Message) -> object:
+def row_number_of(message: Message) -> object:
     """The row's number in its event; rows that a snapshot read have none, though Debezium calls each of them 0."""
-    return None if message.get("op") == "r" else _source(message).get("row")
+    return None if message.get("op") == "r" else source_of(message).get("row")
 
 
 _SAYS: Mapping[str, Read] = {
-    "database": lambda message, _row: _source(message).get("db"),
-    "schema": lambda message, _row: _source(message).get("schema"),
-    "table": lambda message, _row: _source(message).get("table"),
-    "commit_time": lambda message, _row: _source(message).get("ts_ms"),
+    "database": lambda message, _row: source_of(message).get("db"),
+    "schema": lambda message, _row: source_of(message).get("schema"),
+    "table": lambda message, _row: source_of(message).get("table"),
+    "commit_time": lambda message, _row: source_of(message).get("ts_ms"),
     "transaction": lambda message, _row: transaction_of(message),
-    "log_file": lambda message, _row: _source(message).get("file"),
+    "log_file": lambda message, _row: source_of(message).get("file"),
     "log_position": lambda message, _row: _position(message),
-    "row": lambda message, _row: _row_number(message),
+    "row": lambda message, _row: row_number_of(message),
 }
 
 
@@ -108,7 +109,7 @@ class DebeziumDecoder:
             return NO_ROWS
         if type(op) is not str or (rows := self._rows.get(op)) is None:
             raise Undecodable(f"op: one of Debezium's wanted (rows without an envelope are json), not {shown(op)}")
-        if not self._wanted(_source(message)):
+        if not self._wanted(source_of(message)):
             return NO_ROWS
         return rows(message, self._images(schema))
 

@@ -8,6 +8,7 @@ from ..decode import RowDecoder
 from ..transactions import TRANSACTION_COLUMNS
 from .canal import CanalDecoder
 from .debezium import DebeziumDecoder
+from .log import LogDecoder
 from .maxwell import MaxwellDecoder
 from .settings import CANAL, DEBEZIUM, MAXWELL
 from .transactions import TransactionDecoder, TransactionTeller
@@ -36,6 +37,8 @@ def decoder(spec: RecordSpec, to_json: ToJson) -> Callable[[object], Rows]:
     if spec.format not in _DECODERS:
         return _plain(spec, to_json)
     rows = _DECODERS[spec.format](spec, to_json)
+    if spec.tells_log:
+        return LogDecoder(rows, spec.format)
     return (
         TransactionDecoder(rows, rows.metadata, TransactionTeller(spec, to_json)) if spec.tells_transactions else rows
     )

@@ -27,7 +27,7 @@ _SILENT = frozenset(
 )
 
 
-def _log(message: Message) -> tuple[str | None, str | None]:
+def log_of(message: Message) -> tuple[str | None, str | None]:
     """File and position in the binlog, where Maxwell is set to tell them: ``binlog.000003:4711``."""
     position = message.get("position")
     file, colon, at = position.rpartition(":") if type(position) is str else ("", "", "")
@@ -51,8 +51,8 @@ _SAYS: Mapping[str, Read] = {
     "transaction": lambda message, _row: message.get("xid"),
     # Only the last row of a transaction has it.
     "commit": lambda message, _row: message.get("commit", False),
-    "log_file": lambda message, _row: _log(message)[0],
-    "log_position": lambda message, _row: _log(message)[1],
+    "log_file": lambda message, _row: log_of(message)[0],
+    "log_position": lambda message, _row: log_of(message)[1],
     "row": lambda message, _row: row_number(message),
 }
 

@@ -20,7 +20,8 @@ from ..segments import Segments
 from ..service import Service
 from .filing import FILED, Filing
 from .past import HOLDS, PastTable
-from .settings import RetractionSettings
+from .repeats import Repeats
+from .settings import AUTO, LOG_RESETS, NONE, RetractionSettings
 from .step import RetractionStep
 from .tables import RetractionTables
 from .views import RetractionViews, view_specs
@@ -35,7 +36,17 @@ if TYPE_CHECKING:
     from ..ports import FrameEngine, QueryEngine
     from ..service import Step
 
-__all__ = ["HOLDS", "Measure", "PastTable", "PlainTable", "Retraction", "RetractionSettings"]
+__all__ = [
+    "AUTO",
+    "HOLDS",
+    "LOG_RESETS",
+    "NONE",
+    "Measure",
+    "PastTable",
+    "PlainTable",
+    "Retraction",
+    "RetractionSettings",
+]
 
 
 class Retraction(Service):
@@ -52,10 +63,12 @@ class Retraction(Service):
         kind = settings.schema[settings.updated_at]
         days = Segments.of(FILED, kind, interval="1d", offset="0s", zone=settings.time_zone, nulls_lowest=True)
         self.fingerprint = settings.fingerprint
-        self.tables = tables.in_order(placed=bool(settings.identity))
+        self.tables = tables.in_order(placed=bool(settings.placed_by))
         self.views = view_specs(settings)
         self._settings = settings
-        self._step = RetractionStep(settings, tables, days, Filing(settings, tables), engine, queries)
+        self._repeats = Repeats(settings, tables)
+        filing = Filing(settings, self._repeats)
+        self._step = RetractionStep(settings, tables, days, filing, engine, queries)
         self._views = RetractionViews(settings, tables, self._step, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
@@ -73,6 +86,10 @@ class Retraction(Service):
     def day_of(self, moment: datetime) -> date:
         """The day of a moment, in the pipeline's zone."""
         return self._step.day_of(moment)
+
+    def repeats(self, snapshot: Snapshot) -> int | None:
+        """How many repeats have been passed over; see `Service.repeats`."""
+        return self._repeats.count(snapshot) if self._settings.placed_by else None
 
     def view(
         self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from ..changelog.log import IN_LOG
 from ..errors import ConfigError
 from ..groups import check_groupable
 from ..measures import Measure
 from ..schema import INTEGERS, TIMES, Schema, check_own_names, free_name
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from collections.abc import Iterable
 
     from .past import PastTable
 
 _DAY = "day"
+AUTO, NONE = "auto", "none"
+STOP, ACCEPT = "stop", "accept"
+LOG_RESETS = (STOP, ACCEPT)
+REPEAT_WINDOW = timedelta(minutes=10)
+"""How far back a repeat may go, if `RetractionSettings.repeat_window` does not say."""
+LAST_FILES = 3
+"""A repeat is of one of the last log files, if `RetractionSettings.repeat_window` does not say how far back it goes."""
+
+
+def _identity(given: str | Iterable[str]) -> str | tuple[str, ...]:
+    """A word, or columns; no column at all is ``none``."""
+    return given if isinstance(given, str) else tuple(given) or NONE
 
 
 @frozen
@@ -34,8 +48,15 @@ class RetractionSettings:
         deleted_at: the same for deletes, whose image tells of the update before; `updated_at`, if not given.
         time_zone: IANA zone of the days.
         same_time: whether both images of an update bear the same `updated_at`, as what a message says of itself does.
-        identity: columns that place a change in its log, such as file, position and row, each bigint, or a string with
-            a number at its end; what is not beyond the newest place read of a partition is a repeat. None: no repeats.
+        identity: what places a change in its log; a change that is not beyond the newest place read of its log is a
+            repeat. ``auto``: its `LOG_COLUMNS`, where rows have them (`tells_log`); a row without a place counts.
+            ``none``: every row counts. Or columns, such as file, position and row, each bigint, or a string with a
+            number at its end; a row without a place is a dead letter, and each partition of the source is one log.
+        tells_log: whether rows have `LOG_COLUMNS`.
+        unplaced: whether the source's messages are of a log, but do not say where in it they stand.
+        repeat_window: how far back in commit time a repeat may go; one that goes back further stops the run. None:
+            `REPEAT_WINDOW`, and no further than the `LAST_FILES` last files.
+        log_reset: what becomes of a place that goes back further: ``stop``: an error; ``accept``: a new log begins.
         event_time: the column that the watermark follows; None for no watermark.
         roll_after: days go into the past by themselves when the watermark has passed their end by this; None: they
             wait to be told.
@@ -50,7 +71,11 @@ class RetractionSettings:
     deleted_at: str | None = None
     time_zone: str = "UTC"
     same_time: bool = False
-    identity: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    identity: str | tuple[str, ...] = field(default=AUTO, converter=_identity)
+    tells_log: bool = False
+    unplaced: bool = False
+    repeat_window: timedelta | None = None
+    log_reset: str = STOP
     event_time: str | None = None
     roll_after: timedelta | None = None
     past: PastTable | None = None
@@ -70,7 +95,9 @@ class RetractionSettings:
     def _check_columns(self) -> None:
         for name in self.group:
             check_groupable(name, self.schema[name])
-        for name in self.identity:
+        if self.identity not in (AUTO, NONE) and isinstance(self.identity, str):
+            raise ConfigError(f"identity {self.identity!r} is not {AUTO}, {NONE} or a list of columns")
+        for name in self.columns_of_identity:
             if (kind := self.schema[name]).name != "string" and kind.name not in INTEGERS:
                 raise ConfigError(f"identity column {name!r} must be a bigint or a string, not {kind.ddl}")
         check_own_names((*self._answered, *self.schema.names))
@@ -95,6 +122,15 @@ class RetractionSettings:
         """The column of the day that views show: `day`, or `_day` beside a group or measure that is called so."""
         return free_name(_DAY, self._answered)
 
+    def columns_of_identity(self) -> tuple[str, ...]:
+        """The columns that `identity` names; none if it is a word."""
+        return () if isinstance(self.identity, str) else self.identity
+
+    @property
+    def placed_by(self) -> tuple[str, ...]:
+        """The columns that place a change in its log; none if every row counts."""
+        return IN_LOG if self.identity == AUTO and self.tells_log else self.columns_of_identity
+
     @property
     def groups(self) -> Schema:
         """The columns of the group."""
@@ -112,6 +148,7 @@ class RetractionSettings:
         measures = sorted(
             (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
         )
-        filed = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, self.identity, bool(self.past))
+        named = self.columns_of_identity
+        filed = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, named, bool(self.past))
         text = f"retraction {self.groups.ddl} {measures} {filed}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -21,10 +21,12 @@ from ..segments import SEGMENT
 from ..service import Step
 from ..watermark import newest_of
 from .books import Posting, merged
-from .filing import REPEAT
-from .tables import CUT, NAME, TIMES, VALUE
+from .repeats import REPEAT
+from .settings import STOP
+from .tables import CUT, NAME, PLACE, TIMES, VALUE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from ..epoch import Batch
@@ -33,11 +35,20 @@ if TYPE_CHECKING:
     from ..segments import Segments
     from .books import Book
     from .filing import Filing
+    from .repeats import Jump
     from .settings import RetractionSettings
     from .tables import RetractionTables
 
-_DEAD = "_dead"
+_DEAD, _UNPLACED = "_dead", "_unplaced"
 _FIRST_DAY = date(1970, 1, 1)
+
+
+UNPLACED = (
+    "messages without a position in their log came in; if such a message is sent again, it counts again. Maxwell writes"
+    " positions with output_binlog_position, output_xoffset and output_server_id; Debezium has them for MySQL and"
+    ' MariaDB, but not for the rows of a snapshot; Canal has none. identity = "none" says that every message counts'
+)
+"""Told once in a run."""
 
 
 def day_number(day: date) -> int:
@@ -53,6 +64,8 @@ class _Profile:
     dead_letters: int
     days: tuple[int, ...]
     newest: datetime | None
+    repeats: int
+    unplaced: int
 
 
 @frozen(eq=False)
@@ -69,18 +82,45 @@ class RetractionStep:
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
-        filed = self.filing.file(evolve(batch, rows=self._evaluated(batch.rows)), snapshot)
-        checked = self.engine.persist(self.days.assign(filed, self.engine))
-        profile = self._profile(checked)
+        checked, profile, jumps = self._filed(evolve(batch, rows=self._evaluated(batch.rows)), snapshot)
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
             changes[self.tables.letters.name] = Change(append=dead_letter.letters(checked, batch))
         fresh = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
-        if profile.days and self.settings.identity:
-            changes[self.tables.places.name] = Change(merge=self.filing.places(fresh))
+        if jumps:
+            changes[self.tables.places.name] = Change(
+                overwrite=self.filing.repeats.places_after(checked, jumps, snapshot)
+            )
+        elif self.settings.placed_by and (profile.days or profile.repeats):
+            changes[self.tables.places.name] = Change(merge=self.filing.repeats.places(checked))
         changes |= self._posted(fresh, profile, snapshot)
-        return Step(changes, profile.rows, profile.dead_letters, profile.newest)
+        counts = (profile.rows, profile.dead_letters, profile.newest)
+        return Step(changes, *counts, repeats=profile.repeats, warnings=tuple(self._warnings(profile, jumps)))
+
+    def _filed(self, batch: Batch, snapshot: Snapshot) -> tuple[nw.LazyFrame[Any], _Profile, list[Jump]]:
+        """The rows filed under their days, what they come to, and where a log begins again.
+
+        Raises:
+            BadInput: a place goes back further than a repeat does, and no log may begin again.
+        """
+        repeats = self.filing.repeats
+        jumps: list[Jump] = []
+        while True:
+            filed = self.filing.file(batch, snapshot, jumps)
+            checked = self.engine.persist(self.days.assign(filed, self.engine))
+            profile = self._profile(checked)
+            if batch.again or not profile.repeats or not (more := repeats.jumps(checked, snapshot)):
+                return checked, profile, jumps
+            if self.settings.log_reset == STOP:
+                raise repeats.refusal(more[0])
+            jumps += more
+
+    def _warnings(self, profile: _Profile, jumps: list[Jump]) -> Iterator[str]:
+        for jump in jumps:
+            yield f'{self.filing.repeats.shown(jump)}: a new log begins there, as log_reset = "accept"'
+        if profile.unplaced:
+            yield UNPLACED
 
     def roll(self, cut: date, snapshot: Snapshot) -> Step:
         """Move the days before a cut into the past, or put the user's table in the past's place.
@@ -121,14 +161,17 @@ class RetractionStep:
         timed = self.settings.event_time
         newest = [nw.col(timed).max().alias("_newest_time")] if timed else []
         dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
-        grouped = checked.with_columns(dead).group_by(_DEAD, REPEAT, SEGMENT)
-        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), *newest))
+        placed = nw.col(PLACE).is_null() if self.settings.placed_by else nw.lit(self.settings.unplaced)
+        grouped = checked.with_columns(dead, placed.cast(nw.Int64).alias(_UNPLACED)).group_by(_DEAD, REPEAT, SEGMENT)
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), nw.col(_UNPLACED).sum(), *newest))
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
             dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
             days=tuple(sorted({line[SEGMENT] for line in good})),
             newest=newest_of(line["_newest_time"] for line in good) if timed else None,
+            repeats=sum(line["_rows_read"] for line in lines if line[REPEAT]),
+            unplaced=sum(line[_UNPLACED] for line in good),
         )
 
     def _posted(self, fresh: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> dict[str, Change]:

@@ -9,7 +9,7 @@ from attrs import frozen
 from .. import dead_letter
 from ..groups import group_key
 from ..measures import ROWS
-from ..merge import Max
+from ..merge import Max, Sum
 from ..schema import Column, Schema, column
 from ..table import TableSpec
 from .books import Book
@@ -23,8 +23,10 @@ VALUE, TIMES = "_value", "_times"
 """Of a counted value: the value, and how often the group has it (bigint)."""
 NAME, CUT = "name", "day"
 """Of the cut: its name, and the number of the first day that is not in the past (bigint)."""
-PARTITION, PLACE = "partition", "place"
-"""Of the newest change read: its partition, and its place in the log as text that sorts (strings)."""
+PARTITION, PLACE, COMMIT_TIME, REPEATS = "partition", "place", "committed", "repeats"
+"""Of a log: its name, which is its partition of the source and what messages call it (string); the newest place read,
+as text that sorts; the newest commit time (bigint, milliseconds since 1970); how many repeats were passed over.
+"""
 
 
 @frozen
@@ -36,7 +38,7 @@ class RetractionTables:
         sums: ``sums`` by day and ``past``: the rows of each group and the sums that measures are answered from.
         values: for each measure that sums do not tell, ``values_…`` and ``past_values_…``: how often each value occurs.
         cut: up to where the past reaches; one row, or none.
-        places: the newest place read of each partition of the log.
+        places: the newest place read of each log.
     """
 
     letters: TableSpec
@@ -67,9 +69,9 @@ class RetractionTables:
             cut=TableSpec(f"{name}.cut", Schema((column(NAME, "string"), column(CUT, "bigint"))), key=(NAME,)),
             places=TableSpec(
                 f"{name}.places",
-                Schema((column(PARTITION, "string"), column(PLACE, "string"))),
+                Schema.parse(f"{PARTITION} string, {PLACE} string, {COMMIT_TIME} bigint, {REPEATS} bigint"),
                 key=(PARTITION,),
-                rules={PLACE: Max()},
+                rules={PLACE: Max(), COMMIT_TIME: Max(), REPEATS: Sum()},
             ),
         )
 
