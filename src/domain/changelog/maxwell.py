@@ -25,7 +25,7 @@ WITHOUT_ROWS = frozenset(
         *("database-create", "database-alter", "database-drop", "table-create", "table-alter", "table-drop"),
     }
 )
-"""The types of messages that bring no row. Those that tell of tables have `ts` in milliseconds, all others in seconds."""
+"""The types of messages that bring no row. DDL has `ts` in milliseconds, all other messages have it in seconds."""
 
 
 def _log(message: Message) -> tuple[str | None, str | None]:
