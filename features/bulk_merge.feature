@@ -398,7 +398,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 1       | ann   |
         | 2       | bea   |
       And the dead letters of accounts are exactly
-        | error |
+        | reason |
 
     Scenario: Each row of a transaction counts from the moment of its commit
       When these lines arrive at account_log
