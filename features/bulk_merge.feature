@@ -220,6 +220,48 @@ Feature: A table is loaded in bulk while its changes come in
       And the table accounts.tombstones holds exactly
         | account |
 
+    @core
+    Scenario: The position has the log's file, whose number gets another digit
+      Given the setting sources.account_log.schema = "kind string, account bigint, owner string, balance decimal(18,2), file string, pos bigint, at timestamp"
+      And the setting pipelines.accounts.position = ["file", "pos"]
+      And a chunk of accounts
+        | account | owner | balance | file              | pos |
+        | 1       | ann   | 10.00   | mysql-bin.999999  | 100 |
+        | 2       | bob   | 20.00   | mysql-bin.1000000 | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | file              | pos | at               |
+        | +I   | 4       | dan   | 40.00   | mysql-bin.999999  | 900 | 2024-03-01 09:00 |
+        | -U   | 1       | ann   | 10.00   | mysql-bin.999999  | 950 | 2024-03-01 09:01 |
+        | +U   | 1       | ann   | 11.00   | mysql-bin.999999  | 950 | 2024-03-01 09:01 |
+        | -U   | 1       | ann   | 11.00   | mysql-bin.1000000 | 10  | 2024-03-01 09:02 |
+        | +U   | 1       | ann   | 12.00   | mysql-bin.1000000 | 10  | 2024-03-01 09:02 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | balance |
+        | 1       | 12.00   |
+        | 4       | 40.00   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | file              | pos | at               |
+        | -U   | 4       | dan   | 40.00   | mysql-bin.1000000 | 200 | 2024-03-01 09:03 |
+        | +U   | 4       | dan   | 41.00   | mysql-bin.1000000 | 200 | 2024-03-01 09:03 |
+        | +I   | 4       | dan   | 40.00   | mysql-bin.999999  | 900 | 2024-03-01 09:00 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | balance |
+        | 1       | 12.00   |
+        | 2       | 20.00   |
+        | 4       | 41.00   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | file              | pos | at               |
+        | -U   | 1       | ann   | 12.00   | mysql-bin.1000001 | 4   | 2024-03-01 09:04 |
+        | +U   | 1       | ann   | 13.00   | mysql-bin.1000001 | 4   | 2024-03-01 09:04 |
+      And all pipelines run until idle
+      Then accounts.rows as of 2024-03-01 09:03 shows exactly
+        | account | balance |
+        | 1       | 12.00   |
+        | 2       | 20.00   |
+        | 4       | 41.00   |
+
     Scenario: The table as it stood at an earlier time
       Given a chunk of accounts
         | account | owner | balance | pos |
@@ -343,6 +385,20 @@ Feature: A table is loaded in bulk while its changes come in
         | account | balance |
         | 1       | 4.00    |
         | 2       | 26.00   |
+
+    Scenario: A change of the table's definition, whose time is in milliseconds, makes no row and no dead letter
+      When these lines arrive at account_log
+        """
+        {"type":"table-alter","database":"bank","table":"accounts","old":{"columns":[]},"def":{"columns":[]},"ts":1709283580123,"sql":"ALTER TABLE accounts ADD note text","position":"binlog.000001:150"}
+        {"database":"bank","table":"accounts","type":"update","ts":1709283590,"xid":6,"commit":true,"position":"binlog.000001:190","data":{"account":2,"owner":"bea","balance":20},"old":{"owner":"bob"}}
+        """
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner |
+        | 1       | ann   |
+        | 2       | bea   |
+      And the dead letters of accounts are exactly
+        | reason |
 
     Scenario: Each row of a transaction counts from the moment of its commit
       When these lines arrive at account_log

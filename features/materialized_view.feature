@@ -111,6 +111,50 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 102      | bob  | 4      | 10.00 |
         | 103      | bob  | 3      | 33.00 |
 
+    @core
+    Scenario: An order that comes and goes within one epoch shows at the moments between, while a source lags
+      When these rows arrive at order_log
+        | kind | order_id | customer_id | product_id | pieces | at               |
+        | +I   | 103      | 2           | 8          | 3      | 2024-03-01 10:00 |
+        | -D   | 103      | 2           | 8          | 3      | 2024-03-01 10:30 |
+        | +I   | 998      | 0           | 0          | 0      | 2024-03-01 11:00 |
+      And these rows arrive at product_log
+        | kind | product_id | price | at               |
+        | +I   | 98         | 0.00  | 2024-03-01 11:00 |
+      And these rows arrive at customer_log
+        | kind | customer_id | name | at               |
+        | +I   | 98          | end  | 2024-03-01 10:10 |
+      And all pipelines run until idle
+      Then order_lines.rows shows exactly
+        | order_id | name | worth |
+        | 100      | ann  | 5.00  |
+        | 101      | ann  | 10.00 |
+        | 102      | bob  | 10.00 |
+        | 103      | bob  | 30.00 |
+      When these rows arrive at customer_log
+        | kind | customer_id | name | at               |
+        | -U   | 98          | end  | 2024-03-01 10:40 |
+        | +U   | 98          | the  | 2024-03-01 10:40 |
+      And all pipelines run until idle
+      Then order_lines.rows shows exactly
+        | order_id | name | worth |
+        | 100      | ann  | 5.00  |
+        | 101      | ann  | 10.00 |
+        | 102      | bob  | 10.00 |
+
+    Scenario: An order that comes late for the moment shown, and goes within the same epoch
+      When these rows arrive at order_log
+        | kind | order_id | customer_id | product_id | pieces | at               |
+        | +I   | 103      | 2           | 8          | 3      | 2024-03-01 09:04 |
+        | -D   | 103      | 2           | 8          | 3      | 2024-03-01 10:30 |
+      And all pipelines run until idle
+      Then order_lines.rows shows exactly
+        | order_id | name | worth |
+        | 100      | ann  | 5.00  |
+        | 101      | ann  | 10.00 |
+        | 102      | bob  | 10.00 |
+        | 103      | bob  | 30.00 |
+
     Scenario Outline: A run that dies leaves nothing half
       When these rows arrive at product_log
         | kind | product_id | price | at               |

@@ -136,6 +136,37 @@ Feature: A wide table of which each topic knows a part
         | 3       | 3.1   |
         | 4       | 4.2   |
 
+    Scenario: A sequence of texts that end in a number is compared by the numbers, other texts as text
+      Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), file string"
+      And the setting pipelines.shop.topics.score.sequence = ["file"]
+      When these lines arrive at score
+        """
+        {"shop_id": 1, "score": 1.1, "file": "mysql-bin.999999"}
+        {"shop_id": 1, "score": 1.2, "file": "mysql-bin.1000000"}
+        {"shop_id": 2, "score": 2.1, "file": "10"}
+        {"shop_id": 2, "score": 2.2, "file": "9"}
+        {"shop_id": 3, "score": 3.1, "file": "2024-03-01T09:00:01"}
+        {"shop_id": 3, "score": 3.2, "file": "2024-03-01T09:00:00.5"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | score |
+        | 1       | 1.2   |
+        | 2       | 2.1   |
+        | 3       | 3.1   |
+      When these lines arrive at score
+        """
+        {"shop_id": 1, "score": 1.3, "file": "mysql-bin.999999"}
+        {"shop_id": 2, "score": 2.3, "file": "11"}
+        {"shop_id": 3, "score": 3.3, "file": "2024-03-01T09:00:01.25"}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | score |
+        | 1       | 1.2   |
+        | 2       | 2.3   |
+        | 3       | 3.3   |
+
     Scenario: A topic that begins late fills its columns of the rows there are
       Given an epoch of info brings
         | kind | shop_id | name  | city | updated_at       |

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 from attrs import field, frozen
 
+from .natural_order import with_natural
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -52,8 +54,9 @@ class LastNonNull:
 class Latest:
     """A sequence group: `columns` come together from the row with the highest `by`.
 
-    `by` is compared as a tuple, left to right, nulls first; of equal ones the later arrival stands; a row whose `by` is
-    null throughout does not apply. The `by` columns of the winner are kept with the group.
+    `by` is compared as a tuple, left to right, nulls first, texts in natural sort order (`natural_order`); of equal
+    ones the later arrival stands; a row whose `by` is null throughout does not apply. The `by` columns of the winner
+    are kept with the group.
     """
 
     by: tuple[str, ...] = field(converter=tuple[str, ...])
@@ -125,7 +128,8 @@ def _only_newest(rows: nw.LazyFrame[Any], group: Latest, key: Sequence[str], *, 
     """Null a sequence group's columns in every row but the key's newest one."""
     given = (~nw.col(name).is_null() for name in group.by)
     rows = rows.with_columns(nw.any_horizontal(*given, ignore_nulls=False).alias(wins))
-    for name in group.by:
+    rows, compared = with_natural(rows, group.by)
+    for name in compared:
         best = nw.when(nw.col(wins)).then(nw.col(name)).max().over(*key)
         # A null is the lowest value: it stands only where no row still in the running has another.
         equal = best.is_null() | (nw.col(name) == best).fill_null(value=False)

@@ -27,6 +27,7 @@ GROUPED = spec_of(
     rules={"total": Sum()},
     groups=[Latest(["a", "b"], ["x", "y"]), Latest(["seq"], ["z"])],
 )
+FILED = spec_of("id bigint, file string, at bigint, x string", ["id"], groups=[Latest(["file", "at"], ["x"])])
 FIRST: Row = (1, 1, 1, 1, Decimal("0.10"), 5, 5, "first")
 SECOND: Row = (1, 2, 2, 2, Decimal("0.20"), 3, 3, "second")
 THIRD: Row = (1, 3, 3, 3, Decimal("-0.40"), 4, 6, None)
@@ -73,6 +74,35 @@ class MergingContract(StoreHarness):
         }
         table.commit(merge=[(key, *incoming) for key, (incoming, _) in cases.items()])
         assert table.rows() == bag(*((key, *expected) for key, (_, expected) in cases.items()))
+
+    @both_layouts
+    def test_a_text_that_is_a_name_and_a_number_is_compared_by_its_number(
+        self, store: KeptStore, layout: Layout
+    ) -> None:
+        table = self.table(store, evolve(FILED, layout=layout))
+        cases = [
+            ("bin.999999", "bin.1000000", True),
+            ("bin.1000000", "bin.999999", False),
+            ("v9", "v10", True),
+            ("9", "10", True),
+            ("v09", "v8", False),
+            ("v09", "v9", True),  # equal: the later arrival stands
+            ("a10", "b9", True),
+            ("2024-03-01 09:00:01", "2024-03-01 09:00:00.5", False),
+            ("1.25", "1.5", True),
+            ("v18446744073709551615", "v9223372036854775808", False),
+            ("", "1", True),
+            (None, "v1", True),
+            ("ж9", "ж10", True),
+        ]
+        table.commit(append=[(key, old, 5, "old") for key, (old, _, _) in enumerate(cases)])
+        table.commit(merge=[(key, new, 5, "new") for key, (_, new, _) in enumerate(cases)])
+        assert table.rows() == bag(
+            *((key, new, 5, "new") if wins else (key, old, 5, "old") for key, (old, new, wins) in enumerate(cases))
+        )
+        table.commit(merge=[(100, new, 5, "new", 1) for _, new, _ in cases[:1]] + [(100, "bin.999999", 9, "old", 2)])
+        table.compact()
+        assert table.rows(table.matching([(100,)], ["id"])) == bag((100, "bin.1000000", 5, "new"))
 
     @both_layouts
     def test_a_group_that_never_had_a_sequence_stays_null(self, store: KeptStore, layout: Layout) -> None:

@@ -106,6 +106,10 @@ def test_a_rows_life_in_envelopes(*, spaced: bool) -> None:
     assert CUSTOMERS.rows(*wrapped, '{"schema":null,"payload":null}') == LIFE_ROWS
 
 
+def test_a_tombstone_in_a_file_is_a_line_that_says_null() -> None:
+    assert CUSTOMERS.rows(LIFE[0], "null", *LIFE[1:], " null ") == LIFE_ROWS
+
+
 def test_an_envelope_whose_schema_is_null() -> None:
     assert CUSTOMERS.rows(f'{{"schema":null,"payload":{LIFE[1]}}}') == LIFE_ROWS[1:2]
 

@@ -124,6 +124,18 @@ def test_the_last_row_of_another_table_leaves_a_mark_with_the_position_of_the_lo
     assert told(mark)[:3] == ("7", True, at(2))
 
 
+def test_maxwells_ddl_whose_time_is_in_milliseconds_makes_no_row() -> None:
+    ddl = {"database": "bank", "table": "accounts", "def": {"columns": []}, "ts": 1709283600123, "sql": "create …"}
+    kinds = ("table-create", "table-alter", "table-drop", "database-create", "database-alter", "database-drop")
+    told = [json.dumps({"type": kind, **ddl, "position": "binlog.1:40"}) for kind in kinds]
+    assert lines(spec("maxwell-json"), *told) == []
+
+
+def test_a_tombstone_in_a_file_makes_no_row() -> None:
+    for told in (COUNTED, ORDERED):
+        assert lines(spec("debezium-json", told), "null") == []
+
+
 def test_a_record_that_cannot_be_used_still_ends_its_transaction(parted: Parted) -> None:
     given = spec("maxwell-json")
     batch = lines(given, maxwell("accounts", 7, 1), maxwell("accounts", 7, 2, id="x", commit=True))

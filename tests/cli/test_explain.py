@@ -108,3 +108,11 @@ def test_nothing_is_made(config: str, capsys: pytest.CaptureFixture[str]) -> Non
     file.write_text(file.read_text().replace('name = "memory"', 'name = "delta"\npath = "lake"'))
     assert explained(config, "order_lines", capsys)
     assert [path.name for path in file.parent.iterdir()] == ["deploy.toml"]
+
+
+def test_check_refuses_a_moment_that_is_misspelt(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(config).read_text(encoding="utf-8").replace("2024-03-01T00:00:00Z", "2024-3-1T00:00:00Z", 1)
+    Path(config).write_text(text, encoding="utf-8")
+    assert main(["check", config]) == 2
+    told = capsys.readouterr().err
+    assert "pipelines.orders.bulk.search_ts: '2024-3-1T00:00:00Z' is not a moment such as" in told

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 
 from headwater.app.config import BulkFiles, BulkJdbc, load
@@ -92,3 +93,47 @@ def test_what_is_wrong_is_told_without_the_secret(tmp_path, old, new, message):
     with pytest.raises(ConfigError, match=message) as refused:
         loaded(tmp_path, JDBC.replace(old, new), {"BANK_PASSWORD": "other"})
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("format_", "name", "text"),
+    [
+        ("json", "1.json", '{"account_id": 1, "balance": 5}\n\n{"account_id": 2, "read_at": "2024-03-01T09:00:00Z"}\n'),
+        ("csv", "1.csv", "\ufeffaccount_id,balance,read_at\n1,5,2024-03-01T09:00:00Z\n"),
+    ],
+)
+def test_search_ts_is_a_moment_or_a_column_of_the_files(tmp_path, format_, name, text):
+    def with_search_ts(value):
+        given = f'bulk = {{ path = "in", format = "{format_}", search_ts = "{value}" }}\n'
+        return loaded(tmp_path, SAMPLE + given)
+
+    typo = (
+        r"deployment.toml:\d+: pipelines.accounts.bulk.search_ts: .* is not a moment such as .*, or a column of the fi"
+    )
+    for _ in ("no folder yet", "no file yet"):
+        assert with_search_ts("read_at").service.search_ts == "read_at"
+        with pytest.raises(ConfigError, match=typo):
+            with_search_ts("2024-3-1T09:00:00Z")
+        (tmp_path / "in").mkdir(exist_ok=True)
+    (tmp_path / "in" / name).write_text(text)
+    assert with_search_ts("read_at").service.search_ts == "read_at"
+    assert with_search_ts("2024-03-01T09:00:00Z").service.search_ts == datetime(2024, 3, 1, 9, tzinfo=UTC)
+    there = rf"file {name} has the columns: account_id, balance, read_at"
+    for wrong in ("2024-3-1T09:00:00Z", "raed_at"):
+        with pytest.raises(ConfigError, match=typo + ".*" + there):
+            with_search_ts(wrong)
+
+
+def test_search_ts_of_parquet_is_a_column_of_the_files(tmp_path):
+    (tmp_path / "in" / "accounts").mkdir(parents=True)
+    pl.DataFrame({"account_id": [1], "at": [datetime(2024, 3, 1, tzinfo=UTC)]}).write_parquet(
+        tmp_path / "in" / "accounts" / "1.parquet"
+    )
+    assert loaded(tmp_path, FILES.replace("2024-01-01T00:00:00Z", "at")).service.search_ts == "at"
+    with pytest.raises(ConfigError, match=r"'ts' is not .*; file 1.parquet has the columns: account_id, at"):
+        loaded(tmp_path, FILES.replace("2024-01-01T00:00:00Z", "ts"))
+
+
+def test_search_ts_must_be_a_timestamp(tmp_path):
+    with pytest.raises(ConfigError, match=r"bulk.search_ts: column 'balance' must be a timestamp, not bigint"):
+        loaded(tmp_path, FILES.replace("2024-01-01T00:00:00Z", "balance"))

@@ -71,7 +71,7 @@ def read(split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
         if spec.format == "parquet":
             yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
         else:
-            with _opened(split.path) as stream:
+            with opened(split.path) as stream:
                 yield from _read_text(stream, split, spec, first)
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
@@ -103,7 +103,8 @@ def cut_lines(ordinal: int, path: Path, start: int, end: int) -> list[Split]:
     return [Split(ordinal, str(path), each, min(each + BYTES_A_SPLIT, end)) for each in starts]
 
 
-def _opened(path: str) -> IO[bytes]:
+def opened(path: str) -> IO[bytes]:
+    """A file's bytes, unpacked where it is gzipped."""
     return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
@@ -161,7 +162,7 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
         BadInput: a declared column is missing.
         FileNotFoundError: it is gone.
     """
-    with _opened(str(path)) as stream:
+    with opened(str(path)) as stream:
         return _header(stream, path.name, spec)[0]
 
 

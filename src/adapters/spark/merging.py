@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from ...domain.epoch import POSITION
 from ...domain.merge import KeepFirst, LastNonNull, Max, Min, Replace, Sum, fold
+from ...domain.natural_order import with_natural
 from .schema import lazy, named, quoted
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ def folded(
     if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
         native: DataFrame = fold(lazy(rows), key=key, rules=rules, arrival=arrival).to_native()
         return native
-    picks = [*(_newest(group, arrival) for group in groups), *_picks(rules, arrival)]
+    picks = []
+    for group in groups:
+        comparable, compared = with_natural(lazy(rows), group.by)
+        rows = comparable.to_native()
+        picks.append(_newest(group, compared, arrival))
+    picks += _picks(rules, arrival)
     plain = {name: _PLAIN[type(rule)] for name, rule in rules.items() if type(rule) in _PLAIN}
     found = rows.groupBy(*map(named, key)).agg(
         *(F.expr(f"{sql} AS _pick_{at}") for at, (sql, _) in enumerate(picks)),
@@ -65,10 +71,11 @@ def folded(
     return found.selectExpr(*(f"{picked.get(name, quoted(name))} AS {quoted(name)}" for name in in_order))
 
 
-def _newest(group: Latest, arrival: str) -> tuple[str, tuple[str, ...]]:
-    """How a sequence group's columns are picked."""
+def _newest(group: Latest, compared: Sequence[str], arrival: str) -> tuple[str, tuple[str, ...]]:
+    """How a sequence group's columns are picked: by `compared`, which stand for its columns `by`."""
     given = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in group.by)
-    return f"max(CASE WHEN {given} THEN {_struct(*group.by, arrival, *group.columns)} END)", (*group.by, *group.columns)
+    kept = (*(name for name in group.by if name not in compared), *group.columns)
+    return f"max(CASE WHEN {given} THEN {_struct(*compared, arrival, *kept)} END)", (*group.by, *group.columns)
 
 
 def _picks(rules: Mapping[str, ColumnRule], arrival: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -31,7 +31,9 @@ def _moment_or_text(value: Any) -> datetime | str:
         return value
 
 
-MOMENT_OR_COLUMN = Kind("a moment such as '2024-01-01T00:00:00Z', or the name of a column", _moment_or_text)
+MOMENT_OR_COLUMN = Kind("a moment such as '2024-01-01T00:00:00Z', or a column of the files", _moment_or_text)
+_COLUMN = re.compile(r"[^\W\d]")
+"""How a column's name begins, where no file can be looked into."""
 _CHUNKS = {"chunk_rows": Key(whole(1), 1_000_000), "chunks_per_epoch": Key(whole(1), 1)}
 FILES = {
     "path": Key(PATH, required=True),
@@ -69,7 +71,26 @@ def bulk(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> B
     given: Mapping[str, Any] = document.section(path, FILES)
     if given["format"] != "delta":  # Spark lists the files of a Delta table, Headwater all others
         document.built((*path, "path"), lambda: check_local(given["path"]))
-    return BulkFiles(**{**given, "path": resolved(given["path"])})
+    found = BulkFiles(**{**given, "path": resolved(given["path"])})
+    if isinstance(found.search_ts, str):
+        document.built((*path, "search_ts"), lambda: _check_search_ts(str(found.search_ts), found))
+    return found
+
+
+def _check_search_ts(name: str, files: BulkFiles) -> None:
+    """Refuse what is not a moment and cannot be a column of the files.
+
+    Raises:
+        ConfigError: with what is allowed.
+    """
+    from ...adapters.files.columns import columns_of_first  # few configurations name a column
+
+    there = None if files.format == "delta" else columns_of_first(files.path, files.format)
+    if there is not None and name not in there.names:
+        listed = ", ".join(there.names)
+        raise ConfigError(f"{name!r} is not {MOMENT_OR_COLUMN.expects}; file {there.file} has the columns: {listed}")
+    if there is None and not _COLUMN.match(name):
+        raise ConfigError(f"{name!r} is not {MOMENT_OR_COLUMN.expects}")
 
 
 def _jdbc(document: Document, path: KeyPath, resolved: Callable[[str], str]) -> BulkJdbc:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from ...domain.schema import Schema
     from .document import Document
     from .lines import KeyPath
     from .values import BulkInput, SourceSettings
@@ -70,6 +71,7 @@ def bulk_merge(
             "says neither where in the changelog nor when it was read: add search_ts, or name the `position` that both"
             ' share; or choose mode = "upsert"',
         )
+    _check_time(document, (*path, "bulk", "search_ts"), schema, _search_ts(loaded))
     said = set(source.records.changes.metadata) | set(given["position"]) - set(given["key"])
     others = given["columns"] or tuple(name for name in schema.names if name not in said)
     own = {name: given[name] for name in ("key", "delay", "position", "mode", "history")}
@@ -104,6 +106,12 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
     records = RecordSpec(schema, format_, time_zone=zone, optional=optional)
     waits = settings.waits and not settings.position
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
+
+
+def _check_time(document: Document, path: KeyPath, schema: Schema, name: datetime | str | None) -> None:
+    """Refuse a column of another type than timestamp to say when rows were read."""
+    if isinstance(name, str) and name in schema and schema[name].name != "timestamp":
+        raise document.error(path, f"column {name!r} must be a timestamp, not {schema[name].ddl}")
 
 
 def _search_ts(loaded: BulkInput) -> datetime | str | None:

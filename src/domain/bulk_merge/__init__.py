@@ -94,7 +94,7 @@ class BulkMerge(Service):
     def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
         """How a view changed from one event time to another; see `Service.changes_between`."""
         spec = self.known(name)
-        if name != ROWS_VIEW or before.as_of is after.as_of is None:
+        if name != ROWS_VIEW or before.as_of is None or after.as_of is None:
             return super().changes_between(name, before, after)
         return self._views.changes_between(spec, before, after)
 

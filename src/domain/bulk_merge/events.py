@@ -11,6 +11,7 @@ from ..bulk import BULK, CHANGELOG, CHUNK, SEARCH_TS, reach_of
 from ..changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..dead_letter import or_else
 from ..epoch import BATCH_COLUMNS, ERROR, POSITION, ROW_KIND
+from ..natural_order import with_natural
 from ..topic_group import TOPIC
 from ..transactions import AT, TRANSACTION_COLUMNS, is_mark
 from .tables import ADDS, DELETED, EPOCH, READ, order_of
@@ -92,7 +93,8 @@ class Events:
 
     def newest(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The newest image of each key among changes, as `current` keeps it, and its ``_position``."""
-        last = changes.unique(subset=list(self.settings.key), keep="last", order_by=[*self.in_order])
+        changes, order = with_natural(changes, self.in_order)
+        last = changes.unique(subset=list(self.settings.key), keep="last", order_by=order)
         gone = ~nw.col(ADDS)
         return last.select(
             *self.settings.key,
@@ -131,10 +133,9 @@ class Events:
             nw.lit(NEVER).cast(nw.Int64).alias(EPOCH),
             nw.lit(NEVER).cast(nw.Int64).alias(POSITION),
         )
-        both = nw.concat([there, changes.select(*self._told)])
+        both, order = with_natural(nw.concat([there, changes.select(*self._told)]), self.in_order)
         previous = [
-            nw.col(name).shift(1).over(*self.settings.key, order_by=[*self.in_order])
-            for name in (ADDS, *self.settings.values)
+            nw.col(name).shift(1).over(*self.settings.key, order_by=order) for name in (ADDS, *self.settings.values)
         ]
         named = [f"_before{ADDS}", *before]
         both = both.with_columns(each.alias(name) for each, name in zip(previous, named, strict=True))

@@ -9,6 +9,9 @@ import narwhals as nw
 from attrs import define, field
 
 from ..change import Between, Matching
+from ..changelog.row_kind import removes
+from ..epoch import ROW_KIND
+from ..natural_order import with_natural
 from ..schema import DataType
 from ..segments import SEGMENT, Segments
 from ..transactions import AT
@@ -100,20 +103,32 @@ class History:
         later = snapshot.read(self.tables.recent.name, Matching(keys, within)).filter(nw.col(AT) > moment)
         # What came later is read twice: to keep it would take a job for each look-up of a few keys.
         stayed = current.join(later.select(*key), on=key, how="anti")
-        first = later.unique(subset=key, keep="first", order_by=[*self.events.in_order, ADDS])
+        later, order = with_natural(later, [*self.events.in_order, ADDS])
+        first = later.unique(subset=key, keep="first", order_by=order)
         return nw.concat([each.select(*self.settings.columns) for each in (stayed, first.filter(~nw.col(ADDS)))])
 
-    def touched(self, snapshot: Snapshot, after: datetime | None, until: datetime | None) -> nw.LazyFrame[Any]:
-        """Keys with a change after one event time, up to and with another (UTC); None: from the first, to the last."""
-        within = {SEGMENT: Between(-_EVER if after is None else self._number(after), _EVER)}
-        if until is not None:
-            within[SEGMENT] = Between(within[SEGMENT].low, self._number(until))
-        rows = snapshot.read(self.tables.recent.name, Matching(within=within))
-        if after is not None:
-            rows = rows.filter(nw.col(AT) > after)
-        if until is not None:
-            rows = rows.filter(nw.col(AT) <= until)
-        return rows.select(*self.settings.key).unique()
+    def keys_between(self, before: Snapshot, since: datetime, after: Snapshot, until: datetime) -> nw.LazyFrame[Any]:
+        """Keys whose rows the undo log may show otherwise as of a later event time; a key may come several times.
+
+        Rows as of W depend on `current` and on the changes after W. So a key shows otherwise only if a change of it
+        lies between the two event times, if it got a change after the first of them (one that undoes another may leave
+        no trace in `current`), or if its row of `current` differs, which is not looked at here. A change that the log
+        has dropped since lies before `until`, and is found in the earlier snapshot.
+
+        Args:
+            before: the earlier snapshot.
+            since: the event time (UTC) as of which it is read.
+            after: the later snapshot.
+            until: the event time (UTC) as of which that is read, not before `since`.
+        """
+        within = Matching(within={SEGMENT: Between(self._number(since), self._number(until))})
+        between = before.read(self.tables.recent.name, within).filter(nw.col(AT) > since, nw.col(AT) <= until)
+        keys = [between.select(*self.settings.key)]
+        changed = after.changes_since(before, self.tables.recent.name)
+        if changed is not None:
+            added = changed.filter(~removes(nw.col(ROW_KIND)), nw.col(AT) > since)
+            keys.append(added.select(*self.settings.key))
+        return nw.concat(keys)
 
     @property
     def _interval(self) -> timedelta:

@@ -10,6 +10,7 @@ from attrs import define, evolve, field, frozen
 from ..bulk import CHUNK, SEARCH_TS, KeyRange, merged, reach_of
 from ..change import Change
 from ..collect import collect_small
+from ..natural_order import natural_value
 from ..watermark import instant
 from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from .tables import BulkMergeTables
 
 Reach: TypeAlias = tuple[Any, ...]
-"""A position, column by column."""
+"""A position, column by column, texts as `natural_value` gives them: so positions compare as tuples do."""
 EVERYWHERE = (KeyRange(),)
 
 
@@ -108,6 +109,12 @@ class Settling:
     standing: Standing
     held: tuple[KeyRange, ...]
     frees: bool
+
+
+def reach_from(values: Iterable[Any]) -> Reach | None:
+    """The position of some values, column by column; None where one is null, or there are none."""
+    reach = tuple(map(natural_value, values))
+    return reach if reach and None not in reach else None
 
 
 def numbers(chunks: Iterable[Chunk]) -> set[int]:
@@ -221,15 +228,17 @@ class Loading:
 
     def chunk_of(self, line: dict[str, Any]) -> Chunk:
         """A chunk from a row of columns named as in the table."""
-        reach = tuple(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
         search_ts = line[SEARCH_TS]
         return Chunk(
             line[CHUNK],
             KeyRange(line[LOW], line[HIGH]),
             line[ROWS],
             None if search_ts is None else instant(search_ts),
-            reach if reach and None not in reach else None,
+            self._reach_of(line),
         )
+
+    def _reach_of(self, line: dict[str, Any]) -> Reach | None:
+        return reach_from(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
 
     def _due(self, chunk: Chunk, brought: Brought) -> bool:
         """Whether a chunk's rows may show."""
@@ -304,12 +313,11 @@ class Loading:
         if not lines:
             return Standing(waiting)
         (line,) = lines
-        reached = tuple(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
         newest, exact_from = line[NEWEST], line[EXACT_FROM]
         return Standing(
             waiting,
             None if newest is None else instant(newest),
-            reached if reached and None not in reached else None,
+            self._reach_of(line),
             line[READ_ALL],
             line[DONE],
             None if exact_from is None else instant(exact_from),

@@ -13,10 +13,11 @@ from ..bulk import CHUNK, SEARCH_TS, reach_of
 from ..change import Change, Matching
 from ..collect import collect_small
 from ..epoch import ERROR
+from ..natural_order import with_natural
 from ..service import Step
 from ..transactions import AT, COMMIT_TIME, is_mark
 from ..watermark import advance, newest_of
-from .loading import Brought
+from .loading import Brought, reach_from
 from .tables import HIGH, LOW, ROWS
 
 if TYPE_CHECKING:
@@ -153,16 +154,13 @@ class BulkMergeStep:
         if bulk is None:
             return profile
         reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
-        summed = (
-            _flagged(bulk)
-            .group_by(_DEAD, CHUNK)
-            .agg(
-                nw.len().alias(ROWS),
-                nw.col(self.settings.key[0]).min().alias(LOW),
-                nw.col(self.settings.key[0]).max().alias(HIGH),
-                nw.col(SEARCH_TS).max(),
-                *(nw.col(name).max() for name in reaches),
-            )
+        flagged, compared = with_natural(_flagged(bulk), reaches)
+        summed = flagged.group_by(_DEAD, CHUNK).agg(
+            nw.len().alias(ROWS),
+            nw.col(self.settings.key[0]).min().alias(LOW),
+            nw.col(self.settings.key[0]).max().alias(HIGH),
+            nw.col(SEARCH_TS).max(),
+            *(nw.col(each).max().alias(name) for each, name in zip(compared, reaches, strict=True)),
         )
         lines = collect_small(summed)
         return evolve(
@@ -191,9 +189,10 @@ class BulkMergeStep:
         # Marks tell how far the log has come where its other tables move on alone; but not beyond what waits.
         told = (counted.rows,) if counted.waits else (counted.rows, changes)
         rows = nw.concat([each.select(*order, ERROR) for each in told])
-        placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order)).select(*order)
-        lines = collect_small(placed.sort(*order, descending=True).head(1))
-        return tuple(lines[0][name] for name in order) if lines else None
+        placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order))
+        placed, compared = with_natural(placed.select(*order), order)
+        lines = collect_small(placed.sort(*compared, descending=True).head(1))
+        return reach_from(lines[0][name] for name in order) if lines else None
 
     def _letters(
         self, batch: Batch, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None

@@ -111,12 +111,14 @@ class BulkMergeViews:
         return net_changes(show(changed.filter(old)), show(changed.filter(~old)), spec.key)
 
     def changes_between(self, spec: ViewSpec, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
-        """Net row kinds of `rows` between two moments, at the cost of what changed between them."""
+        """Net row kinds of `rows` as of two event times, at the cost of what changed between them."""
         if before.snapshot.publication is None:
             now = self.view(spec, after)
             return net_changes(now.head(0), now, spec.key)
         assert self.history is not None
-        keys = [self.history.touched(before.snapshot, before.as_of, after.as_of)]
+        assert before.as_of is not None
+        assert after.as_of is not None
+        keys = [self.history.keys_between(before.snapshot, before.as_of, after.snapshot, after.as_of)]
         changed = after.snapshot.changes_since(before.snapshot, self.tables.current.name)
         if changed is not None:
             keys.append(changed.select(*spec.key))

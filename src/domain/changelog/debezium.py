@@ -95,12 +95,14 @@ class DebeziumDecoder:
         }
 
     def __call__(self, record: object) -> Rows:
-        """The rows of a message: none of heartbeats, transaction marks, DDL and logical-decoding messages.
+        """The rows of a message: none of tombstones, heartbeats, transaction marks, DDL and logical-decoding messages.
 
         Raises:
             Undecodable: it is no message of Debezium's, it empties a table, an image is missing, or a value does not
                 fit its column.
         """
+        if record is None:  # a tombstone, as a file has it
+            return NO_ROWS
         message, schema = opened(as_object(record, "message"))
         if message is None or ("op" not in message and _is_mark(message)):
             return NO_ROWS

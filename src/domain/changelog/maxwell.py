@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from ..source import RecordSpec
     from .images import Message, Read, Rows
 
-_SILENT = frozenset(
+WITHOUT_ROWS = frozenset(
     {
         *("bootstrap-start", "bootstrap-complete"),
         *("database-create", "database-alter", "database-drop", "table-create", "table-alter", "table-drop"),
     }
 )
+"""The types of messages that bring no row. DDL has `ts` in milliseconds, all other messages have it in seconds."""
 
 
 def log_of(message: Message) -> tuple[str | None, str | None]:
@@ -91,7 +92,7 @@ class MaxwellDecoder:
         message = as_object(record, "message")
         if type(kind := message.get("type")) is not str:
             raise Undecodable(f"type: one of Maxwell's wanted, not {shown(kind)}")
-        if kind in _SILENT:
+        if kind in WITHOUT_ROWS:
             return NO_ROWS
         if (rows := self._rows.get(kind)) is None:
             raise Undecodable(f"type: one of Maxwell's wanted, not {shown(kind)}")

@@ -11,7 +11,7 @@ from ..schema import Schema, column
 from ..transactions import TRANSACTION_COLUMNS
 from .debezium import opened, transaction_of
 from .images import NO_ROWS, as_object
-from .maxwell import row_number
+from .maxwell import WITHOUT_ROWS, row_number
 from .settings import CANAL, COUNTED, DEBEZIUM, MAXWELL
 from .tables import Tables
 from .values import instants, written
@@ -33,6 +33,8 @@ _UNITS = {MAXWELL: "s", DEBEZIUM: "ms", CANAL: "ms"}
 
 
 def _maxwell(message: Message, _spec: RecordSpec) -> Told:
+    if message.get("type") in WITHOUT_ROWS:
+        return _NOTHING
     if message.get("xid") is None:  # a bootstrap's row, or Maxwell is set not to tell
         return (None, None, message.get("ts"), None, None)
     return (message["xid"], message.get("commit") is True, message.get("ts"), row_number(message), None)
@@ -130,7 +132,10 @@ class TransactionDecoder:
 
     def __call__(self, record: object) -> Rows:
         """The rows of a message. Raises as the decoder of its format does."""
-        rows, told = self.rows(record), self.tell(record)
+        rows = self.rows(record)
+        if record is None:  # a tombstone in a file, which tells nothing
+            return rows
+        told = self.tell(record)
         if rows:
             return [(kind, [*values, *told], alone) for kind, values, alone in rows]
         if not self._ends(told):

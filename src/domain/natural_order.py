@@ -1,0 +1,59 @@
+"""The order of texts that are a name and a number, as a log's files are called: ``mysql-bin.999999`` comes first.
+
+Such texts compare by their name, then by their number, in natural sort order. All other texts compare as text: a time
+in ISO 8601, say, or a decimal fraction.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_DIGITS = 20
+_ZEROS = "0" * _DIGITS
+_NAMED_NUMBER = rf"\A[^0-9]*[0-9]{{1,{_DIGITS}}}\z"
+_NUMBER, _NAME = r"[0-9]+\z", r"\A[^0-9]*"
+_PARTS = re.compile(rf"([^0-9]*)([0-9]{{1,{_DIGITS}}})")
+
+
+def natural(text: nw.Expr) -> nw.Expr:
+    """A text that compares as `text` does in natural sort order; null where that is null.
+
+    Numbers have up to 20 digits. Of two numbers that differ in leading zeros alone, neither is higher.
+    """
+    padded = nw.concat_str([nw.lit(_ZEROS), text.str.replace_all(_NAME, "")]).str.tail(_DIGITS)
+    named = nw.concat_str([text.str.replace_all(_NUMBER, ""), padded])
+    return nw.when(text.str.contains(_NAMED_NUMBER)).then(named).otherwise(text)
+
+
+def natural_value(value: Any) -> Any:
+    """The same of one value; what is no text comes back as it is.
+
+    >>> natural_value("mysql-bin.000007"), natural_value("2024-03-01"), natural_value(7)
+    ('mysql-bin.00000000000000000007', '2024-03-01', 7)
+    """
+    parts = _PARTS.fullmatch(value) if isinstance(value, str) else None
+    return parts[1] + parts[2].zfill(_DIGITS) if parts else value
+
+
+def with_natural(rows: nw.LazyFrame[Any], names: Sequence[str]) -> tuple[nw.LazyFrame[Any], list[str]]:
+    """Rows that can be ordered by some columns, texts in natural sort order; and the columns to order them by.
+
+    For each column that is a text, another one is added.
+    """
+    texts = texts_of(rows, names)
+    added = {name: f"_natural{name}" for name in texts}
+    if added:
+        rows = rows.with_columns(natural(nw.col(name)).alias(other) for name, other in added.items())
+    return rows, [added.get(name, name) for name in names]
+
+
+def texts_of(rows: nw.LazyFrame[Any], names: Iterable[str]) -> list[str]:
+    """Those of some columns that are texts."""
+    schema = rows.collect_schema()
+    return [name for name in names if schema[name] == nw.String]
