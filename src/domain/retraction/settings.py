@@ -122,6 +122,7 @@ class RetractionSettings:
         """The column of the day that views show: `day`, or `_day` beside a group or measure that is called so."""
         return free_name(_DAY, self._answered)
 
+    @property
     def columns_of_identity(self) -> tuple[str, ...]:
         """The columns that `identity` names; none if it is a word."""
         return () if isinstance(self.identity, str) else self.identity
