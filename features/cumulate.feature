@@ -519,3 +519,36 @@ Feature: Cumulate windows
         | 2024-10-26 22:00 | 2024-10-27 16:00 | 1  |
         | 2024-10-26 22:00 | 2024-10-27 22:00 | 1  |
         | 2024-10-26 22:00 | 2024-10-27 23:00 | 2  |
+
+    Scenario: A window that starts in an hour which the clock shows twice holds what lies between its start and end
+      Given the setting pipelines.page_views.offset = "2h30m"
+      And the setting pipelines.page_views.step = "1d"
+      When an epoch of views brings
+        | at               | page |
+        | 2024-10-27 00:10 | a    |
+        | 2024-10-27 00:40 | a    |
+        | 2024-10-27 01:10 | a    |
+        | 2024-10-27 01:40 | a    |
+        | 2024-10-28 01:30 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv | revision |
+        | 2024-10-26 00:30 | 2024-10-27 00:30 | 1  | 0        |
+        | 2024-10-27 00:30 | 2024-10-28 01:30 | 3  | 0        |
+
+    Scenario: A day that a zone skipped has no window
+      Given the setting pipelines.page_views.time_zone = "Pacific/Apia"
+      And the setting pipelines.page_views.step = "1d"
+      And the setting pipelines.page_views.size = "7d"
+      When an epoch of views brings
+        | at               | page |
+        | 2011-12-29 10:30 | a    |
+        | 2011-12-30 10:30 | a    |
+        | 2012-01-05 10:30 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv |
+        | 2011-12-29 10:00 | 2011-12-30 10:00 | 1  |
+        | 2011-12-29 10:00 | 2011-12-31 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-01 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-02 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-03 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-04 10:00 | 2  |

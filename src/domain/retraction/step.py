@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import narwhals as nw
 from attrs import evolve, field, frozen
@@ -13,6 +12,7 @@ from .. import dead_letter
 from ..change import Change
 from ..changelog.row_kind import INSERT
 from ..collect import collect_small
+from ..dead_letter import or_else
 from ..epoch import ERROR, ROW_KIND
 from ..errors import ConfigError
 from ..groups import as_key
@@ -70,7 +70,7 @@ class RetractionStep:
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         filed = self.filing.file(evolve(batch, rows=self._evaluated(batch.rows)), snapshot)
-        checked = self.engine.persist(self.days.assign(filed, self.engine))
+        checked = self.engine.persist(self._dated(self.days.assign(filed, self.engine)))
         profile = self._profile(checked)
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
@@ -81,6 +81,13 @@ class RetractionStep:
             changes[self.tables.places.name] = Change(merge=self.filing.places(fresh))
         changes |= self._posted(fresh, profile, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
+
+    def _dated(self, filed: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give every row whose day, in the pipeline's zone, is not a date its reason."""
+        first, last = (day_number(day) for day in (date.min, date.max))
+        by = nw.col(ERROR).is_null() & ((nw.col(SEGMENT) < first) | (nw.col(SEGMENT) > last))
+        why = f"its day in {self.settings.time_zone} lies outside 0001-01-01 to 9999-12-31"
+        return filed.with_columns(or_else(nw.col(ERROR), by, why).alias(ERROR))
 
     def roll(self, cut: date, snapshot: Snapshot) -> Step:
         """Move the days before a cut into the past, or put the user's table in the past's place.
@@ -110,8 +117,8 @@ class RetractionStep:
         return self._cuts[version]
 
     def day_of(self, moment: datetime) -> date:
-        """The day of a moment, in the pipeline's zone."""
-        return moment.astimezone(ZoneInfo(self.settings.time_zone)).date()
+        """The day that holds a moment, in the pipeline's zone: as `_segment` has it."""
+        return _day(self.days.number_of(moment))
 
     def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Rows with what their measures are over."""
@@ -151,7 +158,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        to = day_number(self.day_of(watermark - self.settings.roll_after))
+        to = self.days.number_of(watermark - self.settings.roll_after)
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
