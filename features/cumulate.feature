@@ -188,6 +188,22 @@ Feature: Cumulate windows
       | reason                                  |
       | column at is null, so it has no pane    |
 
+  Scenario: A row whose window ends beyond the year 9999 is set aside with the reason, and one of the year 1 counts
+    Given the setting sources.views.watermark_delay = "2m"
+    When an epoch of views brings
+      | at                         | page |
+      | 0001-01-01 00:00:00        | a    |
+      | 2999-12-31 23:59:59.999999 | a    |
+      | 9999-12-31 23:59:59.999999 | a    |
+      | 3000-01-01 00:02:00        | b    |
+    Then the dead letters of page_views are exactly
+      | reason                                                                   |
+      | column at: its window does not lie within 0001-01-01 to 9999-12-31 in UTC |
+    And page_views.ticks_page shows exactly
+      | window_start     | tick             | page | pv |
+      | 0001-01-01 00:00 | 0001-01-01 00:01 | a    | 1  |
+      | 2999-12-31 00:00 | 3000-01-01 00:00 | a    | 1  |
+
   Rule: What a trigger that fires early gets wrong does not happen
 
     Scenario: The curve does not dip where rows come in disorder

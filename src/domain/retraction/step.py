@@ -19,7 +19,7 @@ from ..groups import as_key
 from ..measures import ROWS, evaluated, sign
 from ..segments import SEGMENT
 from ..service import Step
-from ..watermark import newest_of
+from ..watermark import earlier, newest_of
 from .books import Posting, merged
 from .filing import REPEAT
 from .tables import CUT, NAME, TIMES, VALUE
@@ -158,7 +158,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        to = self.days.number_of(watermark - self.settings.roll_after)
+        to = self.days.number_of(earlier(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
