@@ -193,6 +193,8 @@ Feature: Cumulate windows
     When an epoch of views brings
       | at                         | page |
       | 0001-01-01 00:00:00        | a    |
+    And an epoch of views brings
+      | at                         | page |
       | 2999-12-31 23:59:59.999999 | a    |
       | 9999-12-31 23:59:59.999999 | a    |
       | 3000-01-01 00:02:00        | b    |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from headwater.domain.boundaries import Boundaries
 from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
-from headwater.domain.duration import microseconds
+from headwater.domain.duration import microseconds, parse_duration
 from headwater.domain.schema import Schema
+from headwater.domain.segments import Segments
 from headwater.testing.backends import memory_backend
 from headwater.testing.frames import polars_frame
 
@@ -189,3 +191,35 @@ def test_an_instant_lies_in_the_day_that_holds_it(zone: str, quarter: int, data:
 @pytest.mark.parametrize(("zone", "quarter"), [(zone, at % 2 * (at % 11)) for at, zone in enumerate(_NAMED)])
 def test_every_change_of_a_clock_is_cut_right(zone: str, quarter: int) -> None:
     assert_cut_right(zone, quarter * _QUARTER, near_changes(zone, quarter * _QUARTER))
+
+
+_WHOLE = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(2**53 - 3, 2**53 + 9), st.integers(-9, 9))
+
+
+@given(st.lists(_WHOLE, min_size=1, max_size=20), st.sampled_from(["1", "3", "0.1", "1e9"]))
+@settings(max_examples=100, deadline=None)
+def test_segments_of_whole_numbers_keep_their_order(values: list[int], interval: str) -> None:
+    """Equal numbers share a segment, and a greater one never has an earlier segment, beyond 2**53 too."""
+    for ddl in ("bigint", "decimal(20,1)"):
+        schema = Schema.parse(f"x {ddl}")
+        kind = schema["x"]
+        segments = Segments.of("x", kind, interval=interval, offset="0.5", zone="UTC", nulls_lowest=True)
+        given_ = [(each if ddl == "bigint" else Decimal(each),) for each in sorted(values)]
+        rows = segments.assign(polars_frame(given_, schema), memory_backend().engine)
+        found = rows.collect(backend="polars").rows()
+        numbers = [number for _, number in found]
+        assert numbers == sorted(numbers)
+        assert len(dict(found)) == len(set(found))
+
+
+@given(
+    st.lists(st.datetimes(timezones=st.just(UTC)), min_size=1, max_size=20), st.sampled_from(["1d", "7d", "1h", "1ms"])
+)
+@settings(max_examples=100, deadline=None)
+def test_segments_of_times_are_counted_exactly(times: list[datetime], interval: str) -> None:
+    """From the year 1 to the year 9999, to the microsecond."""
+    segments = Segments.of("at", SCHEMA["at"], interval=interval, offset="0s", zone="UTC", nulls_lowest=True)
+    rows = segments.assign(polars_frame([(each,) for each in times], SCHEMA), memory_backend().engine)
+    every = microseconds(parse_duration(interval))
+    for at, number in rows.collect(backend="polars").rows():
+        assert number == _micros(at) // every == segments.number_of(at)
