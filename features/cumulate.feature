@@ -211,6 +211,24 @@ Feature: Cumulate windows
       | _tick            | grouping | tick | revision |
       | 2024-03-01 00:01 | a        | 2    | 2        |
 
+  Scenario: A row whose window ends beyond the year 9999 is set aside with the reason, and one of the year 1 counts
+    Given the setting sources.views.watermark_delay = "2m"
+    When an epoch of views brings
+      | at                         | page |
+      | 0001-01-01 00:00:00        | a    |
+    And an epoch of views brings
+      | at                         | page |
+      | 2999-12-31 23:59:59.999999 | a    |
+      | 9999-12-31 23:59:59.999999 | a    |
+      | 3000-01-01 00:02:00        | b    |
+    Then the dead letters of page_views are exactly
+      | reason                                                                   |
+      | column at: its window does not lie within 0001-01-01 to 9999-12-31 in UTC |
+    And page_views.ticks_page shows exactly
+      | window_start     | tick             | page | pv |
+      | 0001-01-01 00:00 | 0001-01-01 00:01 | a    | 1  |
+      | 2999-12-31 00:00 | 3000-01-01 00:00 | a    | 1  |
+
   Rule: What a trigger that fires early gets wrong does not happen
 
     Scenario: The curve does not dip where rows come in disorder
@@ -542,3 +560,36 @@ Feature: Cumulate windows
         | 2024-10-26 22:00 | 2024-10-27 16:00 | 1  |
         | 2024-10-26 22:00 | 2024-10-27 22:00 | 1  |
         | 2024-10-26 22:00 | 2024-10-27 23:00 | 2  |
+
+    Scenario: A window that starts in an hour which the clock shows twice holds what lies between its start and end
+      Given the setting pipelines.page_views.offset = "2h30m"
+      And the setting pipelines.page_views.step = "1d"
+      When an epoch of views brings
+        | at               | page |
+        | 2024-10-27 00:10 | a    |
+        | 2024-10-27 00:40 | a    |
+        | 2024-10-27 01:10 | a    |
+        | 2024-10-27 01:40 | a    |
+        | 2024-10-28 01:30 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv | revision |
+        | 2024-10-26 00:30 | 2024-10-27 00:30 | 1  | 0        |
+        | 2024-10-27 00:30 | 2024-10-28 01:30 | 3  | 0        |
+
+    Scenario: A day that a zone skipped has no window
+      Given the setting pipelines.page_views.time_zone = "Pacific/Apia"
+      And the setting pipelines.page_views.step = "1d"
+      And the setting pipelines.page_views.size = "7d"
+      When an epoch of views brings
+        | at               | page |
+        | 2011-12-29 10:30 | a    |
+        | 2011-12-30 10:30 | a    |
+        | 2012-01-05 10:30 | a    |
+      Then page_views.ticks_total shows exactly
+        | window_start     | tick             | pv |
+        | 2011-12-29 10:00 | 2011-12-30 10:00 | 1  |
+        | 2011-12-29 10:00 | 2011-12-31 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-01 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-02 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-03 10:00 | 2  |
+        | 2011-12-29 10:00 | 2012-01-04 10:00 | 2  |

@@ -128,6 +128,53 @@ Feature: Ranking with a historical snapshot
       | 1       | 2024-02-29T16:00:00Z | 2024-03-01T16:00:00Z | 0         |
       | 1       | 2024-03-01T16:00:00Z |                      | 1         |
 
+  Scenario: A day that starts in an hour which the clock shows twice starts once
+    Given the setting pipelines.contract_rank.time_zone = "Europe/Berlin"
+    And the setting pipelines.contract_rank.offset = "2h30m"
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 11       | 2024-10-27 00:10 |
+      | 1       | 12       | 2024-10-27 00:40 |
+      | 1       | 13       | 2024-10-27 01:10 |
+      | 1       | 14       | 2024-10-27 01:40 |
+    Then contract_rank.ranks shows exactly
+      | project | contract | rank |
+      | 1       | 11       | 1    |
+      | 1       | 12       | 2    |
+      | 1       | 13       | 3    |
+      | 1       | 14       | 4    |
+    And contract_rank.base shows exactly
+      | project | start                | end                  | base_rank |
+      | 1       | 2024-10-26T00:30:00Z | 2024-10-27T00:30:00Z | 0         |
+      | 1       | 2024-10-27T00:30:00Z |                      | 1         |
+
+  Scenario: A day that starts in an hour which the clock skips starts when the clock jumps
+    Given the setting pipelines.contract_rank.time_zone = "Europe/Berlin"
+    And the setting pipelines.contract_rank.offset = "2h30m"
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 11       | 2024-03-31 00:59 |
+      | 1       | 12       | 2024-03-31 01:00 |
+      | 1       | 13       | 2024-03-31 01:40 |
+    Then contract_rank.base shows exactly
+      | project | start                | end                  | base_rank |
+      | 1       | 2024-03-30T01:30:00Z | 2024-03-31T01:00:00Z | 0         |
+      | 1       | 2024-03-31T01:00:00Z |                      | 1         |
+
+  Scenario: The last microsecond of a day far ahead belongs to that day, and the first of time has a day
+    When an epoch of contracts brings
+      | project | contract | sign_time                  |
+      | 1       | 11       | 2999-12-31 23:59:59.999999 |
+      | 1       | 12       | 3000-01-01 00:00:00        |
+      | 2       | 21       | 0001-01-01 00:00:00        |
+      | 2       | 22       | 9999-12-31 23:59:59.999999 |
+    Then contract_rank.base shows exactly
+      | project | start                | end                  | base_rank |
+      | 1       | 2999-12-31T00:00:00Z | 3000-01-01T00:00:00Z | 0         |
+      | 1       | 3000-01-01T00:00:00Z |                      | 1         |
+      | 2       | 0001-01-01T00:00:00Z | 9999-12-31T00:00:00Z | 0         |
+      | 2       | 9999-12-31T00:00:00Z |                      | 1         |
+
   Scenario: A changelog: the only holder of a value goes, one of two goes, and one changes its project
     Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
     And the setting sources.contracts.row_kind = "kind"

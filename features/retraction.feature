@@ -373,3 +373,17 @@ Feature: Changelog retraction
       Then order_states.totals shows exactly
         | state | orders |
         | new   | 7      |
+
+  Scenario: A day ends once, though the clock goes back over midnight
+    Given the setting sources.orders.time_zone = "UTC"
+    And the setting pipelines.order_states.time_zone = "America/St_Johns"
+    When these lines arrive at orders
+      """
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2010-11-07 02:30:30"}}
+      {"database":"shop","table":"orders","type":"delete","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2010-11-07 03:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":2,"user_id":7,"state":"new","amount":1.00,"mtime":"2010-11-07 02:29:59"}}
+      """
+    And all pipelines run until idle
+    Then order_states.by_day shows exactly
+      | day        | state | orders |
+      | 2010-11-06 | new   | 1      |

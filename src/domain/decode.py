@@ -42,6 +42,8 @@ NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 _SAFE_DIGITS = 18
 _PLAIN = len("YYYY-MM-DD HH:MM:SS")
 _MARKS = ("-- ::", "--T::")
+_WALL_FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T"
+_FORMS = f"{_WALL_FORMS}, and Z or +HH:MM at the end if it has an offset"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
@@ -171,7 +173,7 @@ def _binary(target: Target) -> Convert:
 def _date(target: Target) -> Convert:
     def convert(value: Any) -> date:
         if type(value) is not str or not _DATE.fullmatch(value):
-            raise target.refuse(value)
+            raise target.refuse(value, "write YYYY-MM-DD" if type(value) is str else "")
         try:
             return date.fromisoformat(value)
         except ValueError as error:
@@ -190,14 +192,16 @@ def _timestamp(target: Target) -> Convert:
 
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (plain := _is_plain(value) or _TIMESTAMP.fullmatch(value)):
-            raise refuse(value)
+            raise refuse(value, _FORMS if type(value) is str else "")
         try:
             if plain is True and zone is UTC:
                 return datetime.fromisoformat(value)
             moment = datetime.fromisoformat(value)
             return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise refuse(value, "no such time") from error
+        except OverflowError as error:
+            raise refuse(value, "out of range: 0001-01-01 to 9999-12-31 in UTC") from error
 
     return convert
 
@@ -205,7 +209,7 @@ def _timestamp(target: Target) -> Convert:
 def _wall_time(target: Target) -> Convert:
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
-            raise target.refuse(value)
+            raise target.refuse(value, _WALL_FORMS if type(value) is str else "")
         if form[1]:
             raise target.refuse(value, "no offset may stand here")
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from .errors import ConfigError
 
@@ -65,3 +65,9 @@ def show_duration(duration: timedelta) -> str:
 def microseconds(duration: timedelta) -> int:
     """The duration in whole microseconds, exactly."""
     return duration // timedelta(microseconds=1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MICRO = microseconds(datetime(1, 1, 1, tzinfo=UTC) - _EPOCH)
+LAST_MICRO = microseconds(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH)
+"""The first and the last timestamp that is taken, in microseconds from 1970: 0001-01-01 and 9999-12-31, in UTC."""

@@ -1,20 +1,21 @@
 """Segments: half-open intervals of the order value that bound what an epoch has to look at.
 
 A segment is numbered by the floor of ``(order value - offset) / interval``, so equal values are never split. Times are
-counted in microseconds of the zone's wall clock where the interval is whole days (so that a segment is a local day, 23
-or 25 hours long when clocks change), and of UTC where it is shorter: wall clocks repeat hours, and numbers must grow
-with time. Where segments are cut never changes an answer, only its cost.
+cut by the zone's wall clock where the interval is whole days (a segment is a local day, 23 or 25 hours long when clocks
+change; see `boundaries`), and by UTC where it is shorter. A number never goes down while order values go up. So where
+segments are cut never changes an answer, only its cost.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import frozen
 
-from .duration import microseconds, parse_duration
+from .boundaries import Boundaries
+from .duration import FIRST_MICRO, microseconds, parse_duration
 from .errors import ConfigError
 from .schema import NUMBERS, TIMES
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 SEGMENT = "_segment"
 _WALL = "_wall"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
 _FARTHEST = 2.0**61  # what lies beyond, NaN too, shares the last segment: it only has to have a number
-_SHORT = 8  # microseconds: no time is beyond the farthest segment where they are longer
 
 
 @frozen
@@ -69,24 +70,43 @@ class Segments:
 
     def assign(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         """Add bigint `_segment` to rows with the order column."""
-        if self.zone is None:
-            return rows.with_columns(self._number_of(nw.col(self.column).cast(nw.Float64)).alias(SEGMENT))
-        timed = engine.wall_micros(rows, self.column, into=_WALL, zone=self.zone)
-        return timed.with_columns(self._number_of(nw.col(_WALL)).alias(SEGMENT)).drop(_WALL)
+        if (times := self.times) is None:
+            numbered = rows.with_columns(self._number_of(nw.col(self.column).cast(nw.Float64)).alias(SEGMENT))
+        else:
+            walled = times.floor(rows, self.column, engine, into=_WALL)
+            numbered = walled.with_columns(times.number(nw.col(_WALL)).alias(SEGMENT)).drop(_WALL)
+        return numbered.with_columns(nw.col(SEGMENT).fill_null(self.null_segment))
+
+    def number_of(self, moment: datetime) -> int:
+        """The number of the segment that holds an instant."""
+        assert self.times is not None
+        wall = self.times.floor_of(microseconds(moment - _EPOCH))
+        return (wall - self.times.offset) // self.times.every
+
+    @property
+    def times(self) -> Boundaries | None:
+        """How times are cut; None for numbers."""
+        return None if self.zone is None else Boundaries(int(self.interval), int(self.offset), self.zone)
 
     def _number_of(self, value: nw.Expr) -> nw.Expr:
+        # Each step keeps the order of values, rounding or not.
         exact = (value - self.offset if self.offset else value) / self.interval
-        if self.zone is None or self.interval < _SHORT:
-            low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
-            exact = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
-        return exact.floor().cast(nw.Int64).fill_null(self.null_segment)
+        low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
+        near = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
+        return near.floor().cast(nw.Int64)
 
     def start(self, rows: nw.LazyFrame[Any], engine: FrameEngine, number: str, into: str) -> nw.LazyFrame[Any]:
-        """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers)."""
-        if self.zone is None:
+        """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers).
+
+        A segment that starts before any time there is starts with the first one.
+        """
+        if (times := self.times) is None:
             return rows.with_columns((nw.col(number) * self.interval + self.offset).cast(nw.Float64).alias(into))
-        micros = (nw.col(number) * int(self.interval) + int(self.offset)).alias(_WALL)
-        return engine.from_wall_micros(rows.with_columns(micros), _WALL, into=into, zone=self.zone).drop(_WALL)
+        micros = (nw.col(number) * times.every + times.offset).alias(_WALL)
+        started = times.start(rows.with_columns(micros), _WALL, engine, into=_WALL)
+        clipped = nw.when(nw.col(_WALL) < FIRST_MICRO).then(nw.lit(FIRST_MICRO)).otherwise(nw.col(_WALL))
+        started = started.with_columns(clipped.alias(_WALL))
+        return engine.from_wall_micros(started, _WALL, into=into, zone="UTC").drop(_WALL)
 
 
 def _number(text: str, what: str) -> float:

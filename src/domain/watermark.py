@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_FIRST = datetime(1, 1, 1, tzinfo=UTC)
+
 
 def advance(watermark: datetime | None, newest: datetime | None, delay: timedelta) -> datetime | None:
     """The watermark after a batch whose newest event time is `newest`: it never goes back.
@@ -19,8 +21,13 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
     """
     if newest is None:
         return watermark
-    reached = newest - delay
+    reached = earlier(newest, delay)
     return reached if watermark is None else max(watermark, reached)
+
+
+def earlier(moment: datetime, by: timedelta) -> datetime:
+    """A moment in UTC so much earlier, or the first that there is."""
+    return moment - min(by, moment - _FIRST)
 
 
 def furthest(so_far: Mapping[str, datetime], reached: Mapping[str, datetime | None]) -> dict[str, datetime]:

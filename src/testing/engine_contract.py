@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime, timedelta
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import pytest
 
+from ..domain.boundaries import Boundaries
 from ..domain.duration import microseconds
 from ..domain.schema import Schema
 
@@ -32,6 +34,22 @@ CLOCKS = [
     ("America/New_York", "2024-11-03 07:00:00", "2024-11-03 02:00:00"),
     ("America/New_York", "1965-07-01 04:00:00", "1965-07-01 00:00:00"),
 ]
+
+# zone, how long after midnight its days begin
+_CHANGING = {
+    "Europe/Berlin": timedelta(hours=2, minutes=30),
+    "America/New_York": timedelta(hours=1, minutes=45),
+    "America/Havana": timedelta(minutes=15),
+    "America/St_Johns": timedelta(),
+    "America/Sao_Paulo": timedelta(hours=-1, minutes=30),
+    "Asia/Beirut": timedelta(),
+    "Asia/Gaza": timedelta(minutes=15),
+    "Asia/Kathmandu": timedelta(),
+    "Africa/Casablanca": timedelta(hours=2, minutes=15),
+    "Africa/Monrovia": timedelta(minutes=30),
+    "Australia/Lord_Howe": timedelta(hours=1, minutes=45),
+    "Pacific/Apia": timedelta(hours=2),
+}
 
 
 class FrameEngineContract(ABC):
@@ -74,6 +92,20 @@ class FrameEngineContract(ABC):
         found = engine.from_wall_micros(rows, "wall", into="at", zone="America/New_York")
         expected = [(_micros(wall), _moment(utc)) for wall, utc in missing.items()]
         assert sorted(found.collect(backend="polars").rows()) == sorted(expected)
+
+    def test_days_of_every_zone_are_cut_at_instants(self, engine: FrameEngine) -> None:
+        """Around midnights and changes of clocks from 1970 to 2200: the days that Python's own zones give."""
+        day = microseconds(timedelta(days=1))
+        for zone, offset in _CHANGING.items():
+            boundaries, rows = Boundaries(day, microseconds(offset), zone), _near_changes(zone)
+            cut = boundaries.floor(self.frame(rows, Schema.parse("at timestamp")), "at", engine, into="wall")
+            cut = boundaries.start(cut, "wall", engine, into="start").select("at", "wall", "start")
+            found = sorted(cut.collect(backend="polars").rows())
+            micros = [microseconds(at - _EPOCH.replace(tzinfo=UTC)) for (at,) in rows]
+            walls = [boundaries.floor_of(at) for at in micros]
+            expected = [(at, wall, boundaries.start_of(wall)) for (at,), wall in zip(rows, walls, strict=True)]
+            assert found == expected, zone
+            assert walls == sorted(walls)
 
     def test_dates_and_wall_times_have_no_zone(self, engine: FrameEngine) -> None:
         wall = datetime.fromisoformat("1969-07-20T20:17:40.000005")
@@ -126,6 +158,18 @@ class FrameEngineContract(ABC):
     def test_what_is_not_about_stored_rows_passes_through_explaining(self, engine: FrameEngine) -> None:
         with pytest.raises(KeyError, match="mine"), engine.explaining():
             raise KeyError("mine")
+
+
+def _near_changes(zone: str) -> list[tuple[datetime]]:
+    """Instants around the changes of a clock in some years, and around the days next to them."""
+    tz, day, found = ZoneInfo(zone), timedelta(days=1), set[datetime]()
+    for year in (1970, 1972, 1987, 2010, 2011, 2024, 2099, 2100, 2199):
+        for number in range(366):
+            midnight = datetime(year, 1, 1, tzinfo=UTC) + number * day
+            if midnight.astimezone(tz).utcoffset() != (midnight + day).astimezone(tz).utcoffset():
+                quarters = (midnight + timedelta(minutes=15 * quarter) for quarter in range(-8, 104, 3))
+                found |= {each + timedelta(microseconds=by) for each in quarters for by in (-1, 0)}
+    return [(each,) for each in sorted(found)]
 
 
 def _moment(text: str) -> datetime:

@@ -184,4 +184,4 @@ def test_a_row_cannot_pretend_to_be_metadata() -> None:
 def test_metadata_of_another_type_is_refused() -> None:
     decoding = Decoding("maxwell-json", "id bigint, at timestamp", changes=ChangeSpec(metadata={"at": "commit_time"}))
     message = '{"type":"insert","ts":"soon","data":{"id":1}}'
-    assert decoding.refusal(message) == "column 'at': timestamp wanted, not 'soon'"
+    assert (decoding.refusal(message) or "").startswith("column 'at': timestamp wanted, not 'soon' (write YYYY-MM-DD")

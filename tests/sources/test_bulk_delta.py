@@ -93,3 +93,22 @@ def test_what_is_no_table_or_lacks_a_column_is_told(spark: SparkSession, tmp_pat
     source = bulk(spark, tmp_path / "t", "account_id bigint, city string")
     with pytest.raises(BadInput, match="has no column 'city'"):
         source.read(source.plan(None, READ_AT))  # type: ignore[arg-type]
+
+
+def test_times_beyond_the_year_9999_make_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    at, day = (
+        "timestamp_micros(253402300799999999 + id - 1) AS at",
+        "date_add(DATE'9999-12-30', CAST(id AS INT)) AS day",
+    )
+    frame = spark.range(0, 4, 1, 1).selectExpr("id AS account_id", at, day)
+    frame.write.format("delta").save(str(tmp_path / "accounts"))
+    source = bulk(spark, tmp_path / "accounts", "account_id bigint, at timestamp, day date")
+    planned = source.plan(None, READ_AT)
+    assert planned is not None
+    found = rows(source.read(planned))
+    assert sorted(line["account_id"] for line in found if line["_error"] is None) == [0, 1]
+    why = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
+    assert {line["_error"] for line in found if line["_error"]} == {
+        f"column 'at': timestamp wanted, not +10000-01-01 00:00:00 {why}",
+        f"column 'at': timestamp wanted, not +10000-01-01 00:00:00.000001 {why}",
+    }

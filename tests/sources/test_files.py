@@ -190,6 +190,29 @@ def test_int96_holds_instants_whatever_the_zone(engine: Engine, tmp_path: Path) 
     assert [row["at"] for row in read(source_of(engine, tmp_path, spec))] == [NOON]
 
 
+def test_parquet_times_beyond_the_year_9999_make_dead_letters(engine: Engine, tmp_path: Path) -> None:
+    spec = RecordSpec(
+        Schema.parse("id int, at timestamp, local timestamp, day date"), "parquet", time_zone="Asia/Tokyo"
+    )
+    last = 253_402_300_799_999_999
+    columns = {
+        "id": pa.array([1, 2, 3, 4, 5, 6], pa.int32()),
+        "at": pa.array([last, last + 1, 0, 0, None, -62_135_596_800_000_001], pa.timestamp("us", "UTC")),
+        "local": pa.array([last // 1000, 0, -62_135_596_800_000, 0, None, 0], pa.timestamp("ms")),
+        "day": pa.array([2_932_896, 0, 0, 2_932_897, None, 0], pa.date32()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    rows = sorted(read(source_of(engine, tmp_path, spec)), key=lambda row: row["_position"])
+    assert [row["id"] for row in rows if row["_error"] is None] == [1, 5]
+    why = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
+    assert [row["_error"] for row in rows if row["_error"]] == [
+        f"column 'at': timestamp wanted, not '10000-01-01 00:00:00.000000Z' {why}",
+        f"column 'local': timestamp wanted, not '0001-01-01 00:00:00.000' {why}",
+        f"column 'day': date wanted, not '10000-01-01' {why}",
+        f"column 'at': timestamp wanted, not '0000-12-31 23:59:59.999999Z' {why}",
+    ]
+
+
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
 def test_row_kinds(engine: Engine, tmp_path: Path, format_: str) -> None:
     table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "kind": ["c", "-D", "x"]})

@@ -18,6 +18,7 @@ from headwater.domain.errors import ConfigError
 from headwater.domain.schema import Schema
 from headwater.domain.source import RecordSpec
 
+FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T, and Z or +HH:MM at the end if it has an offset"
 LONG = "x" * 200
 
 
@@ -103,8 +104,8 @@ def test_takes(ddl: str, text: str, value: object) -> None:
         ("binary", '"a?"', "binary wanted, not 'a?' (no base64)"),
         ("binary", "1", "binary wanted, not 1"),
         ("date", '"2024-02-30"', "date wanted, not '2024-02-30' (no such day)"),
-        ("date", '"2024-02-29T00:00:00"', "date wanted, not '2024-02-29T00:00:00'"),
-        ("date", '"20240229"', "date wanted, not '20240229'"),
+        ("date", '"2024-02-29T00:00:00"', "date wanted, not '2024-02-29T00:00:00' (write YYYY-MM-DD)"),
+        ("date", '"20240229"', "date wanted, not '20240229' (write YYYY-MM-DD)"),
         ("date", "19782", "date wanted, not 19782"),
         ("timestamp", '"2024-02-30T00:00:00"', "timestamp wanted, not '2024-02-30T00:00:00' (no such time)"),
         ("timestamp", '"2024-02-29T24:00:00"', "timestamp wanted, not '2024-02-29T24:00:00' (no such time)"),
@@ -116,12 +117,21 @@ def test_takes(ddl: str, text: str, value: object) -> None:
         (
             "timestamp",
             '"0001-01-01T00:00:00+01:00"',
-            "timestamp wanted, not '0001-01-01T00:00:00+01:00' (no such time)",
+            "not '0001-01-01T00:00:00+01:00' (out of range: 0001-01-01 to 9999-12-31 in UTC)",
         ),
-        ("timestamp", '"2024-02-29T00:00:00.1234567"', "timestamp wanted, not '2024-02-29T00:00:00.1234567'"),
-        ("timestamp", '"2024-02-29"', "timestamp wanted, not '2024-02-29'"),
-        ("timestamp", '"2024-02-29Tnoon"', "timestamp wanted, not '2024-02-29Tnoon'"),
-        ("timestamp", '"٢٠٢٤-02-29T00:00:00"', "timestamp wanted, not '٢٠٢٤-02-29T00:00:00'"),
+        (
+            "timestamp",
+            '"2024-02-29T00:00:00.1234567"',
+            f"timestamp wanted, not '2024-02-29T00:00:00.1234567' ({FORMS})",
+        ),
+        ("timestamp", '"2024-02-29"', f"timestamp wanted, not '2024-02-29' ({FORMS})"),
+        ("timestamp", '"2024-02-29Tnoon"', f"timestamp wanted, not '2024-02-29Tnoon' ({FORMS})"),
+        ("timestamp", '"٢٠٢٤-02-29T00:00:00"', f"timestamp wanted, not '٢٠٢٤-02-29T00:00:00' ({FORMS})"),
+        (
+            "timestamp",
+            '"9999-12-31T23:59:59-00:01"',
+            "not '9999-12-31T23:59:59-00:01' (out of range: 0001-01-01 to 9999-12-31 in UTC)",
+        ),
         ("timestamp", "1709164800", "timestamp wanted, not 1709164800"),
         ("timestamp_ntz", '"2024-02-29T00:00:00Z"', "not '2024-02-29T00:00:00Z' (no offset may stand here)"),
         ("int", f'"{LONG}"', f"int wanted, not '{LONG[:59]}…"),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ...domain.changelog.row_kind import INSERT, KNOWN, row_kind
 from ...domain.decode import shown
+from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput
 from ..records import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
 
@@ -37,6 +38,10 @@ _SAFE: dict[str, tuple[pa.DataType, ...]] = {
     "binary": (pa.binary(), pa.large_binary(), pa.binary_view()),
     "date": (pa.date32(),),
 }
+
+_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_DAYS = (-719_162, 2_932_896)
+"""0001-01-01 and 9999-12-31, in days from 1970."""
 
 
 def check(path: Path, spec: RecordSpec) -> None:
@@ -136,8 +141,10 @@ def is_int96(file: pq.ParquetFile, column: str) -> bool:
 
 def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants: set[str]) -> pa.RecordBatch:
     kinds, errors = _kinds(rows, spec)
+    read = _in_microseconds(rows, name)
+    rows, read, late = _in_range(read, spec, instants)
+    errors = [error or why for error, why in zip(errors, late, strict=True)]
     usable = pa.array([error is None for error in errors])
-    rows = _in_microseconds(rows, name)
     there = set(rows.schema.names)
     columns = [
         _converted(rows.column(each.name), each, spec, is_instant=each.name in instants)
@@ -150,11 +157,68 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
         pa.array(kinds, pa.string()),
         pa.array(range(at, at + rows.num_rows), pa.int64()),
         pa.array([name] * rows.num_rows, pa.string()),
-        pa.array([to_json(row) for row in _shown(rows).to_pylist()], pa.string()),
+        pa.array([to_json(row) for row in _shown(read).to_pylist()], pa.string()),
         pa.nulls(rows.num_rows, pa.binary()),
         pa.array(errors, pa.string()),
     ]
     return pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows)))
+
+
+def _in_range(
+    rows: pa.RecordBatch, spec: RecordSpec, instants: set[str]
+) -> tuple[pa.RecordBatch, pa.RecordBatch, list[str | None]]:
+    """The rows with null for times out of range, the rows with these columns as text, and why rows cannot be used."""
+    inside = texts = rows
+    errors: list[str | None] = [None] * rows.num_rows
+    for each in rows.schema:
+        at, values = rows.schema.get_field_index(each.name), rows.column(each.name)
+        outside = _outside(values, spec.time_zone, is_instant=each.name in instants)
+        if outside is not None:
+            text = values.cast(pa.string())
+            whys = _out_of_range(each.name, spec, text, outside)
+            errors = [error or why for error, why in zip(errors, whys, strict=True)]
+            inside = inside.set_column(at, each.name, pc.if_else(outside, pa.scalar(None, each.type), values))
+            texts = texts.set_column(at, each.name, text)
+    return inside, texts, errors
+
+
+def _outside(values: pa.Array, zone: str, *, is_instant: bool) -> pa.Array | None:
+    """Which times lie outside the years 1 to 9999 in UTC, of which Python has no others; None if none does."""
+    if pa.types.is_date32(values.type):
+        return _beyond(values.cast(pa.int32()), *_DAYS)
+    if not pa.types.is_timestamp(values.type):
+        return None
+    numbers, a_second = values.cast(pa.int64()), _A_SECOND[values.type.unit]
+    low, high = FIRST_MICRO // 1_000_000 * a_second, (LAST_MICRO // 1_000_000 + 1) * a_second - 1
+    if values.type.tz is not None or is_instant or zone == "UTC":
+        return _beyond(numbers, low, high)
+    near = _beyond(numbers, low + 2 * 86_400 * a_second, high - 2 * 86_400 * a_second)
+    if near is None:
+        return None
+    found = zip(values, numbers.to_pylist(), near.to_pylist(), strict=True)
+    return pa.array([doubtful and not (low <= at <= high and _has_instant(wall, zone)) for wall, at, doubtful in found])
+
+
+def _beyond(numbers: pa.Array, low: int, high: int) -> pa.Array | None:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is None or (low <= found["min"] and found["max"] <= high):
+        return None
+    return pc.fill_null(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), fill_value=False)
+
+
+def _has_instant(wall: pa.Scalar, zone: str) -> bool:
+    try:
+        wall.as_py().replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    except OverflowError:
+        return False
+    return True
+
+
+def _out_of_range(name: str, spec: RecordSpec, texts: pa.Array, outside: pa.Array) -> list[str | None]:
+    wanted = next((each.type.ddl for each in spec.schema.columns if each.name == name), "timestamp")
+    why = f"column {name!r}: {wanted} wanted, not {{}} (out of range: 0001-01-01 to 9999-12-31 in UTC)"
+    pairs = zip(texts.to_pylist(), outside.to_pylist(), strict=True)
+    return [why.format(shown(text)) if late else None for text, late in pairs]
 
 
 def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import polars as pl
@@ -15,8 +16,11 @@ from ...domain.ports import FrameEngine
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-# No gap of a wall clock is longer: the longest skipped one whole day (Samoa, 30 December 2011).
-_LONGEST_GAP = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KNOWN = (0, 4_070_908_800_000_000)  # 1970 to 2098
+"""Microseconds from 1970 between which Polars has each zone's clock as Python has it."""
+_NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
+"""0001-01-03 and 9999-12-29: no clock changes beyond, and what is between them is a `datetime` in every zone."""
 
 
 class PolarsEngine(FrameEngine):
@@ -37,15 +41,16 @@ class PolarsEngine(FrameEngine):
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         dtype = frame.collect_schema()[column]
-        moment = pl.col(column)
-        if isinstance(dtype, nw.Datetime) and dtype.time_zone:
-            moment = moment.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-        return _with(frame, moment.cast(pl.Datetime("us")).cast(pl.Int64).alias(into))
+        micros = pl.col(column).cast(pl.Datetime("us", getattr(dtype, "time_zone", None))).cast(pl.Int64)
+        if zone != "UTC" and isinstance(dtype, nw.Datetime) and dtype.time_zone:
+            micros += _offset(micros, zone)
+        return _with(frame, micros.alias(into))
 
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        wall = pl.from_epoch(pl.col(column), time_unit="us")
-        before_gap = _instant(wall - _LONGEST_GAP, zone) + _LONGEST_GAP
-        return _with(frame, pl.coalesce(_instant(wall, zone), before_gap).alias(into))
+        micros = pl.col(column)
+        if zone != "UTC":
+            micros = micros.map_batches(lambda some: _instants(some, zone), return_dtype=pl.Int64, is_elementwise=True)
+        return _with(frame, micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(into))
 
     def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
         native: pl.LazyFrame = nw.to_native(frame.filter(nw.col(low) <= nw.col(high)))
@@ -61,10 +66,36 @@ def _digests(texts: pl.Series) -> pl.Series:
     return pl.Series([known[text] for text in texts], dtype=pl.String)
 
 
-def _instant(wall: pl.Expr, zone: str) -> pl.Expr:
-    """The moment a zone's clock shows `wall`, in UTC; the earlier of two, null if there is none."""
-    local = wall.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    return local.dt.convert_time_zone("UTC")
+def _instants(walls: pl.Series, zone: str) -> pl.Series:
+    """The earlier instant of each wall clock time, by the offset before a gap: there are few different ones."""
+    tz, found = ZoneInfo(zone), walls.drop_nulls().unique()
+    offsets = [_micros(_moment(wall).replace(tzinfo=tz).utcoffset()) for wall in found]
+    return walls - walls.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
+
+
+def _offset(micros: pl.Expr, zone: str) -> pl.Expr:
+    """Microseconds by which a zone's wall clock is ahead of UTC at an instant."""
+    near = micros.clip(*_KNOWN)
+    shown = near.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+    beyond = micros.map_batches(lambda some: _beyond(some, zone), return_dtype=pl.Int64, is_elementwise=True)
+    return pl.coalesce(beyond, shown.dt.replace_time_zone(None).cast(pl.Int64) - near)
+
+
+def _beyond(micros: pl.Series, zone: str) -> pl.Series:
+    """The offsets of instants whose clock Polars does not have as Python has it; null for all others."""
+    tz = ZoneInfo(zone)
+    found = micros.filter(~micros.is_between(*_KNOWN)).unique()
+    offsets = [_micros(_moment(each).astimezone(tz).utcoffset()) for each in found]
+    return micros.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
+
+
+def _moment(micros: int) -> datetime:
+    low, high = _NEAREST
+    return _EPOCH + timedelta(microseconds=min(max(micros, low), high))
+
+
+def _micros(duration: timedelta | None) -> int:
+    return (duration or timedelta()) // timedelta(microseconds=1)
 
 
 def _with(frame: nw.LazyFrame[Any], column: pl.Expr) -> nw.LazyFrame[Any]:

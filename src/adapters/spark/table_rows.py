@@ -9,8 +9,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.changelog.row_kind import INSERT
+from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
 from ...domain.errors import BadInput
+from ...domain.schema import TIMES
 from .schema import named, spark_type
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from ...domain import schema
     from ...domain.source import RecordSpec
 
+_DAY = 86_400_000_000  # microseconds
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
 
 
@@ -70,6 +73,8 @@ class TableRows:
                 lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
                 told = f"column {column.name!r}: {column.type.ddl} wanted, not "
                 errors.append(F.when(lost, F.concat(F.lit(told), source.cast("string"))))
+            if column.type.name in TIMES:
+                errors.append(F.when(~_in_range(value, column.type.name), _out_of_range(source, column)))
             values.append(value.alias(column.name))
         error = F.coalesce(*errors)
         usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
@@ -91,6 +96,21 @@ class TableRows:
         value = source.cast(spark_type(column.type))
         walls = isinstance(found, spark_types.TimestampNTZType) and column.type.name == "timestamp"
         return F.to_utc_timestamp(value, self.spec.time_zone) if walls and self.spec.time_zone != "UTC" else value
+
+
+def _in_range(value: Column, kind: str) -> Column:
+    """Whether a time lies within the years 1 to 9999 in UTC."""
+    if kind == "timestamp":
+        return F.unix_micros(value).between(FIRST_MICRO, LAST_MICRO)
+    if kind == "date":
+        return F.unix_date(value).between(FIRST_MICRO // _DAY, LAST_MICRO // _DAY)
+    first, last = (F.lit(text).cast("timestamp_ntz") for text in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
+    return value.between(first, last)
+
+
+def _out_of_range(source: Column, column: schema.Column) -> Column:
+    told = F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not ")
+    return F.concat(told, source.cast("string"), F.lit(" (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
 
 
 def _fits(found: spark_types.DataType, wanted: spark_types.DataType) -> bool:

@@ -15,6 +15,7 @@ from ..natural_order import with_natural
 from ..schema import DataType
 from ..segments import SEGMENT, Segments
 from ..transactions import AT
+from ..watermark import earlier
 from .tables import ADDS, DELETED
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class History:
     def __attrs_post_init__(self) -> None:
         self._every = max(self.settings.history / _PARTS, _SHORTEST)
         kind = DataType("timestamp")
-        every = f"{int(self._every.total_seconds())}s"
+        every = f"{self._every // _SHORTEST}s"
         self._segments = Segments.of(AT, kind, interval=every, offset="0s", zone="UTC", nulls_lowest=True)
 
     def cut(self, watermark: datetime | None) -> datetime | None:
@@ -132,11 +133,11 @@ class History:
 
     @property
     def _interval(self) -> timedelta:
-        return timedelta(seconds=int(self._every.total_seconds()))
+        return self._every // _SHORTEST * _SHORTEST
 
     def _number(self, moment: datetime) -> int:
         return (moment - _EPOCH) // self._interval
 
     def _first(self, watermark: datetime) -> int:
         """The first segment that is kept at a watermark."""
-        return self._number(watermark - self.settings.history)
+        return self._number(earlier(watermark, self.settings.history))

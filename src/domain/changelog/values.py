@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, Undecodable, shown
+from ..duration import FIRST_MICRO, LAST_MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,8 +25,6 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
-_FIRST_MICRO = (date.min.toordinal() - _DAY_0) * 86_400_000_000
-_LAST_MICRO = _PAST_9999_IN_MS * 1000 - 1
 _UNITS = {
     "io.debezium.time.Timestamp": "ms",
     "io.debezium.time.MicroTimestamp": "us",
@@ -121,7 +120,7 @@ def _micros_since_1970(unit: str | None) -> Callable[[int], int]:
             micros = number * factor
         else:
             micros = _micros(number, unit or unit_of(number))
-        if _FIRST_MICRO <= micros <= _LAST_MICRO:
+        if FIRST_MICRO <= micros <= LAST_MICRO:
             return micros
         raise OverflowError("out of range")
 

@@ -2,18 +2,19 @@
 
 Windows of whole days are days of the zone's wall clock, 23 or 25 hours long when clocks change; shorter ones are cut in
 UTC. Panes of whole days are days as well; shorter ones are counted in elapsed time from their window's start, so that
-an hour that the clock shows twice has twice its panes. Windows and panes hold their start, and not their end.
+an hour that the clock shows twice has twice its panes. Windows and panes hold their start, and not their end; where
+clocks change, see `boundaries`.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import narwhals as nw
-from attrs import frozen
+from attrs import field, frozen
 
+from ..boundaries import Boundaries, quotient, remainder
 from ..duration import microseconds
 from ..errors import ConfigError
 
@@ -26,6 +27,7 @@ WINDOW, PANE = "_window", "_pane"
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WALL, _MOMENT, _STEPS, _START, _END = "_wall", "_moment", "_steps", "_start_wall", "_end_of_window"
+_NEXT_WALL = "_wall_of_next"
 
 
 @frozen
@@ -43,6 +45,17 @@ class Panes:
     offset: int
     zone: str
     daily: bool
+    _windows: Boundaries = field(init=False, eq=False, repr=False)
+    _days: Boundaries = field(init=False, eq=False, repr=False)
+    """Where panes end, if they are days."""
+
+    @_windows.default
+    def _bound_windows(self) -> Boundaries:
+        return Boundaries(self.size, self.offset, self.zone)
+
+    @_days.default
+    def _bound_days(self) -> Boundaries:
+        return Boundaries(self.step, self.offset, self.zone if self.daily else "UTC")
 
     @classmethod
     def of(cls, *, size: timedelta, step: timedelta, offset: timedelta, zone: str) -> Panes:
@@ -61,21 +74,23 @@ class Panes:
 
     def assign(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
         """Add `WINDOW` and `PANE` to rows, by a timestamp column; null where it is null."""
-        rows = engine.wall_micros(rows, column, into=_WALL, zone=self.zone)
-        rows = rows.with_columns(self._floor(_WALL, self.size).alias(_START), self._floor(_WALL, self.step).alias(PANE))
-        rows = rows.with_columns(nw.col(PANE) + self.step)
         if self.zone == "UTC":
-            return rows.with_columns(nw.col(_START).alias(WINDOW)).drop(_WALL, _START)
-        rows = self._instant(rows, _START, WINDOW, engine)
+            rows = engine.wall_micros(rows, column, into=_WALL, zone="UTC")
+            rows = rows.with_columns(self._floor(self.size).alias(WINDOW), self._floor(self.step).alias(PANE))
+            return rows.with_columns(nw.col(PANE) + self.step).drop(_WALL)
+        rows = self._windows.floor(rows, column, engine, into=_START)
+        rows = self._windows.start(rows, _START, engine, into=WINDOW)
         if self.daily:
-            return self._instant(rows, PANE, PANE, engine).drop(_WALL, _START)
-        rows = self._instant(rows.with_columns(nw.col(_START) + self.size), _START, _END, engine)
-        rows = engine.wall_micros(rows, column, into=_MOMENT, zone="UTC")
-        passed = (nw.col(_MOMENT) - nw.col(WINDOW)).alias(_STEPS)
-        end = nw.col(WINDOW) + nw.col(_STEPS) - _remainder(nw.col(_STEPS), self.step) + self.step
-        rows = rows.with_columns(passed).with_columns(end.alias(PANE))
+            rows = self._days.floor(rows.drop(_START), column, engine, into=_WALL)
+            rows = rows.with_columns((nw.col(_WALL) + self.step).alias(_WALL))
+            return self._days.start(rows, _WALL, engine, into=PANE).drop(_WALL)
+        rows = self._windows.start(rows.with_columns(nw.col(_START) + self.size), _START, engine, into=_END)
+        rows = engine.wall_micros(rows.drop(_START), column, into=_MOMENT, zone="UTC")
+        rows = rows.with_columns((nw.col(_MOMENT) - nw.col(WINDOW)).alias(_STEPS))
+        end = nw.col(_MOMENT) - remainder(nw.col(_STEPS), self.step) + self.step
+        rows = rows.with_columns(end.alias(PANE))
         ended = nw.min_horizontal(nw.col(PANE), nw.col(_END)).alias(PANE)
-        return rows.with_columns(ended).drop(_WALL, _START, _END, _MOMENT, _STEPS)
+        return rows.with_columns(ended).drop(_END, _MOMENT, _STEPS)
 
     @staticmethod
     def micros(moment: datetime) -> int:
@@ -91,20 +106,21 @@ class Panes:
         """The newest end of a pane at or before a moment."""
         micros = self.micros(moment)
         if self.daily:
-            return self._instant_of(self._floored(self._wall_of(micros), self.step))
+            return self._days.start_of(self._days.floor_of(micros))
         start = self.window_of(micros)
         return start + (micros - start) // self.step * self.step
 
     def ahead(self, moment: datetime) -> int:
         """The end of the pane in which a moment lies."""
-        wall = self._wall_of(self.micros(moment))
+        micros = self.micros(moment)
         if self.daily:
-            return self._instant_of(self._floored(wall, self.step) + self.step)
-        return min(self.reached(moment) + self.step, self._instant_of(self._floored(wall, self.size) + self.size))
+            return self._days.start_of(self._days.floor_of(micros) + self.step)
+        end = self._windows.start_of(self._windows.floor_of(micros) + self.size)
+        return min(self.reached(moment) + self.step, end)
 
     def window_of(self, micros: int) -> int:
         """The start of the window in which an instant lies."""
-        return self._instant_of(self._floored(self._wall_of(micros), self.size))
+        return self._windows.start_of(self._windows.floor_of(micros))
 
     def each(
         self, rows: nw.LazyFrame[Any], first: str, last: str, engine: FrameEngine, *, into: str
@@ -120,10 +136,10 @@ class Panes:
         """
         numbered = engine.each_between(rows, first, last, into=_STEPS)
         if self.daily:
-            start = self._wall(numbered, WINDOW, _START, engine)
-            start = start.with_columns(self._floor(_START, self.step).alias(_START))
-            end = start.with_columns((nw.col(_START) + nw.col(_STEPS) * self.step).alias(_START))
-            return self._instant(end, _START, into, engine).drop(_STEPS, _START)
+            rows = self._floor_of(self._windows, numbered, WINDOW, engine, into=_START)
+            rows = rows.with_columns((nw.col(_START) + nw.col(_STEPS) * self.step).alias(_START)).drop(_STEPS)
+            rows = self._days.start(rows, _START, engine, into=into)
+            return self._last_of_equal(rows, into, engine).drop(_START)
         ended = numbered.with_columns((nw.col(WINDOW) + nw.col(_STEPS) * self.step).alias(into))
         ended = self._with_end(ended, engine)
         return ended.with_columns(nw.min_horizontal(nw.col(into), nw.col(_END)).alias(into)).drop(_STEPS, _END)
@@ -142,13 +158,16 @@ class Panes:
         """
         rows = self._with_end(rows, engine)
         within = nw.min_horizontal(nw.max_horizontal(nw.col(column), nw.col(WINDOW)), nw.col(_END))
-        # A pane may be shorter than the others, or days of other than 24 hours.
-        rounding = self.step // 2 if self.daily else self.step - 1
-        passed = nw.when(~nw.col(column).is_null()).then(within - nw.col(WINDOW) + rounding)
-        rows = rows.with_columns(passed.alias(_STEPS))
-        whole = nw.col(_STEPS) - _remainder(nw.col(_STEPS), self.step)
-        number = (whole / self.step).cast(nw.Int64) + more
-        return rows.with_columns(number.alias(into)).drop(_STEPS, _END)
+        within = nw.when(~nw.col(column).is_null()).then(within).alias(_STEPS)
+        if not self.daily:  # the last pane of a window may be shorter than the others
+            rows = rows.with_columns(within).with_columns(
+                (nw.col(_STEPS) - nw.col(WINDOW) + self.step - 1).alias(_STEPS)
+            )
+            return rows.with_columns((quotient(nw.col(_STEPS), self.step) + more).alias(into)).drop(_STEPS, _END)
+        rows = self._floor_of(self._windows, rows.with_columns(within), WINDOW, engine, into=_START)
+        rows = self._floor_of(self._days, rows, _STEPS, engine, into=_WALL)
+        number = quotient(nw.col(_WALL) - nw.col(_START), self.step) + more
+        return rows.with_columns(number.alias(into)).drop(_STEPS, _END, _START, _WALL)
 
     def within(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
         """The rows whose `WINDOW` is not over at an instant, or ends with it; in microseconds, in a column."""
@@ -158,38 +177,28 @@ class Panes:
     def _with_end(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         if self.zone == "UTC":
             return rows.with_columns((nw.col(WINDOW) + self.size).alias(_END))
-        rows = self._wall(rows, WINDOW, _WALL, engine)
-        # Where clocks skip midnight, the day starts later than the wall clock would have it.
-        rows = rows.with_columns((self._floor(_WALL, self.size) + self.size).alias(_WALL))
-        return self._instant(rows, _WALL, _END, engine).drop(_WALL)
+        rows = self._floor_of(self._windows, rows, WINDOW, engine, into=_WALL)
+        rows = rows.with_columns((nw.col(_WALL) + self.size).alias(_WALL))
+        return self._windows.start(rows, _WALL, engine, into=_END).drop(_WALL)
 
-    def _wall(self, rows: nw.LazyFrame[Any], column: str, into: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def _last_of_equal(self, rows: nw.LazyFrame[Any], ends: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+        """Rows without the ends of panes that are empty, as their day was skipped; walls are in `_START`."""
+        if not self._days.skips:
+            return rows
+        rows = rows.with_columns((nw.col(_START) + self.step).alias(_NEXT_WALL))
+        rows = self._days.start(rows, _NEXT_WALL, engine, into=_END)
+        return rows.filter(nw.col(_END) > nw.col(ends), nw.col(ends) > nw.col(WINDOW)).drop(_NEXT_WALL, _END)
+
+    @staticmethod
+    def _floor_of(
+        boundaries: Boundaries, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine, *, into: str
+    ) -> nw.LazyFrame[Any]:
+        """`Boundaries.floor` of instants in microseconds."""
         moment = engine.from_wall_micros(rows, column, into=_MOMENT, zone="UTC")
-        return engine.wall_micros(moment, _MOMENT, into=into, zone=self.zone).drop(_MOMENT)
+        return boundaries.floor(moment, _MOMENT, engine, into=into).drop(_MOMENT)
 
-    def _instant(self, rows: nw.LazyFrame[Any], column: str, into: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
-        moment = engine.from_wall_micros(rows, column, into=_MOMENT, zone=self.zone)
-        return engine.wall_micros(moment, _MOMENT, into=into, zone="UTC").drop(_MOMENT)
-
-    def _floor(self, column: str, unit: int) -> nw.Expr:
-        wall = nw.col(column)
-        return wall - _remainder(wall - self.offset, unit)
-
-    def _floored(self, wall: int, unit: int) -> int:
-        return wall - (wall - self.offset) % unit
-
-    def _wall_of(self, micros: int) -> int:
-        shown = self.moment(micros).astimezone(ZoneInfo(self.zone))
-        return microseconds(shown.replace(tzinfo=UTC) - _EPOCH)
-
-    def _instant_of(self, wall: int) -> int:
-        shown = self.moment(wall).replace(tzinfo=ZoneInfo(self.zone))
-        return microseconds(shown - _EPOCH)
-
-
-def _remainder(value: nw.Expr, unit: int) -> nw.Expr:
-    """What is left over of whole units, never negative: engines differ about the sign."""
-    return (value % unit + unit) % unit
+    def _floor(self, unit: int) -> nw.Expr:
+        return nw.col(_WALL) - remainder(nw.col(_WALL) - self.offset, unit)
 
 
 def _told(duration: timedelta) -> str:

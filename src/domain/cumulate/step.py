@@ -11,6 +11,7 @@ from .. import dead_letter
 from ..change import Change
 from ..collect import collect_small
 from ..dead_letter import or_else
+from ..duration import FIRST_MICRO, LAST_MICRO
 from ..epoch import ERROR, ROW_KIND
 from ..groups import as_key
 from ..measures import ROWS, evaluated, sign
@@ -137,6 +138,9 @@ class CumulateStep:
         reason = or_else(
             nw.col(ERROR), nw.col(PANE).is_null(), f"column {self.settings.event_time} is null, so it has no pane"
         )
+        beyond = (nw.col(WINDOW) < FIRST_MICRO) | (nw.col(PANE) > LAST_MICRO)
+        why = f"column {self.settings.event_time}: its window does not lie within 0001-01-01 to 9999-12-31 in UTC"
+        reason = or_else(reason, beyond, why)
         return rows.with_columns(reason.alias(ERROR))
 
     def _told(self, checked: nw.LazyFrame[Any], known: datetime | None, batch: Batch) -> Told:

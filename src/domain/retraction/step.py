@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import narwhals as nw
 from attrs import evolve, field, frozen
@@ -13,13 +12,14 @@ from .. import dead_letter
 from ..change import Change
 from ..changelog.row_kind import INSERT
 from ..collect import collect_small
+from ..dead_letter import or_else
 from ..epoch import ERROR, ROW_KIND
 from ..errors import ConfigError
 from ..groups import as_key
 from ..measures import ROWS, evaluated, sign
 from ..segments import SEGMENT
 from ..service import Step
-from ..watermark import newest_of
+from ..watermark import earlier, newest_of
 from .books import Posting, merged
 from .repeats import REPEAT
 from .settings import STOP
@@ -108,7 +108,7 @@ class RetractionStep:
         jumps: list[Jump] = []
         while True:
             filed = self.filing.file(batch, snapshot, jumps)
-            checked = self.engine.persist(self.days.assign(filed, self.engine))
+            checked = self.engine.persist(self._dated(self.days.assign(filed, self.engine)))
             profile = self._profile(checked)
             if batch.again or not profile.repeats or not (more := repeats.jumps(checked, snapshot)):
                 return checked, profile, jumps
@@ -121,6 +121,13 @@ class RetractionStep:
             yield f'{self.filing.repeats.shown(jump)}: a new log begins there, as log_reset = "accept"'
         if profile.unplaced:
             yield UNPLACED
+
+    def _dated(self, filed: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give every row whose day, in the pipeline's zone, is not a date its reason."""
+        first, last = (day_number(day) for day in (date.min, date.max))
+        by = nw.col(ERROR).is_null() & ((nw.col(SEGMENT) < first) | (nw.col(SEGMENT) > last))
+        why = f"its day in {self.settings.time_zone} lies outside 0001-01-01 to 9999-12-31"
+        return filed.with_columns(or_else(nw.col(ERROR), by, why).alias(ERROR))
 
     def roll(self, cut: date, snapshot: Snapshot) -> Step:
         """Move the days before a cut into the past, or put the user's table in the past's place.
@@ -150,8 +157,8 @@ class RetractionStep:
         return self._cuts[version]
 
     def day_of(self, moment: datetime) -> date:
-        """The day of a moment, in the pipeline's zone."""
-        return moment.astimezone(ZoneInfo(self.settings.time_zone)).date()
+        """The day that holds a moment, in the pipeline's zone: as `_segment` has it."""
+        return _day(self.days.number_of(moment))
 
     def _evaluated(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Rows with what their measures are over."""
@@ -194,7 +201,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        to = day_number(self.day_of(watermark - self.settings.roll_after))
+        to = self.days.number_of(earlier(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:

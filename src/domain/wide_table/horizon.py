@@ -10,7 +10,7 @@ from attrs import frozen
 
 from ..change import Between, Change, Matching
 from ..segments import SEGMENT, Segments
-from ..watermark import furthest, slowest
+from ..watermark import earlier, furthest, slowest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ class Horizon:
         return day if so_far is None or day > self._day(so_far) else None
 
     def _day(self, watermark: datetime) -> int:
-        return ((watermark - self.after).astimezone(UTC).date() - _FIRST_DAY).days
+        return (earlier(watermark, self.after).astimezone(UTC).date() - _FIRST_DAY).days
 
     def _forgotten(self, keys: nw.LazyFrame[Any], snapshot: Snapshot, due: int) -> nw.LazyFrame[Any]:
         """Those of some keys that are gone, and were not deleted again later."""

@@ -13,7 +13,7 @@ from ..collect import collect_small
 from ..epoch import ERROR, POSITION
 from ..service import Step
 from ..topic_group import TOPIC
-from ..watermark import newest_of
+from ..watermark import earlier, newest_of
 from .etl import ACTS
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ class WideTableStep:
 
 
 def _behind(newest: datetime | None, topic: TopicEtl) -> datetime | None:
-    return None if newest is None else newest - topic.kept.topic.watermark_delay
+    return None if newest is None else earlier(newest, topic.kept.topic.watermark_delay)
