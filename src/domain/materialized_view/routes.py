@@ -129,8 +129,8 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
             example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for people
             raise ConfigError(
                 f"{shown(sql)}: a change of {each.input!r} does not tell which {wanted} it concerns: from some place"
-                f" where it is read no equality of a join leads there{_told_apart(traced, each.input, shapes)}; add one,"
-                f' or declare it: {example}, or {{ {each.input} = "all" }}'
+                f" where it is read no equality of a join leads there{_told_apart(traced, each.input, shapes)};"
+                f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
             )
     return Routes(scope, tuple(reads))
 
