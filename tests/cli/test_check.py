@@ -207,17 +207,12 @@ def test_what_spark_alone_reads(config: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("backend", "package", "extra"),
-    [("delta", "pyspark", "delta"), ("delta", "delta", "delta"), ("hudi-cow", "pyspark", "hudi")],
+    "case", [("delta", "pyspark", "delta"), ("delta", "delta", "delta"), ("hudi-cow", "pyspark", "hudi")]
 )
 def test_a_package_that_is_not_installed(
-    config: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    backend: str,
-    package: str,
-    extra: str,
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str]
 ) -> None:
+    backend, package, extra = case
     change(config, '"memory"', f'"{backend}"')
     monkeypatch.setitem(sys.modules, package, None)
     assert refused(config, capsys, code=1) == (
