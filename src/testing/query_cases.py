@@ -507,4 +507,90 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "id bigint, e bigint",
         [(1, 0), (1, 1), (1, 7), (2, None), (2, 0), (2, 2)],
     ),
+    # What the public test suites of streaming databases try, over these tables.
+    (
+        "select id from t where id not in (select id from u where id is not null) order by id",
+        "id bigint",
+        [(2,), (3,), (4,)],
+    ),
+    ("select id from t where id not in (select id from u)", "id bigint", []),
+    (
+        "select u.id, count(t.n) as c, sum(t.n) filter (where t.n > 8) as big from u left join t on t.id = u.id group by u.id order by u.id",
+        "id bigint, c bigint, big bigint",
+        [(None, 0, None), (1, 2, None), (9, 0, None)],
+    ),
+    ("select t.id, u.tag from t join u on t.n = u.id order by 1", "id bigint, tag string", [(4, "z")]),
+    (
+        "select a.id as l, b.id as r from u a join u b on a.id <=> b.id order by 1, 2",
+        "l bigint, r bigint",
+        [(None, None), (1, 1), (1, 1), (1, 1), (1, 1), (9, 9)],
+    ),
+    ("select tag from u where tag not like 'x%' order by tag", "tag string", [("n",), ("y",), ("z",)]),
+    ("select b, count(*) as c from t group by b having count(*) > 1", "b boolean, c bigint", [(None, 2)]),
+    (
+        "select id, rank() over (order by b) as r, dense_rank() over (order by b) as dr from t order by id",
+        "id bigint, r int, dr int",
+        [(1, 4, 3), (2, 1, 1), (3, 3, 2), (4, 1, 1)],
+    ),
+    (
+        "select id, lead(n, 1, 0) over (order by id) as x, lag(n, 2) over (order by id) as y from t order by id",
+        "id bigint, x int, y int",
+        [(1, None, None), (2, -7, None), (3, 9, 7), (4, 0, None)],
+    ),
+    ("select max(n) as n, count(*) as c from t where id > 100", "n int, c bigint", [(None, 0)]),
+    (
+        "select id, (select max(u.tag) from u where u.id = t.id) as x from t order by id",
+        "id bigint, x string",
+        [(1, "y"), (2, None), (3, None), (4, None)],
+    ),
+    ("select id from t intersect select id from u order by id", "id bigint", [(1,)]),
+    ("select id from u except select id from t order by id", "id bigint", [(None,), (9,)]),
+    ("select n from t union select m from t order by n", "n int", [(None,), (-7,), (0,), (2,), (3,), (7,), (9,)]),
+    (
+        "select k, count(*) as c from (select case when n > 0 then 'up' when n < 0 then 'down' end as k from t) x group by k order by k",
+        "k string, c bigint",
+        [(None, 1), ("down", 1), ("up", 2)],
+    ),
+    (
+        "select extract(year from at) as y, count(*) as c from t group by extract(year from at) order by 1",
+        "y int, c bigint",
+        [(None, 1), (1969, 1), (2024, 2)],
+    ),
+    (
+        "with m as (select max(n) as most from t) select id from t cross join m where t.n < m.most order by id",
+        "id bigint",
+        [(1,), (3,)],
+    ),
+    (
+        "select t.id from t where exists (select 1 from u where u.id = t.id and u.tag not like 'x') order by 1",
+        "id bigint",
+        [(1,)],
+    ),
+    ("select sum(distinct n) as s, avg(distinct m) as a from t", "s bigint, a double", [(9, 1.6666666666666667)]),
+    (
+        "select a.id, b.id as other from t a join t b on a.b <=> b.b and a.id < b.id order by 1, 2",
+        "id bigint, other bigint",
+        [(2, 4)],
+    ),
+    (
+        "select coalesce(t.id, u.id) as id, tag from t full join u on t.id = u.id order by 1, 2",
+        "id bigint, tag string",
+        [(None, "n"), (1, "x"), (1, "y"), (2, None), (3, None), (4, None), (9, "z")],
+    ),
+    (
+        "select id, sum(n) over (order by id) as s, count(*) over (partition by b) as c from t order by id",
+        "id bigint, s bigint, c bigint",
+        [(1, 7, 1), (2, 7, 2), (3, 0, 1), (4, 9, 2)],
+    ),
+    (
+        "select l.id from t l where l.n = (select max(n) from t r where r.b <=> l.b) order by 1",
+        "id bigint",
+        [(1,), (3,), (4,)],
+    ),
+    (
+        "select t.id, u.tag from t left join u on t.id = u.id and u.tag = 'y' where t.id < 3 order by 1",
+        "id bigint, tag string",
+        [(1, "y"), (2, None)],
+    ),
+    ("select count(*) as c from t cross join u where t.n > u.id or u.id is null", "c bigint", [(8,)]),
 ]
