@@ -78,6 +78,17 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | name | orders | worth |
         | bob  | 1      | 10.00 |
 
+    Scenario: Two columns of a join may be whole numbers of two types
+      Given the setting pipelines.narrow.service = "materialized_view"
+      And the setting pipelines.narrow.inputs = { l = "order_lines.rows", o = "orders.rows" }
+      And the setting pipelines.narrow.key = ["order_id"]
+      And the setting pipelines.narrow.sql = "SELECT o.order_id, l.name FROM o JOIN l ON o.pieces = l.order_id - 98"
+      And all pipelines run until idle
+      Then narrow.rows shows exactly
+        | order_id | name |
+        | 100      | ann  |
+        | 102      | bob  |
+
     Scenario: A view over a view
       Then customer_worth.rows shows exactly
         | name | orders | worth |

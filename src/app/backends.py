@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from enum import Enum
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -13,8 +14,6 @@ from injector import Module
 from ..domain.errors import ConfigError, NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..domain.bulk import BulkSpec
     from ..domain.ports import BulkSource, StreamSource
     from .config.values import BulkInput, Deployment, SourceSettings
@@ -81,6 +80,9 @@ class Backend(Module):
 
     gaps: ClassVar[tuple[Gap, ...]] = ()
     """What it does not offer; the table in docs/backends.md is made of these."""
+
+    packages: ClassVar[Mapping[str, str]] = {}
+    """Packages that must be installed beside Headwater's own, and the extra of Headwater that each comes with."""
 
     @classmethod
     def spark_settings(cls) -> Mapping[str, str]:

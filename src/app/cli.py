@@ -21,6 +21,7 @@ from .api import Headwater
 from .arguments import add_command, add_format, day
 from .backends import on_one_session
 from .bootstrap_cli import add_bootstrap
+from .checks import check_packages, check_queries
 from .config import load
 from .dead_letters_cli import add_dead_letters
 from .explain import explain
@@ -179,8 +180,13 @@ def _roll(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    for line in explain(Headwater.from_config(options.config)):
+    headwater = Headwater.from_config(options.config)
+    check_packages(headwater.deployment)
+    open_questions = list(check_queries(headwater.deployment, headwater.services))
+    for line in explain(headwater):
         print(line)
+    for each in open_questions:
+        say(f"headwater: not checked: {each}")
 
 
 def _explain(options: argparse.Namespace) -> None:

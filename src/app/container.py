@@ -6,6 +6,7 @@ from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
@@ -215,10 +216,10 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
             what there is not, or promises what the retention cannot hold.
     """
     built: dict[str, Service] = {}
-    for name in _in_order(deployment):
+    for name in in_order(deployment):
         pipeline = deployment.pipelines[name]
         if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
-            with _placed(pipeline.place or pipeline.name):
+            with placed(pipeline.place or pipeline.name):
                 _check_inputs(pipeline.service, deployment.pipelines)
                 _check_views(pipeline.service, built)
                 if isinstance(pipeline.service, SnapshotSettings):
@@ -227,7 +228,7 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     return {name: built[name] for name in deployment.pipelines}
 
 
-def _in_order(deployment: Deployment) -> list[str]:
+def in_order(deployment: Deployment) -> list[str]:
     """The pipelines, those that read others behind them; in a ring, none could publish first."""
     reads = {}
     for name, pipeline in deployment.pipelines.items():
@@ -258,7 +259,7 @@ def _check_views(settings: SnapshotSettings | ViewSettings, services: Mapping[st
     for name, each in settings.inputs.items():
         if isinstance(each, PlainTable):
             continue
-        spec = _view(each, services)
+        spec = view_of(each, services)
         if spec.between:
             raise ConfigError(f"inputs.{name}: view {each.view!r} is asked between two publications, not at one")
         if isinstance(settings, ViewSettings) and not (spec.key and spec.schema.columns):
@@ -268,7 +269,8 @@ def _check_views(settings: SnapshotSettings | ViewSettings, services: Mapping[st
             )
 
 
-def _view(each: ViewOf, services: Mapping[str, Service]) -> ViewSpec:
+def view_of(each: ViewOf, services: Mapping[str, Service]) -> ViewSpec:
+    """The view that an input is, among the services of a deployment's pipelines."""
     service = services[each.pipeline]
     return service.known(each.view) if each.view else service.views[0]
 
@@ -284,11 +286,11 @@ def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
 def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
     from ..adapters.memory.engine import PolarsEngine
 
-    with _placed(pipeline.place or pipeline.name):
+    with placed(pipeline.place or pipeline.name):
         service = _service(pipeline, PolarsEngine(), _duck_queries, built.__getitem__)
         _check_materialized(pipeline, service)
     if pipeline.publish:
-        with _placed(pipeline.publish.place or f"{pipeline.name}.publish"):
+        with placed(pipeline.publish.place or f"{pipeline.name}.publish"):
             feed_of(pipeline.name, pipeline.publish, service)
     return service
 
@@ -300,7 +302,7 @@ def _duck_queries() -> QueryEngine:
 
 
 @contextmanager
-def _placed(place: str) -> Iterator[None]:
+def placed(place: str) -> Iterator[None]:
     """Puts the place before what is wrong there."""
     try:
         yield
@@ -359,7 +361,7 @@ def _materialized_view(
     settings: ViewSettings, engine: FrameEngine, queries: QueryEngine, others: Callable[[str], Service]
 ) -> Service:
     services = {each.pipeline: others(each.pipeline) for each in settings.inputs.values()}
-    inputs = {name: _view(each, services) for name, each in settings.inputs.items()}
+    inputs = {name: view_of(each, services) for name, each in settings.inputs.items()}
     columns = {name: each.schema for name, each in inputs.items()}
     schema = settings.schema or columns_of(settings.sql, columns)
     return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), engine, queries)
@@ -563,6 +565,7 @@ class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
 
     gaps = (_NO_LOG,)
+    packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
 
     @classmethod
     def table_format(cls) -> TableFormat:
@@ -586,6 +589,7 @@ class _HudiBackend(_SparkBackend):
     """Tables in Apache Hudi, frames of Spark."""
 
     gaps = (Gap(Part.RETYPING, RETYPING),)
+    packages = MappingProxyType({"pyspark": "hudi"})
 
     table_type: ClassVar[str]
 

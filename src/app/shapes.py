@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -10,6 +10,8 @@ from ..domain.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import narwhals as nw
 
     from ..domain.materialized_view import Term
     from ..domain.schema import DataType
@@ -21,11 +23,26 @@ def columns_of(sql: str, inputs: Mapping[str, Schema]) -> Schema:
     Raises:
         ConfigError: it knows no such column or function, or no table has columns of such a type.
     """
-    # Whatever the backend: nothing is to start, and its answer has the types that Spark's has.
+    return Schema.of(rows_of(sql, {name: no_rows(schema) for name, schema in inputs.items()}))
+
+
+def rows_of(sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    """The rows of a query over Polars frames, of the types that Spark's answer has.
+
+    Raises:
+        ConfigError: it knows no such column or function.
+    """
+    # Whatever the backend: nothing is to start.
     from ..adapters.memory.queries import DuckQueries
+
+    return DuckQueries().query(sql, tables)
+
+
+def no_rows(schema: Schema) -> nw.LazyFrame[Any]:
+    """A Polars frame of these columns, without rows."""
     from ..adapters.memory.schema import empty, lazy
 
-    return Schema.of(DuckQueries().query(sql, {name: lazy(empty(schema)) for name, schema in inputs.items()}))
+    return lazy(empty(schema))
 
 
 @frozen

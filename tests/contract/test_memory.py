@@ -80,6 +80,8 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("row_number() over (partition by b)", "ORDER BY"),
             ("interval 1 day", "interval"),
             ("date_trunc('century', at)", "unknown unit"),
+            ("extract(century from d)", "unknown part; known: year"),
+            ("date_part(s, d)", "write the part as text"),
             ("round(f, -1)", "places"),
             ("99999999999999999999", "beyond a bigint"),
             ("cast(amt as decimal(38,20)) * cast(amt as decimal(38,20))", "smaller decimals"),
@@ -112,6 +114,8 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("cast(2147483647 as int) + n", "Overflow"),
             ("cast('2024-01-01 10:00:00 Asia/Tokyo' as timestamp)", "a zone by name"),
             ("cast('12:30' as timestamp)", "today"),
+            ("upper('ﬁ')", "another upper case on Spark"),
+            ("lower('ΑΣ')", "another lower case on Spark"),
         ],
     )
     def test_values_that_have_no_same_answer(self, expression: str, told: str) -> None:

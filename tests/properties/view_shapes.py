@@ -53,6 +53,7 @@ SHAPES = {
     ),
     "using": Shape("SELECT id, c.name, p.name AS p FROM c JOIN p USING (id)", ("id",)),
     "using_left": Shape("SELECT id, c.name, p.name AS p FROM c LEFT JOIN p USING (id)", ("id",)),
+    "of_two_widths": Shape("SELECT o.id, c.name FROM o JOIN c ON cast(o.c AS int) = c.id", ("id",)),
     "comma": Shape("SELECT o.id, c.name FROM o, c WHERE o.c = c.id AND c.r > 0", ("id",)),
     "named": Shape(
         "WITH totals AS (SELECT c AS who, sum(n) AS n FROM o GROUP BY c), big AS (SELECT * FROM totals WHERE n > 2)"

@@ -83,6 +83,21 @@ def test_what_is_found_by_no_key_of_its_own_has_an_index() -> None:
     assert tables.indexes["o", "`c`"].table.key == ("_by0", "id")
 
 
+def test_whole_numbers_of_two_types_are_followed() -> None:
+    tables = {"o": Schema.parse("id bigint, c int"), "c": Schema.parse("id bigint, name string")}
+    inputs = {name: ViewSpec("rows", schema, ("id",), ("id",), "") for name, schema in tables.items()}
+    sql = "SELECT o.id, c.name FROM o JOIN c ON o.c = c.id"
+    settings = ViewSettings("v", {name: ViewOf(name) for name in tables}, ("id",), sql)
+    shapes = Shapes(columns_of(sql, tables), inputs, ValueTypes(tables))
+    found = routes(settings, shapes)
+    (read,) = found.of("c")
+    for route in (read.upward, read.downward):
+        assert route is not None
+        assert [hop.input for hop in route.hops] == ["o"]
+    (index,) = ViewTables.of(settings, shapes, found).indexes.values()
+    assert index.table.schema == Schema.parse("_by0 bigint, id bigint")
+
+
 def test_the_optional_side_of_a_join_is_never_gone_through() -> None:
     """What joins an optional row by what that row says would be lost with it."""
     sql = "SELECT p.id, count(*) AS n FROM p LEFT JOIN o ON o.p = p.id LEFT JOIN c ON c.id = o.c GROUP BY p.id"
@@ -113,6 +128,10 @@ def test_only_what_all_branches_tell_is_computed_by() -> None:
         ("SELECT id FROM o WHERE c NOT IN (SELECT id FROM c)", "a change of 'c' does not tell which id"),
         ("SELECT o.id FROM o JOIN p ON p.price > o.n", "a change of 'p' does not tell which id"),
         ("SELECT o.id, p.name FROM o JOIN p ON CAST(p.id AS string) = p.name", "a change of 'p' does not tell"),
+        (
+            "SELECT o.id, p.name FROM o JOIN p ON p.price = cast(o.n AS decimal(9,2))",
+            r"\(p\.price \(bigint\) = o\.CAST\(`n` AS DECIMAL\(9, 2\)\) \(decimal\(9,2\)\): cast one of the two",
+        ),
         ("SELECT c AS id, first(n) AS n FROM o GROUP BY c", "order in which rows come"),
         ("SELECT id, rand() AS n FROM o", "rand"),
     ],

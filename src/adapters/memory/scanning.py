@@ -26,8 +26,22 @@ _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
 
 def scanned(path: str, format_: str) -> nw.LazyFrame[Any]:
     """The rows of a file, or of the files in a folder; see `QueryEngine.scan`."""
+    return _collected(path, format_, None)
+
+
+def columns_at(path: str, format_: str) -> nw.LazyFrame[Any]:
+    """The columns of a file, or of the files in a folder, without rows; raises as `QueryEngine.scan` does."""
+    return _collected(path, format_, 0)
+
+
+def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
     files = _files(path, format_)
-    return lazy(_as_spark_reads(_READERS[format_](files)).collect())
+    try:
+        rows = _as_spark_reads(_READERS[format_](files))
+        return lazy((rows if most is None else rows.head(most)).collect())
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ConfigError(f"cannot read {path} as {format_}: {reason}; look at the path and the format") from error
 
 
 def state(path: str, format_: str) -> str:

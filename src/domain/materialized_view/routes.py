@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from ..errors import ConfigError
+from ..schema import INTEGERS, DataType
 from ..sql.parsing import shown
-from .lineage import Term, derivations
+from .lineage import Link, Term, derivations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..schema import DataType
     from .lineage import Derivation
     from .settings import Shapes, ViewSettings
 
@@ -113,7 +113,8 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
     """
     sql, key = settings.sql, settings.key
     columns = {name: each.schema for name, each in shapes.inputs.items()}
-    found = [_typed(each, key, shapes) for each in derivations(sql, columns)]
+    traced = derivations(sql, columns)
+    found = [_typed(each, key, shapes) for each in traced]
     scope = tuple(name for name in key if all(each.outputs[name.lower()] for each in found))
     if not scope:
         raise ConfigError(
@@ -128,28 +129,64 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
             example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for people
             raise ConfigError(
                 f"{shown(sql)}: a change of {each.input!r} does not tell which {wanted} it concerns: from some place"
-                f" where it is read no equality of a join leads there; add one, or declare it: {example}, or"
-                f' {{ {each.input} = "all" }}'
+                f" where it is read no equality of a join leads there{_told_apart(traced, each.input, shapes)};"
+                f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
             )
     return Routes(scope, tuple(reads))
 
 
 def _typed(derivation: Derivation, key: Sequence[str], shapes: Shapes) -> Derivation:
-    """The same without links of two types, and without columns of the key that are of another type than their origin.
+    """The same with links of one type alone, and without columns of the key that are of another type than their origin.
 
-    A comparison that casts may find equal what no look-up by value does.
+    A comparison that casts may find equal what no look-up by value does. Whole numbers alone keep their value whatever
+    their type, so that the narrower one of a link is widened.
     """
-
-    def kind(term: Term) -> DataType:
-        return shapes.types(derivation.reads[term.read], term)
-
-    links = tuple(each for each in derivation.links if kind(each.left) == kind(each.right))
+    kind = _kinds(derivation, shapes)
+    links = tuple(alike for each in derivation.links for alike in _alike(each, kind))
     outputs = {}
     for name in key:
         terms = derivation.outputs.get(name.lower(), frozenset())
         same = all(kind(term) == shapes.schema[name] for term in terms)
         outputs[name.lower()] = terms if same else frozenset()
     return evolve(derivation, links=links, outputs=outputs)
+
+
+def _alike(link: Link, kind: Callable[[Term], DataType]) -> tuple[Link, ...]:
+    """The link between values of one type; none where a cast may change a value."""
+    left, right = kind(link.left), kind(link.right)
+    if left == right:
+        return (link,)
+    if not {left.name, right.name} <= INTEGERS:
+        return ()
+    wide = DataType("bigint" if "bigint" in {left.name, right.name} else "int")
+    return (Link(_widened(link.left, left, wide), _widened(link.right, right, wide)),)
+
+
+def _kinds(derivation: Derivation, shapes: Shapes) -> Callable[[Term], DataType]:
+    """The types of the values of a derivation's reads."""
+    return lambda term: shapes.types(derivation.reads[term.read], term)
+
+
+def _told_apart(traced: Sequence[Derivation], name: str, shapes: Shapes) -> str:
+    """In words, the equalities of an input that compare two types; nothing where there are none."""
+    found = [
+        f"{_described(derivation, link.left, shapes)} = {_described(derivation, link.right, shapes)}"
+        for derivation in traced
+        for link in derivation.links
+        if name in {derivation.reads[link.left.read], derivation.reads[link.right.read]}
+        and not _alike(link, _kinds(derivation, shapes))
+    ]
+    told = ", ".join(dict.fromkeys(found))
+    return f" ({told}: cast one of the two to the type of the other)" if found else ""
+
+
+def _described(derivation: Derivation, term: Term, shapes: Shapes) -> str:
+    name = derivation.reads[term.read]
+    return f"{name}.{term.column or term.sql} ({shapes.types(name, term).ddl})"
+
+
+def _widened(term: Term, found: DataType, wanted: DataType) -> Term:
+    return term if found == wanted else Term(term.read, f"CAST({term.sql} AS {wanted.ddl.upper()})")
 
 
 def _of(derivation: Derivation, scope: Sequence[str]) -> Iterator[ReadRoutes]:

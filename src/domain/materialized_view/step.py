@@ -23,7 +23,7 @@ from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..epoch import Batch, Publication
+    from ..epoch import Batch
     from ..input import KeyedInput
     from ..ledger import Snapshot
     from ..ports import FrameEngine, QueryEngine
@@ -49,7 +49,7 @@ class ViewStep:
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         plan = ViewPlan.of(batch.offsets.until)
-        changes = self._changes(_keyed(batch), plan, snapshot.publication)
+        changes = self._changes(_keyed(batch), plan, snapshot)
         if changes is None:
             return self._whole(batch, plan, snapshot, 0)
         counted = self._counted(changes)
@@ -61,11 +61,14 @@ class ViewStep:
         return self._part(batch, plan, snapshot, moved, total)
 
     def _changes(
-        self, inputs: Mapping[str, KeyedInput], plan: ViewPlan, before: Publication | None
+        self, inputs: Mapping[str, KeyedInput], plan: ViewPlan, snapshot: Snapshot
     ) -> dict[str, nw.LazyFrame[Any]] | None:
         """The images of each input's changed rows; None where not all can be told, or there is no view yet."""
+        before = snapshot.publication
         if before is None or ViewPlan.of(before.offsets).settings != plan.settings:
             return None
+        if any(snapshot.version(index.table.name) is None for index in self.tables.indexes.values()):
+            return None  # a release before this one kept no such index
         found = {}
         for name, each in inputs.items():
             if (changed := each.changes()) is None:

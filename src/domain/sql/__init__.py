@@ -3,12 +3,13 @@
 from .aggregate import Aggregate, parse_aggregate
 from .expression import Expression, parse_expression
 from .parameters import with_parameters
-from .statement import Statement, parse_statement
+from .statement import Statement, check_column_names, parse_statement
 
 __all__ = [
     "Aggregate",
     "Expression",
     "Statement",
+    "check_column_names",
     "parse_aggregate",
     "parse_expression",
     "parse_statement",

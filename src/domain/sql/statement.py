@@ -13,7 +13,7 @@ from .calls import changing
 from .parsing import DIALECT, parsed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 
 @frozen
@@ -76,6 +76,30 @@ def parse_statement(text: str) -> Statement:
     named = tuple(each.alias for each in tree.find_all(exp.CTE))
     tables = _tables(tree, {name.lower() for name in named}, text)
     return Statement(text.strip().rstrip(";"), tables, named, changing(text, tree))
+
+
+def check_column_names(sql: str, tables: Mapping[str, Iterable[str]]) -> None:
+    """Refuse names that no table and nothing in the query could explain, whatever engine runs it.
+
+    Args:
+        sql: see `parse_statement`.
+        tables: the columns of all that it may read, by table.
+
+    Raises:
+        ConfigError: with the columns that there are.
+    """
+    tree = parsed(sql)
+    given = {column for columns in tables.values() for column in columns}
+    names = {each.name.lower() for each in tree.find_all(exp.Identifier) if not isinstance(each.parent, exp.Column)}
+    known = names | {name.lower() for name in given} | {_METADATA}
+    for column in tree.find_all(exp.Column):
+        parts = [each.name.lower() for each in column.parts if not isinstance(each, exp.Star)]
+        if parts and not known.intersection(parts[-1:] if len(parts) <= 1 else parts[1:]):
+            raise ConfigError(f"{shown(sql)}: no column {column.name!r}; there are: {', '.join(sorted(given))}")
+
+
+_METADATA = "_metadata"
+"""Of files, which Spark has beside a table's own columns."""
 
 
 def _check_casts(text: str) -> None:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.schema import INTEGERS, DataType
-from .types import DOUBLE, VOID, set_type, type_of
+from .types import DOUBLE, STRING, VOID, set_type, type_of
 
 _DUCKDB = {
     "int": "INTEGER",
@@ -104,6 +104,7 @@ def _alike(found: DataType, wanted: DataType) -> bool:
 
 
 def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
+    node = call("hw_trimmed", node)
     if wanted.name in _FROM_TEXT:
         return call(_FROM_TEXT[wanted.name], node)
     if wanted.name in INTEGERS:
@@ -112,7 +113,7 @@ def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
         return tried(call("hw_float", node), wanted)
     if wanted.name == "decimal":
         return tried(call("hw_number", node), wanted)
-    raise _refusal(node, wanted)
+    raise _refusal(STRING, wanted)
 
 
 def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
@@ -122,7 +123,7 @@ def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
         or (found.name == "decimal" and (found.scale or 0) <= _PLAIN_SCALE)
     ):
         return as_type(node, DataType("string"))
-    raise _refusal(node, DataType("string"))
+    raise _refusal(found, STRING)
 
 
 def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
@@ -133,10 +134,8 @@ def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
     if found.name == "decimal" and wanted.name in _FLOATS:
         many = (found.precision or 0) > _EXACT_DIGITS
         return as_type(as_type(node, DataType("string")) if many else node, wanted)
-    raise _refusal(node, wanted)
+    raise _refusal(found, wanted)
 
 
-def _refusal(node: exp.Expr, wanted: DataType) -> ConfigError:
-    return ConfigError(
-        f"a cast from {type_of(node).ddl} to {wanted.ddl} is not the same here as on Spark; leave it out"
-    )
+def _refusal(found: DataType, wanted: DataType) -> ConfigError:
+    return ConfigError(f"a cast from {found.ddl} to {wanted.ddl} is not the same here as on Spark; leave it out")

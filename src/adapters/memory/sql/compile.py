@@ -15,6 +15,7 @@ from ....domain.schema import Column, DataType, Schema
 from ....domain.sql.parsing import parsed
 from .casts import place_of, swap
 from .rules import RULES
+from .spellings import with_known_spellings
 from .types import INTERVAL, VOID, is_array, set_type, type_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
     Raises:
         ConfigError: it knows no such column or function, or DuckDB would answer otherwise than Spark.
     """
-    tree = parsed(sql)
+    tree = with_known_spellings(parsed(sql))
     assert isinstance(tree, exp.Query)
     _check_known(tree)
     _check_joins(tree)

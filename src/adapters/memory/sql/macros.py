@@ -1,6 +1,19 @@
 """What DuckDB has no function for, or another one than Spark: macros, made in every database that queries run in."""
 
+_UNLIKE_JAVA = "ŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
+"""Letters that Java writes as several in upper case, DuckDB as one; beside them ß, which is SS."""
+
 MACROS = (
+    # Casts pass over blanks and control characters of ASCII around a value. Other blanks, which DuckDB's trim would
+    # take away, are part of it: nothing comes of that.
+    r"""hw_stripped(t) AS regexp_replace(t, '^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$', '', 'g')""",
+    """hw_trimmed(t) AS CASE WHEN trim(hw_stripped(t)) = hw_stripped(t) THEN hw_stripped(t) END""",
+    f"""hw_upper(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[{_UNLIKE_JAVA}]')
+        THEN error('upper: a letter of "' || t || '" has another upper case on Spark')
+        ELSE upper(replace(t, 'ß', 'SS')) END""",
+    """hw_lower(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[İΣ]')
+        THEN error('lower: a letter of "' || t || '" has another lower case on Spark')
+        ELSE lower(t) END""",
     # Whole numbers in text may have a fraction, which is cut off, and no exponent.
     r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
         THEN regexp_replace(trim(t), '^([+-]?)(\d*).*$', '\10\2') END""",
@@ -36,6 +49,7 @@ MACROS = (
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_dayofweek(t) AS dayofweek(t) + 1""",
+    """hw_seconds(t) AS CAST(CAST(date_part('microseconds', t) AS DECIMAL(18, 0)) * 0.000001 AS DECIMAL(8, 6))""",
     """hw_days_later(d, n) AS CAST(d AS DATE) + n""",
     """hw_days_apart(a, b) AS CAST(CAST(a AS DATE) - CAST(b AS DATE) AS INTEGER)""",
     """hw_months_later(d, n) AS CAST(CAST(d AS DATE) + to_months(n) AS DATE)""",

@@ -291,6 +291,22 @@ def _substring_sql(node: exp.Expr) -> exp.Expr:
     return call(name, *_values(node, ("this", "start", "length")))
 
 
+_TRIMS = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def _trimmed_type(node: exp.Expr) -> DataType:
+    _only(node, "this", "expression", "position")
+    for each in _values(node, ("this", "expression")):
+        _check(each, frozenset({"string"}), "text")
+    return STRING
+
+
+def _trimmed_sql(node: exp.Expr) -> exp.Expr:
+    # Without letters, DuckDB takes away spaces of other kinds too.
+    letters = node.args.get("expression") or exp.Literal.string(" ")
+    return call(_TRIMS[str(node.args.get("position") or "").upper()], node.this, letters)
+
+
 def _like_sql(node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
@@ -367,6 +383,15 @@ def _date_part(function: str, more: str = "") -> Rule:
         return as_type(call(f"hw_{function}" if more else function, place), INT)
 
     return Rule(typed, sql)
+
+
+def _seconds_type(node: exp.Expr) -> DataType:
+    _check(node.expression, _TIMES | {"string"}, "a date or a timestamp")
+    return DataType("decimal", 8, 6)
+
+
+def _seconds_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_seconds", _as_time(node.expression, TIMESTAMP))
 
 
 def _truncated_type(node: exp.Expr) -> DataType:
@@ -617,9 +642,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.RegexpLike: _texts("this", "expression", answer=BOOLEAN, make=_called("regexp_matches", "this", "expression")),
     exp.Concat: Rule(_joined_type, _joined_sql),
     exp.DPipe: Rule(_joined_type, _joined_sql),
-    exp.Lower: _texts("this", make=_called("lower", "this")),
-    exp.Upper: _texts("this", make=_called("upper", "this")),
-    exp.Trim: _texts("this", make=_called("trim", "this")),
+    exp.Lower: _texts("this", make=_called("hw_lower", "this")),
+    exp.Upper: _texts("this", make=_called("hw_upper", "this")),
+    exp.Trim: Rule(_trimmed_type, _trimmed_sql),
     exp.Length: _texts("this", answer=INT, make=_called("length", "this", then=INT)),
     exp.Substring: Rule(_substring_type, _substring_sql),
     exp.Replace: _texts(
@@ -641,6 +666,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Hour: _date_part("hour"),
     exp.Minute: _date_part("minute"),
     exp.Second: _date_part("second"),
+    exp.Extract: Rule(_seconds_type, _seconds_sql),
     exp.TimestampTrunc: Rule(_truncated_type, _truncated_sql),
     exp.DateTrunc: Rule(_truncated_type, _truncated_sql),
     exp.TsOrDsAdd: Rule(_days_type, _days_sql),
