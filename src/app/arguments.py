@@ -19,7 +19,7 @@ def add_command(commands: Any, name: str, about: str, function: Any) -> argparse
     """Declare a command on a deployment; `function` is called with what is given to it."""
     command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
     command.add_argument("config", metavar="CONFIG", help="the deployment's TOML file")
-    command.set_defaults(command=function)
+    command.set_defaults(command=function, name=name)
     return command
 
 

@@ -9,8 +9,8 @@ import narwhals as nw
 
 from ..domain import dead_letter
 from ..domain.collect import collect_small
-from .api import Headwater
 from .arguments import add_command, add_format
+from .durable import open_durable
 from .messages import say, tell_progress
 from .output import rows, write
 
@@ -34,7 +34,7 @@ def add_dead_letters(commands: Any) -> None:
 
 
 def _dead_letters(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config, report=tell_progress) as headwater:
+    with open_durable(options, report=tell_progress) as headwater:
         if options.replay:
             _tell(options.pipeline, headwater.replay(options.pipeline))
         answer = headwater.answer(dead_letter.table(options.pipeline))

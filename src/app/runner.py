@@ -149,16 +149,20 @@ class Runner:
 
     @property
     def ledger(self) -> Ledger:
-        """The pipeline's ledger, opened; tables are made on first use."""
+        """The pipeline's ledger, opened; nothing is written by that."""
         if self._ledger is None:
             self._ledger = self.open_ledger(self.tables)
         return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
-        """A ledger over tables of the pipeline, made where they are not there yet."""
-        ledger = self._ledger_over([spec.name for spec in tables])  # first: settings that are refused widen no table
+        """A ledger over tables of the pipeline, each held to its spec; the first commit of a table creates it.
+
+        Raises:
+            SchemaConflict: a table differs from its spec by more than new columns.
+        """
+        ledger = self._ledger_over([spec.name for spec in tables])  # first: what it says of settings is clearer
         for spec in tables:
-            self.store.ensure(spec)
+            self.store.ensure(spec, ledger.snapshot())
         return ledger
 
     def standing(self) -> Ledger:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
     from .input import Input
     from .lease import Lease
+    from .ledger import Snapshot
     from .schema import Schema
     from .table import TableSpec
 
@@ -72,12 +73,20 @@ class TableStore(Protocol):
     """Versioned tables."""
 
     @abstractmethod
-    def ensure(self, spec: TableSpec) -> None:
-        """Create the table if it is not there; widen it by new columns. Call once before any use but of its history.
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+        """Make sure that a table can be used as declared. Call once before any use but of its history.
+
+        Nothing is written: the first commit creates the table, and a commit adds the new columns, so that work which
+        fails leaves the table as it was.
+
+        Args:
+            spec: of the table.
+            published: the newest publication; columns that came after it do not count, since the work that brought
+                them is taken back. None: all columns count.
 
         Raises:
             SchemaConflict: the stored table differs by more than new columns.
-            StoreUnavailable: the place cannot be reached or written.
+            StoreUnavailable: the place cannot be reached.
         """
 
     @abstractmethod
