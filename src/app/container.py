@@ -396,6 +396,8 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
         poll=deployment.run.poll,
         retries=deployment.run.retries,
         retry_wait=deployment.run.retry_wait,
+        dead_letter_limit=deployment.run.dead_letter_limit,
+        dead_letter_stop=deployment.run.dead_letter_stop,
     )
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-
 from ..domain import dead_letter
-from ..domain.collect import collect_small
 from .arguments import add_command, add_format
 from .durable import open_durable
 from .messages import say, tell_progress
@@ -52,9 +49,8 @@ def _tell(pipeline: str, done: Replayed) -> None:
 
 def _tell_reasons(answer: Answer) -> None:
     """The number of letters by reason, most first."""
-    counts = answer.frame.group_by("reason").agg(nw.len().alias("letters"))
-    listed = collect_small(counts.sort("letters", "reason", descending=[True, False]).head(_REASONS + 1))
-    for line in listed[:_REASONS]:
-        say(f"headwater: {line['letters']:,} x {line['reason']}")
+    listed = dead_letter.reasons(answer.frame, _REASONS + 1)
+    for reason, letters in listed[:_REASONS]:
+        say(f"headwater: {letters:,} x {reason}")
     if len(listed) > _REASONS:
         say("headwater: … and for other reasons")

@@ -15,7 +15,7 @@ from ..domain import dead_letter
 from ..domain.bulk import BulkGroup
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
-from ..domain.epoch import Batch, Epoch, OffsetRange
+from ..domain.epoch import Batch, Epoch, OffsetRange, Tally
 from ..domain.errors import ConfigError, HeadwaterError, Transient
 from ..domain.ledger import Ledger
 from ..domain.loading import loading_table
@@ -25,6 +25,7 @@ from ..domain.service import Step
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import advance, furthest, slowest
+from .losses import Loss, Losses
 from .replay import Replay, Replayed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .outlet import Outlet
 
 _log = logging.getLogger(__name__)
+_REPLAY = "replay"
 
 
 @frozen
@@ -53,6 +55,8 @@ class RunOptions:
         poll: how long to wait when a source has nothing new.
         retries: how often an epoch is tried again after a passing fault.
         retry_wait: before the first retry; doubled each time.
+        dead_letter_limit: an epoch that loses more of its rows is warned of.
+        dead_letter_stop: the run stops where the pipeline's first rows, at least so many, are all lost; 0 for never.
     """
 
     materialize: tuple[str, ...] = ()
@@ -64,6 +68,8 @@ class RunOptions:
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
     retry_wait: timedelta = timedelta(seconds=1)
+    dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
+    dead_letter_stop: int = 1000
 
 
 @frozen
@@ -129,10 +135,15 @@ class Runner:
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     outlet: Outlet | None = None
+    losses: Losses = field(init=False)
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
+
+    @losses.default
+    def _counted_from_here(self) -> Losses:
+        return Losses(self.pipeline, self.options.dead_letter_limit, self.options.dead_letter_stop)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -224,7 +235,7 @@ class Runner:
             self._last_rows = self.clock.now()
             lag = self.source.lag(offsets.until)
         try:
-            step, written = self._step_and_publish(offsets, phase)
+            step, written, loss = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
         epoch = ledger.next_epoch.number - 1
@@ -237,6 +248,7 @@ class Runner:
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
             self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
+            self.losses.add(step, loss)
         return True
 
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
@@ -314,7 +326,8 @@ class Runner:
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
                 with phase("step"):
                     step = work(epoch, self.ledger.snapshot())
-                written = self._commit(step, phase)
+                gone = step.dead_letters - step.rows if task == _REPLAY else 0
+                written = self._commit(step, phase, latest.tally and latest.tally.plus(0, gone))
         except HeadwaterError:
             self._ledger = None
             raise
@@ -341,7 +354,7 @@ class Runner:
         try:
             with self.engine.explaining():
                 epoch = self.ledger.adopt(gathered)
-                written = self._commit(Step(changes, 0, 0, None), phase, gathered)
+                written = self._commit(Step(changes, 0, 0, None), phase, gathered.tally, gathered)
         except HeadwaterError:
             self._ledger = None
             raise
@@ -370,7 +383,7 @@ class Runner:
             found = work.count(self.ledger.snapshot())
         if not found.read:
             return found
-        step = self.amend("replay", work.step)
+        step = self.amend(_REPLAY, work.step)
         used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
         return Replayed(found.read, used, left, found.unreadable)
 
@@ -400,8 +413,12 @@ class Runner:
             with phase("publish"):
                 self.outlet.catch_up(self.ledger, self._rows)
 
-    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
-        """Do what the epoch asks for; the step, and the rows written."""
+    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int, Loss | None]:
+        """Do what the epoch asks for; the step, the rows written, and what it loses if that is much.
+
+        Raises:
+            BadInput: all rows that the pipeline has ever read are lost; nothing is committed.
+        """
         epoch = self.ledger.begin(offsets)
         if self._rows is not None:  # the next epoch is likely to be as large as the one before
             self.engine.expect(self._rows)
@@ -410,7 +427,15 @@ class Runner:
                 batch = self._batch(epoch, offsets, holding)
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())
-            return step, self._commit(step, phase)
+                so_far = self._so_far
+                tally = so_far and so_far.plus(step.rows, step.dead_letters)
+                loss = self.losses.check(epoch, step, tally)
+            return step, self._commit(step, phase, tally), loss
+
+    @property
+    def _so_far(self) -> Tally | None:
+        """What the pipeline has read up to its newest publication."""
+        return self.ledger.latest.tally if self.ledger.latest else Tally()
 
     def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
         """What an epoch reads; inputs stay readable until `holding` ends."""
@@ -420,7 +445,7 @@ class Runner:
         nothing = self.store.read(self.tables[-1].name, None)
         return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
 
-    def _commit(self, step: Step, phase: _Phases, gathered: Publication | None = None) -> int:
+    def _commit(self, step: Step, phase: _Phases, tally: Tally | None, gathered: Publication | None = None) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written.
 
         The publication has the watermarks that the step leads to, or those of what was gathered before.
@@ -437,7 +462,7 @@ class Runner:
             watermark, reached = self._watermarks(step, before.publication)
             if gathered:
                 watermark, reached = gathered.watermark, gathered.watermarks
-            published = ledger.publish(self._change(anchor, step), watermark, reached)
+            published = ledger.publish(self._change(anchor, step), watermark, reached, tally)
             written += self._written(anchor, published.tables[anchor.name])
         return written
 
@@ -485,8 +510,10 @@ def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
         if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
             continue
         if until_idle or not runners:
-            return
+            break
         runners[0].clock.sleep(min(runner.options.poll for runner in runners))
+    for runner in runners:
+        runner.losses.summarize()
 
 
 def _round(runners: Sequence[Runner], pace: Pace) -> bool:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from headwater.domain.epoch import Mark
-    from headwater.domain.ledger import Snapshot
     from headwater.domain.lease import Lease
+    from headwater.domain.ledger import Snapshot
 
 _SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
 _FILE, _PLACE = "_file", 8  # a file's name begins with so many letters for its partition
