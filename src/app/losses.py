@@ -13,11 +13,13 @@ from ..domain.epoch import Tally
 from ..domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ..domain.epoch import Epoch
     from ..domain.service import Step
 
 _log = logging.getLogger(__name__)
-_REASONS = 3
+_REASONS, _TABLES = 3, 5
 
 
 @frozen
@@ -50,6 +52,7 @@ class Losses:
     stop: int
     _tally: Tally = field(init=False, factory=Tally)
     _reasons: Counter[str] = field(init=False, factory=Counter)
+    _warned: bool = field(init=False, default=False)
 
     def check(self, epoch: Epoch, step: Step, so_far: Tally | None) -> Loss | None:
         """What an epoch loses if that is more than the limit; call it before anything is committed.
@@ -77,9 +80,22 @@ class Losses:
             )
         return loss
 
-    def add(self, step: Step, loss: Loss | None) -> None:
-        """Count an epoch that is published; warn of what it loses."""
+    def add(self, step: Step, loss: Loss | None, passed_over: Mapping[str, int]) -> None:
+        """Count an epoch that is published; warn of what it loses, and once where all of its messages are passed over.
+
+        Args:
+            step: what it did.
+            loss: see `check`.
+            passed_over: how many messages of which tables it did not read.
+        """
         self._tally = self._tally.plus(step.rows, step.dead_letters)
+        if passed_over and not self._tally.rows and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: none of the messages is of a table that is read; passed over: %s; correct `tables` of the source",
+                self.pipeline,
+                _told(Counter(passed_over).most_common(_TABLES), " of "),
+            )
         if loss is None:
             return
         self._reasons.update(dict(loss.reasons))
@@ -109,5 +125,5 @@ def _share(tally: Tally) -> str:
     return f"{tally.dead_letters:,} of {rows} ({100 * tally.dead_letters / tally.rows:.0f} %)"
 
 
-def _told(reasons: list[tuple[str, int]] | tuple[tuple[str, int], ...]) -> str:
-    return "; ".join(f"{count:,} x {reason}" for reason, count in reasons)
+def _told(counts: Sequence[tuple[str, int]], of: str = " x ") -> str:
+    return "; ".join(f"{count:,}{of}{what}" for what, count in counts)

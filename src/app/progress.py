@@ -20,6 +20,8 @@ def progress(report: EpochReport) -> str:
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
     waiting = report.task or f"{report.lag} waiting"
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    if passed_over := sum(report.passed_over.values()):
+        dead += f" ({_counted(passed_over, 'message')} of other tables passed over)"
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead},"
         f" {report.written:,} written,"

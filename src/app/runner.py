@@ -86,6 +86,7 @@ class EpochReport:
         seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
             ``expire``.
         task: what it did where it read nothing of its source.
+        passed_over: how many messages of which tables were not read.
     """
 
     epoch: Epoch
@@ -96,6 +97,7 @@ class EpochReport:
     lag: str
     seconds: Mapping[str, float]
     task: str | None = None
+    passed_over: Mapping[str, int] = field(factory=dict)
 
 
 @define(eq=False)
@@ -242,14 +244,18 @@ class Runner:
         if not isinstance(self.source, InputSource):  # which reads more than comes
             self._rows = step.rows
         watermark = ledger.latest.watermark if ledger.latest else None
-        counts = (step.rows, step.dead_letters, written)
+        counts, passed_over = (step.rows, step.dead_letters, written), self._passed_over()
         try:
             self._deliver(phase)
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
-            self.report(EpochReport(Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds))
-            self.losses.add(step, loss)
+            place, seconds = Epoch(self.pipeline, epoch), phase.seconds
+            self.report(EpochReport(place, *counts, watermark, lag, seconds, passed_over=passed_over))
+            self.losses.add(step, loss, passed_over)
         return True
+
+    def _passed_over(self) -> Mapping[str, int]:
+        return {} if isinstance(self.source, InputSource) else self.source.passed_over()
 
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
         """What the next epoch reads: the same as one that was begun, if that is still there."""
@@ -420,6 +426,7 @@ class Runner:
             BadInput: all rows that the pipeline has ever read are lost; nothing is committed.
         """
         epoch = self.ledger.begin(offsets)
+        self._passed_over()  # by a try that failed
         if self._rows is not None:  # the next epoch is likely to be as large as the one before
             self.engine.expect(self._rows)
         with ExitStack() as holding:

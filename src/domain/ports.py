@@ -273,6 +273,13 @@ class StreamSource(Protocol):
         """The rows of a range as the batch of an epoch; see `read`."""
         return Batch(epoch, self.read(offsets), offsets, self.format, lanes=self.lanes)
 
+    def passed_over(self) -> Mapping[str, int]:
+        """How many messages of which tables were not read since the last call, as their `tables` leaves them out.
+
+        They are counted while rows are read: ask when an epoch's rows have been computed.
+        """
+        return {}
+
     @abstractmethod
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters once more, with the columns of `Batch.rows`.

@@ -130,8 +130,8 @@ class Definition:
         both = [name for name in new.schema.names if name in there.schema]
         if other := [name for name in both if there.schema[name] != new.schema[name]]:
             raise SchemaConflict(
-                f"table {new.name} keeps column {other[0]!r} as {there.schema[other[0]].ddl}, from an epoch that was not"
-                f" published, and cannot have it as {new.schema[other[0]].ddl}: give the column another name"
+                f"table {new.name} keeps column {other[0]!r} as {there.schema[other[0]].ddl}, from an epoch that was"
+                f" not published, and cannot have it as {new.schema[other[0]].ddl}: give the column another name"
             )
         fresh = new.schema.without(there.schema.names)
         unsure = {name: "" for name in new.schema.names if name in fresh or name not in counted}

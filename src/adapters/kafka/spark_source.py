@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, frozen
+from attrs import define, field, frozen
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
@@ -15,13 +15,14 @@ from ..records import Record, RecordDecoder, batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.jvm import java_class
 from ..spark.letters import spark_letters
+from ..spark.passed_over import PassedOver
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
 from .settings import java_options
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -42,9 +43,12 @@ class SparkKafkaSource(KafkaSource):
     """
 
     spark: SparkSession
+    _passed_over: PassedOver | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.spec.changes.tables:
+            self._passed_over = PassedOver.of(self.spark)
         _silence_a_warning_per_record(self.spark)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
@@ -57,9 +61,13 @@ class SparkKafkaSource(KafkaSource):
         # A range that is read again has not been planned now, and Spark's own client takes a minute to find out.
         broker.held(self.settings)
         slices = planning.slices(offsets)
-        decoder = _Decoder(self.spec, {(each.topic, each.partition): each for each in slices})
+        by_partition = {(each.topic, each.partition): each for each in slices}
+        decoder = _Decoder(self.spec, by_partition, self._passed_over)
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")
         return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
+
+    def passed_over(self) -> Mapping[str, int]:
+        return self._passed_over.take() if self._passed_over else {}
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return spark_letters(letters, JsonLetters(self.spec), self.schema)
@@ -106,12 +114,16 @@ class _Decoder:
 
     spec: RecordSpec
     slices: dict[Partition, Slice]
+    passed_over: PassedOver | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder = RecordDecoder(self.spec)
+        decoder, part = RecordDecoder(self.spec), ""
         for batch in batches:
             if batch.num_rows:
+                part = part or "/".join(str(batch.column(at)[0]) for at in range(3))
                 yield decoder.batch(self._records(batch))
+        if self.passed_over:
+            self.passed_over.add(part, decoder.passed_over)
 
     def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
         for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
