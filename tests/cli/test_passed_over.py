@@ -75,9 +75,7 @@ class TestTables:
 
 
 class TestFiles:
-    def test_files_with_other_endings_are_told_once_a_run(
-        self, folder: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_files_with_other_endings_are_told_once_a_run(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
         for name in ("1.txt", "2.JSON", "3.csv", "4.parquet", "5.json.tmp", "_SUCCESS", ".hidden.csv"):
             (folder / "in" / name).write_text("")
         for name in ("a.json", "b.json"):

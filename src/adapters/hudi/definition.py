@@ -88,7 +88,7 @@ class Definition:
         whole, *flags = (kept.get(name, False) for name in ("whole", "resized", "folded"))
         added = kept.get("added", {})
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
-        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags, added)
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags, added=added)
 
     def for_load(self, files: int) -> Definition:
         """As it is to be before a first load that will make about so many files."""
