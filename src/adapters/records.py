@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,10 +85,12 @@ class RecordDecoder:
     Args:
         spec: what the records hold.
         parse: takes the bytes of a record apart; JSON, if not given.
+        passed_over: counts the messages of tables that are not read; see `Tables`.
     """
 
     spec: RecordSpec
     parse: Parse = field()
+    passed_over: Counter[str] = field(factory=Counter)
     _rows: Callable[[object], Rows] = field(init=False)
     _nothing: list[None] = field(init=False)
     _of_nothing: Callable[[object], list[Any]] = field(init=False)
@@ -98,7 +101,7 @@ class RecordDecoder:
         return parser(self.spec)
 
     def __attrs_post_init__(self) -> None:
-        self._rows = decoder(self.spec, to_json)
+        self._rows = decoder(self.spec, to_json, self.passed_over)
         self._nothing = [None] * len(self.spec.rows.columns)
         self._of_nothing = of_nothing(self.spec, to_json)
         self._schema = arrow_schema(batch_schema(self.spec.rows))

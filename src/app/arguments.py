@@ -27,7 +27,7 @@ def add_command(
     command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
     nargs = "?" if optional_config else None
     command.add_argument("config", metavar="CONFIG", nargs=nargs, help="the deployment's TOML file")
-    command.set_defaults(command=function)
+    command.set_defaults(command=function, name=name)
     return command
 
 

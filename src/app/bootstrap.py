@@ -126,7 +126,13 @@ class Bootstrap:
             engine=runner.engine,
             clock=runner.clock,
             writer=runner.writer,
-            options=RunOptions(compact_every=0, retries=runner.options.retries, retry_wait=runner.options.retry_wait),
+            options=RunOptions(
+                compact_every=0,
+                retries=runner.options.retries,
+                retry_wait=runner.options.retry_wait,
+                dead_letter_limit=runner.options.dead_letter_limit,
+                dead_letter_stop=runner.options.dead_letter_stop,
+            ),
             report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
         )
         return cls(runner, gathering)

@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..domain.errors import ConfigError
-from .api import Headwater
 from .arguments import add_command, count
 from .bootstrap import FILES_PER_CHUNK, HISTORY_FORMATS, HistoryTable
+from .durable import open_durable
 from .messages import say, tell_progress
 from .stopping import graceful_stop
 
@@ -56,7 +56,7 @@ def _bootstrap(options: argparse.Namespace) -> None:
     history: Mapping[str, HistoryTable] = dict(options.history)
     if len(history) < len(options.history):
         raise ConfigError("--from names a topic twice; put its files into one folder")
-    with Headwater.from_config(options.config, report=tell_progress) as headwater:
+    with open_durable(options, report=tell_progress) as headwater:
         headwater.start([options.pipeline])
         with graceful_stop(headwater, "this chunk"):
             published = headwater.bootstrap(

@@ -24,6 +24,7 @@ from .bootstrap_cli import add_bootstrap
 from .checks import check_packages, check_queries
 from .config import load
 from .dead_letters_cli import add_dead_letters
+from .durable import check_durable, check_target, open_durable
 from .explain import explain
 from .messages import say, tell_progress
 from .output import write
@@ -148,7 +149,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         write(sys.stdout, options.format, _STATUS, map(_status_row, headwater.status()))
 
 
@@ -166,6 +167,8 @@ def _status_row(status: PipelineStatus) -> list[str | int | None]:
 def _move(options: argparse.Namespace) -> None:
     there = {**os.environ, "HEADWATER_BACKEND__NAME": options.to, "HEADWATER_BACKEND__PATH": options.path}
     here, target = on_one_session(load(options.config), load(options.config, there))
+    check_durable(here, options)
+    check_target(target)
     with Headwater(here) as headwater, Headwater(target) as other:
         moved = headwater.move(other)
     for pipeline, publication in moved.items():
@@ -174,7 +177,7 @@ def _move(options: argparse.Namespace) -> None:
 
 
 def _roll(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         cut = headwater.roll(options.pipeline, options.cut)
     say(f"headwater: {options.pipeline}: the past holds all days before {cut}")
 

@@ -410,6 +410,8 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
         retry_wait=deployment.run.retry_wait,
         place=pipeline.place,
         source_place=f"{alone.place} (pipeline {pipeline.name})" if alone and alone.place else "",
+        dead_letter_limit=deployment.run.dead_letter_limit,
+        dead_letter_stop=deployment.run.dead_letter_stop,
     )
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-
 from ..domain import dead_letter
-from ..domain.collect import collect_small
-from .api import Headwater
 from .arguments import add_command, add_format
+from .durable import open_durable
 from .messages import say, tell_progress
 from .output import rows, write
 
@@ -34,7 +31,7 @@ def add_dead_letters(commands: Any) -> None:
 
 
 def _dead_letters(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config, report=tell_progress) as headwater:
+    with open_durable(options, report=tell_progress) as headwater:
         if options.replay:
             _tell(options.pipeline, headwater.replay(options.pipeline))
         answer = headwater.answer(dead_letter.table(options.pipeline))
@@ -52,9 +49,8 @@ def _tell(pipeline: str, done: Replayed) -> None:
 
 def _tell_reasons(answer: Answer) -> None:
     """The number of letters by reason, most first."""
-    counts = answer.frame.group_by("reason").agg(nw.len().alias("letters"))
-    listed = collect_small(counts.sort("letters", "reason", descending=[True, False]).head(_REASONS + 1))
-    for line in listed[:_REASONS]:
-        say(f"headwater: {line['letters']:,} x {line['reason']}")
+    listed = dead_letter.reasons(answer.frame, _REASONS + 1)
+    for reason, letters in listed[:_REASONS]:
+        say(f"headwater: {letters:,} x {reason}")
     if len(listed) > _REASONS:
         say("headwater: … and for other reasons")

@@ -34,4 +34,5 @@ def move(source: Runner, target: Runner) -> Publication | None:
     *others, anchor = ledger.tables
     for table in others:
         ledger.commit(table, Change(overwrite=snapshot.read(table)))
-    return ledger.publish(Change(overwrite=snapshot.read(anchor)), published.watermark, published.watermarks)
+    whole = Change(overwrite=snapshot.read(anchor))
+    return ledger.publish(whole, published.watermark, published.watermarks, published.tally)

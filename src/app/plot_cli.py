@@ -13,8 +13,8 @@ from ..domain.collect import collect_small
 from ..domain.cumulate import CumulateSettings
 from ..domain.errors import ConfigError, NotInstalled
 from ..domain.schema import NUMBERS
-from .api import Headwater
 from .arguments import add_command, count, utc_time, version
+from .durable import open_durable
 from .messages import say
 from .progress import moment
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..domain.service import ViewSpec
-    from .api import Answer
+    from .api import Answer, Headwater
 
 _PICTURES = (".png", ".svg")
 
@@ -42,16 +42,14 @@ def add_plot(commands: Any) -> None:
 def _plot(options: argparse.Namespace) -> None:
     if options.output and not options.output.lower().endswith(_PICTURES):
         raise ConfigError(f"--output {options.output}: pictures are {' or '.join(_PICTURES)} files")
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         name, spec = _curve(headwater, options.curve)
         measure = _measure(spec, options.measure)
         answer = headwater.answer(name, at=options.at, as_of=options.as_of)
         with answer.engine.working():
             curves = _curves(answer, measure, options.groups, _zone(headwater, name), name)
     if not curves.steps:
-        kept = headwater.deployment.backend.name != "memory"
-        why = "no tick yet" if kept else "nothing kept: memory keeps nothing beyond its run"
-        say(f"headwater: {name} has {why}, so there is nothing to draw")
+        say(f"headwater: {name} has no tick yet, so there is nothing to draw")
     elif options.output:
         _save(curves, options.output)
         say(f"headwater: {name} is drawn in {options.output}")

@@ -21,6 +21,8 @@ def progress(report: EpochReport) -> str:
     again = f" ({_counted(report.repeats, 'repeat')} passed over)" if report.repeats else ""
     waiting = report.task or f"{report.lag} waiting"
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    if passed_over := sum(report.passed_over.values()):
+        dead += f" ({_counted(passed_over, 'message')} of other tables passed over)"
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}{again},"
         f" {report.written:,} written,"

@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..domain.schema import Schema
-from .api import Headwater
 from .arguments import add_command, add_format, count, label, positive_duration, utc_time, version
+from .durable import open_durable
 from .messages import say
 from .output import rows, write
 from .progress import moment, tables_at
@@ -15,7 +15,7 @@ from .progress import moment, tables_at
 if TYPE_CHECKING:
     import argparse
 
-    from .api import Answer
+    from .api import Answer, Headwater
 
 _REACHED = Schema.parse("pipeline string, epoch bigint, watermark string, published string, tables string")
 
@@ -65,7 +65,7 @@ def _add_wait_for(commands: Any) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         answer = headwater.answer(
             options.view,
             at=options.at,
@@ -79,14 +79,14 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _diff(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         answer = headwater.difference(options.view, after=options.after, until=options.until)
         _say_if_nothing_is_published(headwater, options.view)
         print_answer(answer, options.format, limit=options.limit)
 
 
 def _wait_for(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         found = headwater.wait_for(options.pipeline, options.watermark, timeout=options.timeout)
     times = [moment(found.watermark), moment(found.published_at)]
     write(sys.stdout, options.format, _REACHED, [[options.pipeline, found.epoch.number, *times, tables_at(found)]])
@@ -98,8 +98,6 @@ def _say_if_nothing_is_published(headwater: Headwater, view: str) -> None:
 
 
 def _why_nothing(headwater: Headwater, pipeline: str) -> str:
-    if headwater.deployment.backend.name == "memory":
-        return "the memory backend keeps nothing beyond its run; use run --show"
     return "its history is being loaded" if headwater.loading(pipeline) else "run it first"
 
 

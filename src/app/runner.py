@@ -15,7 +15,7 @@ from ..domain import dead_letter
 from ..domain.bulk import BulkGroup
 from ..domain.change import Change
 from ..domain.changelog.net import to_change
-from ..domain.epoch import Batch, Epoch, OffsetRange
+from ..domain.epoch import Batch, Epoch, OffsetRange, Tally
 from ..domain.errors import ConfigError, HeadwaterError, Transient, noting
 from ..domain.ledger import Ledger
 from ..domain.loading import loading_table
@@ -25,6 +25,7 @@ from ..domain.service import Step
 from ..domain.table import Layout, TableSpec
 from ..domain.upkeep import Upkeep
 from ..domain.watermark import advance, furthest, slowest
+from .losses import Loss, Losses
 from .replay import Replay, Replayed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .outlet import Outlet
 
 _log = logging.getLogger(__name__)
+_REPLAY = "replay"
 
 
 @frozen
@@ -55,6 +57,8 @@ class RunOptions:
         retry_wait: before the first retry; doubled each time.
         place: where the pipeline is written, for messages.
         source_place: where its source is written, for messages; nothing where it has several.
+        dead_letter_limit: an epoch that loses more of its rows is warned of.
+        dead_letter_stop: the run stops where the pipeline's first rows, at least so many, are all lost; 0 for never.
     """
 
     materialize: tuple[str, ...] = ()
@@ -68,6 +72,8 @@ class RunOptions:
     retry_wait: timedelta = timedelta(seconds=1)
     place: str = ""
     source_place: str = ""
+    dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
+    dead_letter_stop: int = 1000
 
 
 @frozen
@@ -85,6 +91,7 @@ class EpochReport:
             ``expire``.
         task: what it did where it read nothing of its source.
         repeats: rows that were passed over, as they had been read before.
+        passed_over: how many messages of which tables were not read.
     """
 
     epoch: Epoch
@@ -96,6 +103,7 @@ class EpochReport:
     seconds: Mapping[str, float]
     task: str | None = None
     repeats: int = 0
+    passed_over: Mapping[str, int] = field(factory=dict)
 
 
 @define(eq=False)
@@ -135,11 +143,16 @@ class Runner:
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     outlet: Outlet | None = None
+    losses: Losses = field(init=False)
     _ledger: Ledger | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
     _warned: set[str] = field(init=False, factory=set)
+
+    @losses.default
+    def _counted_from_here(self) -> Losses:
+        return Losses(self.pipeline, self.options.dead_letter_limit, self.options.dead_letter_stop)
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
@@ -156,16 +169,20 @@ class Runner:
 
     @property
     def ledger(self) -> Ledger:
-        """The pipeline's ledger, opened; tables are made on first use."""
+        """The pipeline's ledger, opened; nothing is written by that."""
         if self._ledger is None:
             self._ledger = self.open_ledger(self.tables)
         return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
-        """A ledger over tables of the pipeline, made where they are not there yet."""
-        ledger = self._ledger_over([spec.name for spec in tables])  # first: settings that are refused widen no table
+        """A ledger over tables of the pipeline, each held to its spec; the first commit of a table creates it.
+
+        Raises:
+            SchemaConflict: a table differs from its spec by more than new columns.
+        """
+        ledger = self._ledger_over([spec.name for spec in tables])  # first: what it says of settings is clearer
         for spec in tables:
-            self.store.ensure(spec)
+            self.store.ensure(spec, ledger.snapshot())
         return ledger
 
     def standing(self) -> Ledger:
@@ -227,24 +244,27 @@ class Runner:
             self._last_rows = self.clock.now()
             lag = self.source.lag(offsets.until)
         try:
-            step, written = self._step_and_publish(offsets, phase)
+            step, written, loss = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
         epoch = ledger.next_epoch.number - 1
         if not isinstance(self.source, InputSource):  # which reads more than comes
             self._rows = step.rows
         watermark = ledger.latest.watermark if ledger.latest else None
-        counts = (step.rows, step.dead_letters, written)
+        counts, passed_over = (step.rows, step.dead_letters, written), self._passed_over()
         try:
             self._deliver(phase)
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, whatever becomes of the upkeep
-            told = EpochReport(
-                Epoch(self.pipeline, epoch), *counts, watermark, lag, phase.seconds, repeats=step.repeats
-            )
+            place, seconds = Epoch(self.pipeline, epoch), phase.seconds
+            told = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             self.report(told)
             self._warn(step)
+            self.losses.add(step, loss, passed_over)
         return True
+
+    def _passed_over(self) -> Mapping[str, int]:
+        return {} if isinstance(self.source, InputSource) else self.source.passed_over()
 
     def _planned(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
         """What the next epoch reads: the same as one that was begun, if that is still there."""
@@ -321,7 +341,8 @@ class Runner:
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
                 with phase("step"):
                     step = work(epoch, self.ledger.snapshot())
-                written = self._commit(step, phase)
+                gone = step.dead_letters - step.rows if task == _REPLAY else 0
+                written = self._commit(step, phase, latest.tally and latest.tally.plus(0, gone))
         except HeadwaterError:
             self._ledger = None
             raise
@@ -357,7 +378,7 @@ class Runner:
         try:
             with self.engine.working():
                 epoch = self.ledger.adopt(gathered)
-                written = self._commit(Step(changes, 0, 0, None), phase, gathered)
+                written = self._commit(Step(changes, 0, 0, None), phase, gathered.tally, gathered)
         except HeadwaterError:
             self._ledger = None
             raise
@@ -387,7 +408,7 @@ class Runner:
             found = work.count(self.ledger.snapshot())
         if not found.read:
             return found
-        step = self.amend("replay", work.step)
+        step = self.amend(_REPLAY, work.step)
         used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
         return Replayed(found.read, used, left, found.unreadable)
 
@@ -417,9 +438,14 @@ class Runner:
             with phase("publish"):
                 self.outlet.catch_up(self.ledger, self._rows)
 
-    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int]:
-        """Do what the epoch asks for; the step, and the rows written."""
+    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int, Loss | None]:
+        """Do what the epoch asks for; the step, the rows written, and what it loses if that is much.
+
+        Raises:
+            BadInput: all rows that the pipeline has ever read are lost; nothing is committed.
+        """
         epoch = self.ledger.begin(offsets)
+        self._passed_over()  # by a try that failed
         if self._rows is not None:  # the next epoch is likely to be as large as the one before
             self.engine.expect(self._rows)
         with ExitStack() as holding:
@@ -427,7 +453,15 @@ class Runner:
                 batch = self._batch(epoch, offsets, holding)
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())
-            return step, self._commit(step, phase)
+                so_far = self._so_far
+                tally = so_far and so_far.plus(step.rows, step.dead_letters)
+                loss = self.losses.check(epoch, step, tally)
+            return step, self._commit(step, phase, tally), loss
+
+    @property
+    def _so_far(self) -> Tally | None:
+        """What the pipeline has read up to its newest publication."""
+        return self.ledger.latest.tally if self.ledger.latest else Tally()
 
     def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
         """What an epoch reads; inputs stay readable until `holding` ends."""
@@ -437,7 +471,7 @@ class Runner:
         nothing = self.store.read(self.tables[-1].name, None)
         return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
 
-    def _commit(self, step: Step, phase: _Phases, gathered: Publication | None = None) -> int:
+    def _commit(self, step: Step, phase: _Phases, tally: Tally | None, gathered: Publication | None = None) -> int:
         """Commit every table that changes, the last one always, and with it the publication; the rows written.
 
         The publication has the watermarks that the step leads to, or those of what was gathered before.
@@ -454,7 +488,7 @@ class Runner:
             watermark, reached = self._watermarks(step, before.publication)
             if gathered:
                 watermark, reached = gathered.watermark, gathered.watermarks
-            published = ledger.publish(self._change(anchor, step), watermark, reached)
+            published = ledger.publish(self._change(anchor, step), watermark, reached, tally)
             written += self._written(anchor, published.tables[anchor.name])
         return written
 
@@ -502,8 +536,10 @@ def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
         if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
             continue
         if until_idle or not runners:
-            return
+            break
         runners[0].clock.sleep(min(runner.options.poll for runner in runners))
+    for runner in runners:
+        runner.losses.summarize()
 
 
 def _round(runners: Sequence[Runner], pace: Pace) -> bool:

@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..domain.schema import Schema
-from .api import Headwater
 from .arguments import add_command, add_format, positive_duration, version
+from .durable import open_durable
 from .messages import say
 from .output import write
 from .progress import moment, tables_at
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..domain.label import Label
     from ..domain.retention import Verdict
     from ..domain.upkeep import PublishedVersion, Upkeep
+    from .api import Headwater
 
 _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")
@@ -63,7 +64,7 @@ def _add_pin(commands: Any) -> None:
 
 
 def _compact(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         if options.every:
             named = [options.pipeline] if options.pipeline else None
             headwater.start(named)  # Spark takes over the interrupt signal when it starts
@@ -75,7 +76,7 @@ def _compact(options: argparse.Namespace) -> None:
 
 
 def _expire(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         gone = [each for upkeep in _upkeeps(headwater, options) for each in upkeep.expire(dry_run=not options.apply)]
         _print(options, _EXPIRED, ([each.table, len(each.versions), each.files, each.size] for each in gone))
         if headwater.deployment.backend.retain.endless:
@@ -86,19 +87,19 @@ def _expire(options: argparse.Namespace) -> None:
 
 
 def _pin(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         pin = headwater.pin(options.pipeline, at=options.at, hold=options.hold, holder=options.holder)
         taken = pin.leases[0]
         _print(options, _PINNED, [[pin.lease, options.pipeline, pin.epoch, moment(taken.until), taken.holder]])
 
 
 def _unpin(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         headwater.unpin(options.lease)
 
 
 def _versions(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         found, service = headwater.upkeep(options.pipeline).versions(), headwater.services[options.pipeline]
         _print(options, _VERSIONS, (_version_row(each, service.label(each.publication)) for each in found))
 
@@ -115,7 +116,7 @@ def _moment_or_null(time: datetime | None) -> str | None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    with Headwater.from_config(options.config) as headwater:
+    with open_durable(options) as headwater:
         verdicts = (each for upkeep in _upkeeps(headwater, options) for each in upkeep.verdicts())
         _print(options, _VERDICTS, map(_verdict_row, verdicts))
 

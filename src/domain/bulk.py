@@ -12,7 +12,7 @@ from .ports import BulkSource, StreamSource
 from .topic_group import TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime, timedelta
 
     from .epoch import Epoch, Offsets
@@ -158,6 +158,10 @@ class BulkGroup(StreamSource):
         read = OffsetRange((offsets.after or {}).get(BULK), offsets.until[BULK]) if BULK in members else None
         ranges = self.bulk.ranges(read) if read else {}
         return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining, ranges=ranges)
+
+    def passed_over(self) -> Mapping[str, int]:
+        """Of the changelog."""
+        return self.changelog.passed_over()
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog once more; those of the bulk are of no format that `rereads` names."""

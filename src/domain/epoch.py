@@ -108,6 +108,23 @@ class Place:
 
 
 @frozen
+class Tally:
+    """What a pipeline has read of its source so far.
+
+    Args:
+        rows: how many.
+        dead_letters: those of them that could not be used.
+    """
+
+    rows: int = 0
+    dead_letters: int = 0
+
+    def plus(self, rows: int, dead_letters: int) -> Tally:
+        """The tally after some more."""
+        return Tally(self.rows + rows, self.dead_letters + dead_letters)
+
+
+@frozen
 class Publication:
     """The ledger's record that an epoch is complete.
 
@@ -126,6 +143,8 @@ class Publication:
     """Of a topic group, the watermark (UTC) of each topic that has brought an event time."""
     began_at: datetime | None = None
     """When its epoch began; None where that was not written down yet."""
+    tally: Tally | None = None
+    """What was read so far; None where that was not counted from the beginning."""
 
 
 @frozen
@@ -214,6 +233,7 @@ class Mark:
             for optional in ("watermark", "began_at"):
                 told = published.get(optional)
                 published[optional] = told and datetime.fromisoformat(told)
+            published["tally"] = (counted := published.get("tally")) and Tally(**counted)
             by_topic = published.get("watermarks", {})  # none in what was published before there were topic groups
             published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
             raw["publication"] = Publication(**published)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from .change import Change, Matching
+    from .epoch import Tally
     from .label import Label
     from .ports import BaseReading, Clock, Commit, TableStore
 
@@ -287,7 +288,11 @@ class Ledger:
         return self._ahead[table]
 
     def publish(
-        self, change: Change, watermark: datetime | None, watermarks: Mapping[str, datetime] | None = None
+        self,
+        change: Change,
+        watermark: datetime | None,
+        watermarks: Mapping[str, datetime] | None = None,
+        tally: Tally | None = None,
     ) -> Publication:
         """Commit the last table's part, and the publication with it.
 
@@ -295,6 +300,7 @@ class Ledger:
             change: of the last table.
             watermark: see `Publication`.
             watermarks: see there; they stay as they were, where none are given.
+            tally: see there.
 
         Raises:
             EpochConflict: another writer has committed to the table.
@@ -312,6 +318,7 @@ class Ledger:
             self.fingerprint,
             watermarks,
             self._began_at,
+            tally,
         )
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
         self._sequences[anchor] = mark.sequence

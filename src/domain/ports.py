@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .epoch import Epoch, Mark, OffsetRange, Offsets, Publication
     from .input import Input
     from .lease import Lease
+    from .ledger import Snapshot
     from .schema import Schema
     from .table import TableSpec
 
@@ -71,12 +72,20 @@ class TableStore(Protocol):
     """Versioned tables."""
 
     @abstractmethod
-    def ensure(self, spec: TableSpec) -> None:
-        """Create the table if it is not there; widen it by new columns. Call once before any use but of its history.
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+        """Make sure that a table can be used as declared. Call once before any use but of its history.
+
+        Nothing is written: the first commit creates the table, and a commit adds the new columns, so that work which
+        fails leaves the table as it was.
+
+        Args:
+            spec: of the table.
+            published: the newest publication; columns that came after it do not count, since the work that brought
+                them is taken back. None: all columns count.
 
         Raises:
             SchemaConflict: the stored table differs by more than new columns.
-            StoreUnavailable: the place cannot be reached or written.
+            StoreUnavailable: the place cannot be reached.
         """
 
     @abstractmethod
@@ -262,6 +271,13 @@ class StreamSource(Protocol):
     def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
         """The rows of a range as the batch of an epoch; see `read`."""
         return Batch(epoch, self.read(offsets), offsets, self.format, lanes=self.lanes)
+
+    def passed_over(self) -> Mapping[str, int]:
+        """How many messages of which tables were not read since the last call, as their `tables` leaves them out.
+
+        They are counted while rows are read: ask when an epoch's rows have been computed.
+        """
+        return {}
 
     @abstractmethod
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

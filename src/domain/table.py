@@ -97,6 +97,13 @@ class TableSpec:
         if not self.key:
             raise ConfigError(f"table {self.name} has no key, so its rows cannot be told apart in two versions")
 
+    def kept_as(self, schema: Schema) -> TableSpec:
+        """The table without its rules, with these columns in the place of its own; the key and the partitions stay."""
+        by, layout = self.partition_by, self.layout
+        held = self.schema.select([name for name in {*self.key, *by} if name not in schema])
+        schema = schema.plus(*held.columns)
+        return TableSpec(self.name, schema, self.key, partition_by=by, layout=layout, whole=self.whole)
+
     def widened_by(self, other: TableSpec) -> Schema:
         """The columns `other` has and this one lacks, if that is all they differ by, else a `SchemaConflict`."""
         if self.whole != other.whole:

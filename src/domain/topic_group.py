@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -80,6 +81,10 @@ class TopicGroup(StreamSource):
         """As `read`, and by topic as well."""
         topics = self._topics(offsets)
         return Batch(epoch, nw.concat(list(topics.values()), how="diagonal"), offsets, self.format, topics=topics)
+
+    def passed_over(self) -> Mapping[str, int]:
+        """Of all topics."""
+        return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters once more, each by its own topic's source.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..domain.change import Change, Matching
     from ..domain.epoch import Mark
+    from ..domain.ledger import Snapshot
     from ..domain.ports import Commit, Version
     from ..domain.table import TableSpec
 
@@ -48,9 +49,9 @@ class FailingStore(TableStore):
     _commits: int = 0
     _failed: bool = False
 
-    def ensure(self, spec: TableSpec) -> None:
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
         """As the store does."""
-        self.store.ensure(spec)
+        self.store.ensure(spec, published)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """As the store does."""

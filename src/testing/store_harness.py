@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import narwhals as nw
 import pytest
 from attrs import define, evolve
 
 from ..domain.change import Change, Matching
-from ..domain.epoch import POSITION, Epoch, Mark, OffsetRange
+from ..domain.epoch import POSITION, Epoch, Mark, OffsetRange, Publication
+from ..domain.ledger import Snapshot
 from ..domain.schema import Schema, column
 from ..domain.table import Layout, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import narwhals as nw
-
     from ..domain.ports import KeptStore, Version
+
+BROKEN = "this record breaks its epoch"
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"
@@ -42,6 +45,17 @@ class StoreHarness(ABC):
         """The rows of a frame, values as plain Python has them: moments aware, in UTC."""
         return frame.collect(backend="polars").rows()
 
+    def broken(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame that cannot be computed: the error says `BROKEN`."""
+        frame = self.frame(rows, schema)
+        native, first = frame.to_native(), schema.columns[0]
+        if frame.implementation.is_polars():
+            broken: nw.LazyFrame[Any] = nw.from_native(native.map_batches(_break))
+            return broken
+        failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
+        broken = nw.from_native(native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:])))
+        return broken
+
     @pytest.fixture
     def store(self) -> KeptStore:
         return self.reopen()
@@ -50,6 +64,10 @@ class StoreHarness(ABC):
         """Ensure a table, and speak to it."""
         store.ensure(spec)
         return TableDriver(self, store, spec)
+
+
+def _break(_rows: Any) -> Any:
+    raise ValueError(BROKEN)
 
 
 def bag(*rows: Row) -> Bag:
@@ -68,6 +86,12 @@ def mark_of(sequence: int, **more: Any) -> Mark:
     epoch = Epoch("pipeline", sequence - 1)
     mark = Mark(epoch, OffsetRange(after, {"at": sequence}), sequence, "writer", "settings", "pipeline.items")
     return evolve(mark, **more)
+
+
+def published_at(store: KeptStore, table: str, version: Version | None) -> Snapshot:
+    """The snapshot of a publication that holds a table at a version."""
+    at = datetime(2024, 3, 1, tzinfo=UTC)
+    return Snapshot(store, Publication(Epoch("pipeline", 0), {table: version} if version else {}, {}, None, at, ""))
 
 
 @define(eq=False)

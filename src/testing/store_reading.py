@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from ..domain.change import Between
+from ..domain.change import Between, Change
 from ..domain.errors import SchemaConflict, VersionNotFound
 from ..domain.ports import Version
 from ..domain.schema import Column, DataType, Schema, column
 from ..domain.table import Layout, TableSpec
-from .store_harness import StoreHarness, bag, both_layouts, spec_of
+from .store_harness import BROKEN, StoreHarness, TableDriver, bag, both_layouts, published_at, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
@@ -54,8 +54,56 @@ class EnsureContract(StoreHarness):
         assert table.rows() == bag((1, "a", None), (2, "c", 7), (3, "d", 8))
         assert table.rows_at(first) == bag((1, "a", None), (2, "b", None))
 
-    def test_any_other_difference_is_a_conflict(self, store: KeptStore) -> None:
+    def test_to_ensure_writes_nothing(self, store: KeptStore) -> None:
         self.table(store, NAMES)
+        other = self.table(self.reopen(), spec_of("title string, n int", ["title"]))
+        assert list(store.versions(NAMES.name)) == []
+        other.commit(append=[("a", 1)])
+        assert other.rows() == bag(("a", 1))
+
+    @both_layouts
+    def test_a_column_whose_epoch_failed_can_be_taken_back(self, store: KeptStore, layout: Layout) -> None:
+        narrow = evolve(NAMES, layout=layout)
+        self.table(store, narrow).commit(append=[(1, "a")])
+        wide, other = (evolve(narrow, schema=narrow.schema.plus(column("n", each))) for each in ("int", "string"))
+        table = self.table(self.reopen(), wide)
+        table.sequence = 1
+        with pytest.raises(Exception, match=BROKEN):
+            table.commit_change(Change(append=self.broken([(2, "b", 7)], wide.schema)))
+        for spec, row in ((narrow, (2, "b")), (other, (3, "c", "new"))):
+            again = self.table(self.reopen(), spec)
+            again.sequence = len(row) - 1
+            again.commit(merge=[row])
+        assert again.rows() == bag((1, "a", None), (2, "b", None), (3, "c", "new"))
+
+    @both_layouts
+    def test_a_column_of_work_that_is_taken_back_goes_with_it(self, store: KeptStore, layout: Layout) -> None:
+        """An epoch of several tables that fails at one of them leaves the columns it brought to the others."""
+        narrow = evolve(NAMES, layout=layout)
+        first = self.table(store, narrow).commit(append=[(1, "a")])
+        wide = evolve(narrow, schema=narrow.schema.plus(column("n", "int"), column("m", "int")))
+        table = self.table(self.reopen(), wide)
+        table.sequence = 1
+        table.commit(merge=[(1, "lost", 7, 7), (2, "lost", 8, 8)])
+        with pytest.raises(SchemaConflict):
+            self.reopen().ensure(narrow)
+        reopened = self.reopen()
+        published = published_at(reopened, narrow.name, first)
+        reopened.ensure(narrow, published)
+        table = TableDriver(self, reopened, narrow, sequence=2)
+        table.rollback(first)
+        assert table.rows() == bag((1, "a"))
+        table.commit(merge=[(2, "b")])
+        assert table.rows() == bag((1, "a"), (2, "b"))
+        again = self.table(self.reopen(), evolve(narrow, schema=narrow.schema.plus(column("n", "int"))))
+        again.sequence = 4
+        again.commit(merge=[(2, "c", 9)])
+        assert again.rows() == bag((1, "a", None), (2, "c", 9))
+        with pytest.raises(SchemaConflict):
+            self.reopen().ensure(narrow)
+
+    def test_any_other_difference_is_a_conflict(self, store: KeptStore) -> None:
+        self.table(store, NAMES).commit(append=[(1, "a")])
         different = (
             spec_of("id bigint, name int", ["id"]),
             spec_of("id bigint, title string", ["id"]),

@@ -150,7 +150,9 @@ def test_nothing_to_draw_yet(config: str, capsys: pytest.CaptureFixture[str]) ->
     )
 
 
-def test_other_services_have_no_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "deploy.toml").write_text(ranked_contracts())
+def test_other_services_have_no_curves(
+    tmp_path: Path, parquet_backend: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "deploy.toml").write_text(ranked_contracts(backend='name = "parquet"\npath = "lake"\n'))
     assert main(["plot", str(tmp_path / "deploy.toml"), "ranked"]) == 2
     assert "pipeline 'ranked' has no curves; cumulate windows have" in capsys.readouterr().err

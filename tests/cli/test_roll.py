@@ -109,8 +109,8 @@ def test_what_cannot_be_cut_is_told(
     assert capsys.readouterr() == ("", f"headwater: {message}\n")
 
 
-def test_other_services_have_no_past(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "deploy.toml").write_text(ranked_contracts())
+def test_other_services_have_no_past(tmp_path: Path, parquet_backend: None, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deploy.toml").write_text(ranked_contracts(backend='name = "parquet"\npath = "lake"\n'))
     assert main(["roll", str(tmp_path / "deploy.toml"), "ranked"]) == 2
     assert "pipeline 'ranked' has no past that is cut by day; retractions have" in capsys.readouterr().err
 

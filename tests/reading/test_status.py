@@ -156,9 +156,10 @@ def test_check_tells_how_long_a_query_may_be(
     assert capsys.readouterr().out.splitlines()[-len(told) - 1 :] == ["  carries", *told]
 
 
-def test_the_command_line_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_shows_both(tmp_path: Path, parquet_backend: None, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "deploy.toml"
-    file.write_text(deployment('epoch_takes = "5s"\n', 'epoch_takes = "2m"\n'))
+    text = deployment('epoch_takes = "5s"\n', 'epoch_takes = "2m"\n')
+    file.write_text(text.replace('name = "memory"', 'name = "parquet"\npath = "lake"'))
     assert load(file).pipelines["days"].epoch_takes == 2 * MINUTE
     assert main(["status", str(file), "--format", "jsonl"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

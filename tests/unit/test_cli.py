@@ -38,6 +38,13 @@ def config(tmp_path):
 
 
 @pytest.fixture
+def kept(config, tmp_path, parquet_backend):
+    """A deployment whose tables outlive their process."""
+    (tmp_path / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "parquet"\npath = "lake"'))
+    return config
+
+
+@pytest.fixture
 def ran(config):
     with Headwater.from_config(config) as deployment:
         deployment.run(until_idle=True)
@@ -146,16 +153,18 @@ class TestOtherCommands:
         assert ended.value.code == 2
         assert repr(option[1]) in capsys.readouterr().err
 
-    def test_show_of_what_was_never_published(self, config, capsys):
-        assert main(["show", config, "ranked", "--at", "3"]) == 1
+    def test_show_of_what_was_never_published(self, kept, capsys):
+        assert main(["show", kept, "ranked", "--at", "3"]) == 1
         assert capsys.readouterr().err == "headwater: pipeline 'ranked' has no epoch 3; none is published yet\n"
 
-    def test_show_before_the_first_epoch_has_no_rows(self, config, capsys):
-        assert main(["show", config, "ranked", "--format", "csv", "--limit", "5"]) == 0
-        assert capsys.readouterr().out == "project,contract,signed,rank\n"
+    def test_show_before_the_first_epoch_has_no_rows(self, kept, capsys):
+        assert main(["show", kept, "ranked", "--format", "csv", "--limit", "5"]) == 0
+        out, err = capsys.readouterr()
+        assert out == "project,contract,signed,rank\n"
+        assert err == "headwater: nothing is published yet: run it first\n"
 
-    def test_status(self, config, capsys):
-        assert main(["status", config, "--format", "jsonl"]) == 0
+    def test_status(self, kept, capsys):
+        assert main(["status", kept, "--format", "jsonl"]) == 0
         assert json.loads(capsys.readouterr().out) == {
             "pipeline": "ranked",
             "epoch": None,

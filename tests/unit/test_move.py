@@ -118,6 +118,24 @@ def test_spark_is_started_for_both(folder: Path) -> None:
     assert on_one_session(memory) == [memory]
 
 
+@pytest.mark.parametrize("backend", ["memory", "delta"])
+def test_the_command_refuses_what_ends_with_it(folder: Path, capsys: pytest.CaptureFixture[str], backend: str) -> None:
+    """No JVM is started, and nothing is said to be moved."""
+    assert main(["move", str(folder / "deploy.toml"), "--to", backend, "--path", "lake"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("headwater: backend memory keeps nothing beyond its run, so `headwater move` has no tables")
+    assert not (folder / "lake").exists()
+
+
+def test_the_command_refuses_to_move_to_where_all_is_lost(
+    folder: Path, capsys: pytest.CaptureFixture[str], parquet_backend: None
+) -> None:
+    (folder / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "parquet"\npath = "lake"'))
+    assert main(["move", str(folder / "deploy.toml"), "--to", "memory", "--path", "there"]) == 2
+    assert "what is moved there would be lost at once: move to one of: delta," in capsys.readouterr().err
+
+
 def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["move", str(folder / "deploy.toml"), "--to", "detla", "--path", "lake"]) == 2
     assert "not one of delta, hudi-cow, hudi-mor, memory" in capsys.readouterr().err

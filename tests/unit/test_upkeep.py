@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,6 @@ from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from headwater.domain.ports import Commit, Version
 
@@ -205,6 +205,14 @@ def config(tmp_path: Path) -> str:
     return str(tmp_path / "deploy.toml")
 
 
+@pytest.fixture
+def kept(config: str, parquet_backend: None) -> str:
+    """A deployment whose tables outlive their process."""
+    path = Path(config)
+    path.write_text(path.read_text().replace('name = "memory"', 'name = "parquet"\npath = "lake"'))
+    return config
+
+
 class TestRun:
     def test_a_run_gives_up_what_is_not_to_be_kept(self, config: str) -> None:
         reports: list[object] = []
@@ -254,7 +262,7 @@ class TestRun:
 
 
 class TestCommands:
-    """Over memory, where a new process finds nothing; the same commands over Delta are tested with its adapter."""
+    """Over the example backend, before the first run; the same commands over Delta are tested with its adapter."""
 
     @pytest.mark.parametrize(
         ("command", "columns"),
@@ -264,14 +272,14 @@ class TestCommands:
         ],
     )
     def test_of_nothing_no_row_is_told(
-        self, config: str, capsys: pytest.CaptureFixture[str], command: list[str], columns: str
+        self, kept: str, capsys: pytest.CaptureFixture[str], command: list[str], columns: str
     ) -> None:
         name, *pipeline = command
-        assert main([name, config, *pipeline, "--format", "csv"]) == 0
+        assert main([name, kept, *pipeline, "--format", "csv"]) == 0
         assert capsys.readouterr().out == columns + "\n"
 
-    def test_expire_tells_that_it_changed_nothing(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["expire", config, "ranked", "--format", "jsonl"]) == 0
+    def test_expire_tells_that_it_changed_nothing(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["expire", kept, "ranked", "--format", "jsonl"]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out.splitlines()[0]) == {
             "table": "ranked.dead_letters",
@@ -281,8 +289,8 @@ class TestCommands:
         }
         assert err == "headwater: nothing was changed: with --apply, this goes\n"
 
-    def test_compact_tells_the_versions_made(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["compact", config, "--format", "jsonl"]) == 0
+    def test_compact_tells_the_versions_made(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["compact", kept, "--format", "jsonl"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"table": "ranked.cells", "version": None}
 
     @pytest.mark.parametrize(
@@ -294,10 +302,10 @@ class TestCommands:
         ],
     )
     def test_what_cannot_be_done_is_told(
-        self, config: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
+        self, kept: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
     ) -> None:
         name, *rest = arguments
-        assert main([name, config, *rest]) == code
+        assert main([name, kept, *rest]) == code
         assert message in capsys.readouterr().err
 
     @pytest.mark.parametrize("hold", ["0s", "-1h", "long"])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from headwater.domain.epoch import Mark
     from headwater.domain.lease import Lease
+    from headwater.domain.ledger import Snapshot
 
 _SMALL, _MANY = 100_000, 8  # rows of a file, and files of a partition, from which on compaction pays
 _FILE, _PLACE = "_file", 8  # a file's name begins with so many letters for its partition
@@ -43,13 +44,12 @@ class ParquetStore(KeptStore):
     root: Path = field(converter=Path)
     _specs: Ensured[TableSpec] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec) -> None:
-        manifests, wanted = self._manifests(spec.name), Manifest.of(spec)
-        newest = next(manifests.all(), None)
-        if newest is None:
-            manifests.add(wanted.next(None, {}))
-        elif newest.spec(spec.name).widened_by(spec).columns:
-            manifests.add(evolve(newest.next(None, newest.files), columns=wanted.columns))
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+        manifests = self._manifests(spec.name)
+        if newest := next(manifests.all(), None):
+            counted = newest.commit.version if published is None else published.version(spec.name)
+            columns = spec.schema if counted is None else manifests.at(counted).spec(spec.name).schema
+            newest.spec(spec.name).kept_as(columns).widened_by(spec)
         self._specs[spec.name] = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -71,7 +71,7 @@ class ParquetStore(KeptStore):
             hit = self._hit(change, spec, old)
             new = self._write(spec, changed(self._rows(spec, hit), change, spec))
             made = newest.next(mark, _without(old, hit) | new, sum(new.values()))
-            return evolve(made, columns=spec.schema.ddl) if spec.whole else made
+            return evolve(made, columns=spec.schema.ddl)
 
         self._specs[table].check_takes(change)
         return self._marked(table, mark, applied)
@@ -79,9 +79,7 @@ class ParquetStore(KeptStore):
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         def restored(newest: Manifest) -> Manifest:
             made = newest.next(mark, self._files(table, to))
-            if not newest.whole or to is None:
-                return made
-            return evolve(made, columns=self._manifests(table).at(to).columns)
+            return made if to is None else evolve(made, columns=self._manifests(table).at(to).columns)
 
         return self._marked(table, mark, restored)
 
@@ -99,7 +97,7 @@ class ParquetStore(KeptStore):
 
     def compact(self, table: str) -> Version | None:
         spec, manifests = self._specs[table], self._manifests(table)
-        newest = next(manifests.all())
+        newest = next(manifests.all(), Manifest.of(spec))
         small = [file for file, rows in newest.files.items() if rows < _SMALL]
         places = Counter(file[:_PLACE] for file in small)
         if not (chosen := [file for file in small if places[file[:_PLACE]] >= _MANY]):
@@ -162,9 +160,11 @@ class ParquetStore(KeptStore):
         frame, by = collected(rows), spec.partition_by
         parts = frame.partition_by(by, as_dict=True) if by else {(): frame} if frame.height else {}
         files = {f"{crc32(repr(place).encode()):08x}-{uuid4().hex}.parquet": part for place, part in parts.items()}
+        folder = self._manifests(spec.name).folder
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             for file, part in files.items():
-                part.write_parquet(self._manifests(spec.name).folder / file)
+                part.write_parquet(folder / file)
         except OSError as error:
             raise StoreUnavailable(f"table {spec.name}: cannot write to {self.root}: {error}; check it") from error
         return {file: part.height for file, part in files.items()}

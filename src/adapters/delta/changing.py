@@ -56,8 +56,8 @@ def restore(wanted: Reading | None, stored: Reading, transaction: Transaction) -
     if wanted is None:
         transaction.take(stored.files)
         return
-    if stored.spec.whole:
-        _redefined(stored, wanted.spec.schema, transaction)
+    if (columns := wanted.log.columns(wanted.version)) != transaction.columns:
+        transaction.redefine(columns)  # those that came with the work that is taken back go too
     missing = wanted.files_not_in(stored)
     stored.log.check_present(wanted.version, missing)
     transaction.put(missing)

@@ -6,7 +6,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import types as spark_types
 
 from ...domain.errors import ConfigError, SchemaConflict
@@ -17,24 +16,39 @@ from ..spark.schema import quoted, spark_schema
 from .rows import OPERATION, SEQUENCE, logged, stored_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from .transaction import Transaction
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _WITHOUT_BOUNDS = {"boolean", "binary"}
 
 
-def create(session: SparkSession, path: str, spec: TableSpec) -> None:
-    """Create the table, unless it is there by now."""
-    builder = DeltaTable.createIfNotExists(session).location(path).addColumns(spark_schema(stored_schema(spec)))
-    for name, value in _properties(spec).items():
-        builder = builder.property(name, value)
-    builder.partitionedBy(*spec.partition_by).execute()
+def create(spec: TableSpec, transaction: Transaction) -> None:
+    """Create the table as part of a transaction, so that work which fails leaves none behind."""
+    transaction.redefine(spark_schema(stored_schema(spec)).json())
+    transaction.define(spec.partition_by, _properties(spec))
 
 
-def widen(session: SparkSession, path: str, columns: Schema) -> None:
-    """Add columns to the table."""
-    session.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns.ddl})")
+def widened(spec: TableSpec, schema_text: str, *, empty: bool) -> str | None:
+    """The columns that a table needs to have for its spec, as Delta's metadata tell them; None if it has them.
+
+    Args:
+        spec: of the table.
+        schema_text: the columns that it has, as Delta's metadata tell them.
+        empty: whether it has no rows: other columns than the spec's go then.
+    """
+    there = {each["name"]: each for each in json.loads(schema_text)["fields"]}
+    wanted = json.loads(spark_schema(stored_schema(spec)).json())["fields"]
+    new = [each for each in wanted if each["name"] not in there]
+    fields = [*there.values(), *new]
+    if empty:
+        fields = [_as_it_is(each, there.get(each["name"])) for each in wanted]
+    return None if fields == list(there.values()) else json.dumps({"type": "struct", "fields": fields})
+
+
+def _as_it_is(wanted: dict[str, Any], there: dict[str, Any] | None) -> dict[str, Any]:
+    """A column as the table has it, with what Delta notes on it, if it is of the wanted type."""
+    return there if there and there["type"] == wanted["type"] else wanted
 
 
 def kept(metadata: Any, name: str) -> TableSpec:
@@ -51,7 +65,7 @@ def kept(metadata: Any, name: str) -> TableSpec:
     partition_by = (str(column) for column in each_of(metadata.partitionColumns()))
     return TableSpec(
         name,
-        columns(str(metadata.schemaString())).without((SEQUENCE, OPERATION)),
+        columns(str(metadata.schemaString())),
         key=json.loads(properties[_KEY]),
         partition_by=tuple(partition_by),
         layout=Layout(properties[_LAYOUT]),
@@ -60,9 +74,10 @@ def kept(metadata: Any, name: str) -> TableSpec:
 
 
 def columns(schema_text: str) -> Schema:
-    """The columns that Delta's metadata tell as JSON."""
+    """The columns that Delta's metadata tell as JSON, but for hidden ones."""
     fields = spark_types.StructType.fromJson(json.loads(schema_text)).fields
-    return Schema(tuple(Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields))
+    found = Schema(tuple(Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields))
+    return found.without((SEQUENCE, OPERATION))
 
 
 def check_plain_names(schema: Schema, name: str) -> None:

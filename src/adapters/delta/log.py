@@ -51,7 +51,7 @@ class TableLog:
         return bool(self._log.tableExists())
 
     def newest(self) -> int:
-        """The newest version there is now."""
+        """The newest version there is now; -1 if there is no such table."""
         return int(self._updated().version())
 
     @property
@@ -103,6 +103,8 @@ class TableLog:
         Raises:
             VersionExpired: what tells about them has been cleaned away.
         """
+        if version == _BEFORE_ALL:
+            return {}
         if version not in self._files:
             return _keep(self._files, version, self._followed(version) or self._rebuilt(version))
         self._files.move_to_end(version)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...domain.change import Change
+    from ...domain.ledger import Snapshot
     from .transaction import Transaction
 
 _TRIES = 5
@@ -43,15 +44,22 @@ _TRIES = 5
 
 @define(eq=False)
 class _Table:
-    """A table in use. `newest_mark` is the version and the sequence of the newest marked commit met so far."""
+    """A table in use.
+
+    Args:
+        spec, log, holds: of it.
+        newest_mark: the version and the sequence of the newest marked commit met so far.
+        columns: of a stored version that had all of the spec's, as Delta tells them.
+    """
 
     spec: TableSpec
     log: TableLog
     holds: Holds
     newest_mark: tuple[int, int] = (-1, 0)
+    columns: str = ""
 
     def at(self, version: int) -> Reading:
-        if not self.spec.whole:
+        if not self.spec.whole or version < 0:
             return Reading(self.spec, self.log, version)
         schema = definition.columns(self.log.columns(version))
         return Reading(evolve(self.spec, schema=schema), self.log, version)
@@ -94,20 +102,12 @@ class DeltaStore(FolderStore):
     sweep: SweepPolicy = field(factory=SweepPolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec) -> None:
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
         log = TableLog(self.session, folder_of(self.root, spec.name))
         _check_names(spec)
         with translated(spec.name, log.path):
-            if not log.exists:
-                definition.create(self.session, log.path, spec)
-            there = definition.kept(log.metadata(), spec.name)
-            if there.layout is not spec.layout:
-                raise SchemaConflict(
-                    f"table {spec.name} is laid out as {there.layout.value}, not {spec.layout.value}: give the pipeline"
-                    " another name, or remove the old table"
-                )
-            if (new := there.widened_by(spec)).columns:
-                definition.widen(self.session, log.path, new)
+            if log.newest() >= 0:
+                _check_continues(log, spec, published)
         self._tables[spec.name] = _Table(spec, log, Holds(log.path, partial(HadoopFiles, self.session)))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -143,7 +143,7 @@ class DeltaStore(FolderStore):
     def versions(self, table: str) -> Iterator[Commit]:
         log = self._log(table)
         with translated(table, log.path):
-            newest = log.newest() if log.exists else -1
+            newest = log.newest()
         for number in range(newest, -1, -1):
             try:
                 with translated(table, log.path):
@@ -159,6 +159,8 @@ class DeltaStore(FolderStore):
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
+        if used.log.newest() < 0:
+            return None
         # Overtaken by work on the same files: they are as good a choice the next time.
         with suppress(Overtaken), translated(table, used.log.path):
             transaction = used.log.begin()
@@ -171,6 +173,8 @@ class DeltaStore(FolderStore):
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
         with translated(table, used.log.path):
+            if used.log.newest() < 0:
+                return Expiry(table)
             return Sweep(table, used.log, used.holds, self.sweep, now).expire(keep, dry_run=dry_run)
 
     @contextmanager
@@ -189,9 +193,21 @@ class DeltaStore(FolderStore):
             with suppress(Overtaken), translated(table, used.log.path):
                 transaction = used.log.begin()
                 mark.check_follows(used.sequence_at(transaction.read_version), table)
-                prepare(used.at(transaction.read_version), transaction)
+                stored = used.at(transaction.read_version)
+                self._shape(used, stored, transaction)
+                prepare(stored, transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+
+    def _shape(self, used: _Table, stored: Reading, transaction: Transaction) -> None:
+        """Create the table, or widen it, with the commit that needs it so."""
+        if stored.version < 0:
+            definition.create(used.spec, transaction)
+        elif not used.spec.whole and (there := transaction.columns) != used.columns:
+            if new := definition.widened(used.spec, there, empty=not stored.files):
+                transaction.redefine(new)
+            else:
+                used.columns = there
 
     def _log(self, table: str) -> TableLog:
         """The log of a table that need not have been ensured."""
@@ -199,6 +215,24 @@ class DeltaStore(FolderStore):
 
     def _table(self, name: str) -> _Table:
         return self._tables[name]
+
+
+def _check_continues(log: TableLog, spec: TableSpec, published: Snapshot | None) -> None:
+    """Hold a spec to the stored table; see `TableStore.ensure`."""
+    there = definition.kept(log.metadata(), spec.name)
+    if there.layout is not spec.layout:
+        raise SchemaConflict(
+            f"table {spec.name} is laid out as {there.layout.value}, not {spec.layout.value}: give the pipeline"
+            " another name, or remove the old table"
+        )
+    try:
+        there.widened_by(spec)
+    except SchemaConflict:
+        if published is None:
+            raise
+        version = published.version(spec.name)
+        counted = spec.schema if version is None else definition.columns(log.columns(log.number(version)))
+        there.kept_as(counted).widened_by(spec)
 
 
 def _commit(log: TableLog, number: int) -> Commit:

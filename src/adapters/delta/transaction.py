@@ -16,7 +16,7 @@ from ..spark.jvm import java_class, option, sequence
 from .actions import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,6 +30,7 @@ class Transaction:
     session: SparkSession
     _java: Any
     _actions: list[str] = field(init=False, factory=list)
+    _definition: dict[str, Any] = field(init=False, factory=dict)
 
     @property
     def read_version(self) -> int:
@@ -40,10 +41,26 @@ class Transaction:
         """Write rows as new files."""
         self._actions.extend(file.added(changes=True) for file in self._written(rows))
 
+    @property
+    def columns(self) -> str:
+        """The columns of the version that this commit builds upon, as Delta's metadata tell them in JSON."""
+        return str(self._java.metadata().schemaString())
+
     def redefine(self, schema_text: str) -> None:
         """Give the table other columns, told in JSON as Delta's metadata tell them; call it before rows are written."""
+        self._definition["schemaString"] = schema_text
+
+    def define(self, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Say how a table is kept that is not there yet; call it before rows are written."""
+        self._definition |= {"partitionColumns": list(partition_by), "configuration": dict(properties)}
+
+    def _defined(self) -> None:
+        """Make what was said of the table part of the commit, which Delta takes once, before the first row."""
+        if not self._definition:
+            return
         action = json.loads(self._java.metadata().json())
-        action["metaData"]["schemaString"] = schema_text
+        action["metaData"] |= self._definition
+        self._definition = {}
         self._java.updateMetadata(self._delta("actions.Action").fromJson(json.dumps(action)), False)
 
     def put(self, files: Iterable[DataFile]) -> None:
@@ -84,10 +101,12 @@ class Transaction:
         return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
 
     def _commit(self, operation: Any) -> int:
+        self._defined()
         actions = map(self._delta("actions.Action").fromJson, self._actions)
         return int(self._java.commit(sequence(self.session, actions), operation))
 
     def _written(self, rows: DataFrame) -> list[DataFile]:
+        self._defined()
         written = self._java.writeFiles(rows._jdf)
         converters = java_class(self.session, "scala.collection.JavaConverters")
         actions = converters.seqAsJavaListConverter(written).asJava()

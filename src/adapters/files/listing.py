@@ -20,6 +20,8 @@ from ...domain.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...domain.epoch import Offsets
 
 _REMEMBERED = 32
@@ -29,6 +31,7 @@ _SUFFIXES = {
     "csv": (".csv", ".csv.gz"),
     "parquet": (".parquet",),
 }
+_INCOMPLETE = ".tmp"
 _ANEW = "bring late rows in a file with a later name, or build the pipeline anew under another name"
 
 
@@ -80,10 +83,17 @@ class Listing:
     Args:
         settings: where to look.
         format: of the records; it decides the names looked for.
+        pass_over: told, at each look, of complete files whose names end otherwise.
     """
 
     settings: FilesSettings
     format: str
+    pass_over: Callable[[list[str]], None] = field(default=lambda _names: None, eq=False)
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """How the names of files end that are read."""
+        return _SUFFIXES[self.format]
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next files, at most `files_per_epoch`; None if there are none."""
@@ -125,7 +135,7 @@ class Listing:
         """
         try:
             with os.scandir(self.settings.path) as entries:
-                return sorted(each.name for each in entries if self._is_ours(each.name) and each.is_file())
+                visible = [each for each in entries if not each.name.startswith(("_", ".")) and each.is_file()]
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ConfigError(
                 f"{self.settings.path} is not a directory; create it, or correct the source's path"
@@ -134,9 +144,10 @@ class Listing:
             raise SourceUnavailable(
                 f"cannot list {self.settings.path}: {error.strerror}; check its permissions"
             ) from error
-
-    def _is_ours(self, name: str) -> bool:
-        return name.endswith(_SUFFIXES[self.format]) and not name.startswith(("_", "."))
+        names = sorted(each.name for each in visible)
+        if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
+            self.pass_over(others)
+        return [name for name in names if name.endswith(self.endings)]
 
     def size(self, name: str) -> int:
         """How many bytes a file has.

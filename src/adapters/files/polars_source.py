@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from attrs import define, field
 
 from ..polars_rows import polars_letters, polars_rows
 from .source import FileSource
 from .splits import read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import narwhals as nw
 
     from ...domain.epoch import OffsetRange
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 class PolarsFileSource(FileSource):
     """A directory as a stream of Polars frames."""
 
+    _passed_over: Counter[str] = field(init=False, factory=Counter)
+
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the range's files, with the columns of `Batch.rows`.
 
@@ -27,7 +33,12 @@ class PolarsFileSource(FileSource):
             SourceChanged: a file is gone or changed.
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
-        return polars_rows((batch for split in self._splits(offsets) for batch in read(split, self.spec)), self.schema)
+        batches = (read(split, self.spec, self._passed_over) for split in self._splits(offsets))
+        return polars_rows(chain.from_iterable(batches), self.schema)
+
+    def passed_over(self) -> Mapping[str, int]:
+        found, self._passed_over = self._passed_over, Counter()
+        return found
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return polars_letters(letters, self._rereading(letters), self.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from ..letters import ReadAgain
 
 
+_log = logging.getLogger(__name__)
+_SHOWN = 3
+
+
 @define(eq=False)
 class FileSource(StreamSource):
     """A directory as a stream; engines add `read` and `again`.
@@ -39,10 +44,25 @@ class FileSource(StreamSource):
     format: str = field(init=False)
     rereads: Collection[str] = field(init=False)
     _listing: Listing = field(init=False)
+    _warned: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
-        self._listing = Listing(self.settings, self.spec.format)
+        self._listing = Listing(self.settings, self.spec.format, self._pass_over)
+
+    def _pass_over(self, names: list[str]) -> None:
+        """Say once of files that are not read for how their names end."""
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s: %d %s passed over (%s): format %s reads names that end in %s",
+                self.settings.path,
+                len(names),
+                "file with another ending was" if len(names) == 1 else "files with other endings were",
+                ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else ""),
+                self.format,
+                ", ".join(self._listing.endings),
+            )
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next files, at most `files_per_epoch`; None if there are none.

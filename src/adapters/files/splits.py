@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -64,15 +65,18 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     ]
 
 
-def read(split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits."""
+def read(split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
+
+    `passed_over` counts messages of tables that are not read; see `Tables`.
+    """
     first = split.ordinal * _FILE_POSITIONS
     try:
         if spec.format == "parquet":
             yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
         else:
             with opened(split.path) as stream:
-                yield from _read_text(stream, split, spec, first)
+                yield from _read_text(stream, split, spec, first, Counter() if passed_over is None else passed_over)
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -108,12 +112,15 @@ def opened(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
-def _read_text(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
+def _read_text(
+    stream: IO[bytes], split: Split, spec: RecordSpec, first: int, passed_over: Counter[str]
+) -> Iterator[pa.RecordBatch]:
     if spec.format == "csv":
         parse, records = _csv(stream, split.name, spec)
         decoder = RecordDecoder(spec, parse)
     else:
-        decoder, records = RecordDecoder(spec), _json_lines(stream, split)
+        decoder = RecordDecoder(spec, passed_over=passed_over)
+        records = _json_lines(stream, split)
     origin = split.name
     return decoder.batches(Record(raw, first + at, origin) for at, raw in records)
 

@@ -9,14 +9,16 @@ import json
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ...domain.errors import SchemaConflict
 from ...domain.schema import Schema
 from ...domain.table import Layout, TableSpec
-from .lock import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ...domain.ledger import Snapshot
     from .place import Folder
 
 _FILE = ".headwater.json"
@@ -42,6 +44,8 @@ class Definition:
         resized: whether compaction puts buckets together and parts them as their sizes ask for (Hudi's consistent
             hashing); else they stay as many as they are.
         folded: whether rows of a key are folded when they are read: a commit then stores its own rows and reads none.
+        added: columns that a later commit brought than the first, and the instant of that; empty while that commit is
+            not known to have been made.
     """
 
     spec: TableSpec
@@ -49,6 +53,7 @@ class Definition:
     buckets: int
     resized: bool = False
     folded: bool = False
+    added: Mapping[str, str] = field(factory=dict)
 
     @property
     def hudi_name(self) -> str:
@@ -69,6 +74,7 @@ class Definition:
                 "resized": self.resized,
                 "folded": self.folded,
                 "whole": spec.whole,
+                "added": dict(self.added),
             },
             indent=1,
         )
@@ -80,8 +86,9 @@ class Definition:
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
         # Tables from before there were any do not say.
         whole, *flags = (kept.get(name, False) for name in ("whole", "resized", "folded"))
+        added = kept.get("added", {})
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
-        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags)
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags, added=added)
 
     def for_load(self, files: int) -> Definition:
         """As it is to be before a first load that will make about so many files."""
@@ -89,31 +96,70 @@ class Definition:
             return self
         return evolve(self, buckets=files, resized=True)
 
+    @property
+    def unsure(self) -> list[str]:
+        """The columns whose first commit is not known to have been made."""
+        return [name for name, instant in self.added.items() if not instant]
+
+    def without(self, names: Collection[str]) -> Definition:
+        """The definition without some columns."""
+        spec = self.spec.kept_as(self.spec.schema.without(names))
+        return evolve(self, spec=spec, added={name: at for name, at in self.added.items() if name not in names})
+
+    def committed(self, instant: str) -> Definition:
+        """The definition after a commit that has all of its columns."""
+        return evolve(self, added={name: at or instant for name, at in self.added.items()})
+
+    def continued(self, wanted: Definition, published: Snapshot | None, *, begun: bool) -> Definition:
+        """The definition that the table goes on with: columns that the wanted one lacks stay, and hold null.
+
+        Args:
+            wanted: what is declared.
+            published: see `TableStore.ensure`.
+            begun: whether the table has any commit.
+
+        Raises:
+            SchemaConflict: they differ by more than new columns.
+        """
+        self._check_kind(wanted)
+        there, new = self.spec, wanted.spec
+        if not begun and there.partition_by == new.partition_by:
+            return evolve(self, spec=new, added={})
+        counted = self._counted(new, published)
+        there.kept_as(counted).widened_by(new)
+        both = [name for name in new.schema.names if name in there.schema]
+        if other := [name for name in both if there.schema[name] != new.schema[name]]:
+            raise SchemaConflict(
+                f"table {new.name} keeps column {other[0]!r} as {there.schema[other[0]].ddl}, from an epoch that was"
+                f" not published, and cannot have it as {new.schema[other[0]].ddl}: give the column another name"
+            )
+        fresh = new.schema.without(there.schema.names)
+        unsure = {name: "" for name in new.schema.names if name in fresh or name not in counted}
+        schema = there.schema.plus(*fresh.columns)
+        return evolve(self, spec=there.kept_as(schema), added={**self.added, **unsure})
+
+    def _check_kind(self, wanted: Definition) -> None:
+        for what, old, new in (
+            ("laid out as", self.spec.layout.value, wanted.spec.layout.value),
+            ("of type", self.table_type.value, wanted.table_type.value),
+        ):
+            if old != new:
+                raise SchemaConflict(
+                    f"table {self.spec.name} is {what} {old}, not {new}: give the pipeline another name, or remove the"
+                    " old table"
+                )
+
+    def _counted(self, wanted: TableSpec, published: Snapshot | None) -> Schema:
+        """The columns that a new spec must have."""
+        if published is None:
+            return self.spec.schema.without(self.unsure)
+        if (version := published.version(wanted.name)) is None:
+            return wanted.schema
+        return self.spec.schema.without([name for name, at in self.added.items() if not at or at > version])
+
     def keep(self, folder: Folder) -> None:
         """Keep it in the table's folder; call it under the table's lock."""
         folder.texts.write(_FILE, self.to_json())
-
-
-def ensured(folder: Folder, wanted: Definition) -> Definition:
-    """The definition a table has now: the one wanted, where there was none, or the kept one, widened.
-
-    Raises:
-        SchemaConflict: the stored table differs by more than new columns, or was not made by Headwater.
-    """
-    now, is_kept = _now(folder, wanted)
-    if not is_kept:  # else there is no need to wait for a writer
-        with locked(folder):
-            now, is_kept = _now(folder, wanted)
-            if not is_kept:
-                now.keep(folder)
-    return now
-
-
-def _now(folder: Folder, wanted: Definition) -> tuple[Definition, bool]:
-    """The definition that a table is to have, and whether it is the one that is kept."""
-    there = kept(folder, wanted.spec.name)
-    now = wanted if there is None else _widened(there, wanted)
-    return now, now == there
 
 
 def kept(folder: Folder, name: str) -> Definition | None:
@@ -129,17 +175,3 @@ def kept(folder: Folder, name: str) -> Definition | None:
             f"table {name}: a Hudi table stands in its place that Headwater did not make; move it away"
         )
     return None
-
-
-def _widened(kept: Definition, wanted: Definition) -> Definition:
-    for what, old, new in (
-        ("laid out as", kept.spec.layout.value, wanted.spec.layout.value),
-        ("of type", kept.table_type.value, wanted.table_type.value),
-    ):
-        if old != new:
-            raise SchemaConflict(
-                f"table {kept.spec.name} is {what} {old}, not {new}: give the pipeline another name, or remove the old"
-                " table"
-            )
-    added = kept.spec.widened_by(wanted.spec)
-    return evolve(kept, spec=evolve(kept.spec, schema=kept.spec.schema.plus(*added.columns)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from ...domain.schema import Schema
     from ...domain.table import TableSpec
 
 
@@ -43,6 +44,15 @@ def told(rows: DataFrame, spec: TableSpec, *more: str) -> DataFrame:
     """Stored rows in the spec's columns, null where they were stored before a column was added; and hidden ones."""
     renamed = {stored_name(name): name for name in spec.schema.names if stored_name(name) != name}
     return typed(rows.withColumnsRenamed(renamed), spec.schema, *more)
+
+
+def completed(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Stored rows in all columns of a table, in its order; null in those that they lack."""
+    columns = {stored_name(each.name): each.type.ddl for each in schema.columns}
+    hidden = [quoted(name) for name in rows.columns if name not in columns]
+    there = set(rows.columns)
+    own = (name if name in there else f"CAST(NULL AS {ddl}) AS {name}" for name, ddl in columns.items())
+    return rows.selectExpr(*hidden, *own)
 
 
 def in_folders(rows: DataFrame, folders: list[str]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,20 +26,21 @@ from .archiving import ArchivePolicy, Archiving
 from .arriving import rearranged, refolded
 from .changing import number, overwritten, replacing, restored, written
 from .compaction import CompactionPolicy, compact
-from .definition import Definition, TableType, ensured, kept
+from .definition import Definition, TableType, kept
 from .differing import differences
 from .expiring import Sweep
 from .faults import translated
 from .groups import file_groups
 from .lock import locked
+from .names import stored_name
 from .place import Folder
 from .reading import Reading
-from .rows import stored
+from .rows import completed, stored
 from .timeline import FOLDED, MARK, Timeline
 from .writing import Operation, Written, by_key, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
 
     import narwhals as nw
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from ...domain.change import Change
     from ...domain.epoch import Mark
+    from ...domain.ledger import Snapshot
     from ...domain.table import TableSpec
 
 
@@ -58,6 +61,25 @@ class _Table:
     folder: Folder
     timeline: Timeline
     holds: Holds
+    is_kept: bool
+    """Whether the definition is the one in the folder."""
+
+    def keep(self) -> None:
+        """Keep the definition in the table's folder; call it under the table's lock."""
+        if not self.is_kept:
+            self.definition.keep(self.folder)
+            self.is_kept = True
+
+    def write(self, made: Written, metadata: Mapping[str, str]) -> None:
+        """Commit stored rows, with all columns that the table has; call it under the table's lock."""
+        self.keep()
+        schema = self.definition.spec.schema
+        if len(schema.columns) > len(self.spec.schema.columns) and not self.spec.whole:
+            made = evolve(made, rows=completed(made.rows, schema))
+        write(made, self.folder.path, self.definition, metadata)
+        if self.definition.unsure:
+            self.definition, self.is_kept = self.definition.committed(self.newest_version()), False
+            self.keep()
 
     def at(self, version: str | None) -> Reading:
         """A version that can be read."""
@@ -104,13 +126,16 @@ class HudiStore(FolderStore, BaseReading):
     archiving: ArchivePolicy = field(factory=ArchivePolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec) -> None:
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
         folder = Folder(self.session, folder_of(self.root, spec.name))
+        timeline, definition = Timeline(folder), self._wanted(spec)
         with translated(spec.name, folder.path):
-            definition = ensured(folder, self._wanted(spec))
-        self._tables[spec.name] = _Table(
-            definition, spec, folder, Timeline(folder), Holds(folder.path, partial(HadoopFiles, self.session))
-        )
+            there = kept(folder, spec.name)
+            if there:
+                stored = _as_stored(there, timeline)
+                definition = stored.continued(definition, published, begun=timeline.newest() is not None)
+        holds = Holds(folder.path, partial(HadoopFiles, self.session))
+        self._tables[spec.name] = _Table(definition, spec, folder, timeline, holds, is_kept=definition == there)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
@@ -178,6 +203,8 @@ class HudiStore(FolderStore, BaseReading):
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
         with translated(table, used.folder.path):
+            if used.timeline.newest() is None:
+                return Expiry(table)
             archiving = Archiving(used.folder, used.timeline, used.definition, self.archiving)
             sweep = Sweep(table, used.folder, used.timeline, used.holds, archiving, now)
             return sweep.expire(keep, dry_run=dry_run)
@@ -205,7 +232,7 @@ class HudiStore(FolderStore, BaseReading):
             made = prepare(now, mark.sequence)
             if made.operation is Operation.OVERWRITE and used.definition.resized:
                 made = Written(replacing(made.rows, now), Operation.UPSERT)
-            write(made, used.folder.path, used.definition, {MARK: mark.to_json()})
+            used.write(made, {MARK: mark.to_json()})
             return used.newest_version()
 
     def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading, sequence: int) -> Written:
@@ -213,8 +240,7 @@ class HudiStore(FolderStore, BaseReading):
         if now.version is not None:
             return Written(stored(rows, used.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
         files = max(1, -(-size // self.compaction.target_bytes))
-        used.definition = used.definition.for_load(files)
-        used.definition.keep(used.folder)
+        used.definition, used.is_kept = used.definition.for_load(files), False
         # Sorted, so that files have keys of their own; a bucket has them anyhow.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
@@ -236,6 +262,14 @@ class HudiStore(FolderStore, BaseReading):
         return self._tables[name]
 
 
+def _as_stored(there: Definition, timeline: Timeline) -> Definition:
+    """The kept definition without columns whose first commit has failed."""
+    if not there.unsure or timeline.newest() is None:
+        return there
+    stored = {each["name"] for each in json.loads(timeline.schema())["fields"]}
+    return there.without([name for name in there.unsure if stored_name(name) not in stored])
+
+
 def _restored(used: _Table, to: Version | None, now: Reading, sequence: int) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
     wanted = used.at(to)
@@ -255,4 +289,4 @@ def _refold(used: _Table) -> None:
     """Leave one row a key, by a commit that no reader sees anything of; call it under the table's lock."""
     newest = used.timeline.newest()
     used.timeline.wait_for_the_clock(newest)
-    write(refolded(used.whole(newest)), used.folder.path, used.definition, {FOLDED: "true"})
+    used.write(refolded(used.whole(newest)), {FOLDED: "true"})

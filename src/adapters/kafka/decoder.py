@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...domain.source import RecordSpec
+    from ..spark.passed_over import PassedOver
     from .planning import Partition, Slice
 
 
@@ -24,16 +25,21 @@ class TopicDecoder:
     Args:
         spec: what the records hold.
         slices: what is read of each partition.
+        passed_over: counts the messages of tables that are not read.
     """
 
     spec: RecordSpec
     slices: dict[Partition, Slice]
+    passed_over: PassedOver | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder = RecordDecoder(self.spec)
+        decoder, part = RecordDecoder(self.spec), ""
         for batch in batches:
             if batch.num_rows:
+                part = part or "/".join(str(batch.column(at)[0]) for at in range(3))
                 yield decoder.batch(self._records(batch))
+        if self.passed_over:
+            self.passed_over.add(part, decoder.passed_over)
 
     def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
         for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):

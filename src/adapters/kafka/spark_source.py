@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define
+from attrs import define, field
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
@@ -15,6 +15,7 @@ from ..records import batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.jvm import java_class
 from ..spark.letters import spark_letters
+from ..spark.passed_over import PassedOver
 from ..spark.session import KAFKA_PACKAGE
 from . import broker, planning
 from .decoder import TopicDecoder
@@ -22,7 +23,7 @@ from .settings import java_options
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,9 +42,12 @@ class SparkKafkaSource(KafkaSource):
     """
 
     spark: SparkSession
+    _passed_over: PassedOver | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.spec.changes.tables:
+            self._passed_over = PassedOver.of(self.spark)
         _silence_a_warning_per_record(self.spark)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
@@ -56,9 +60,13 @@ class SparkKafkaSource(KafkaSource):
         # A range that is read again has not been planned now, and Spark's own client takes a minute to find out.
         broker.held(self.settings)
         slices = planning.slices(offsets)
-        decoder = TopicDecoder(self.spec, {(each.topic, each.partition): each for each in slices})
+        by_partition = {(each.topic, each.partition): each for each in slices}
+        decoder = TopicDecoder(self.spec, by_partition, self._passed_over)
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")
         return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
+
+    def passed_over(self) -> Mapping[str, int]:
+        return self._passed_over.take() if self._passed_over else {}
 
     def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return spark_letters(letters, JsonLetters(self.spec), self.schema)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...domain.change import Change, Matching
     from ...domain.epoch import Mark
     from ...domain.lease import Lease
+    from ...domain.ledger import Snapshot
 
 
 @frozen(eq=False)
@@ -111,10 +112,13 @@ class MemoryStore(KeptStore):
         self._tables: Ensured[_Table] = Ensured()
         self._lock = RLock()
 
-    def ensure(self, spec: TableSpec) -> None:
+    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
         with self._lock:
             table = self._tables.setdefault(spec.name, _Table(spec))
-            table.spec.widened_by(spec)
+            if table.newest is not None:
+                counted = table.newest if published is None else published.version(spec.name)
+                columns = spec.schema if counted is None else table.state(counted).schema
+                table.spec.kept_as(columns).widened_by(spec)
             table.spec = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -138,7 +142,8 @@ class MemoryStore(KeptStore):
         stored = self._table(table)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(stored.content(to), stored.schema(to), mark, written=0)
+            schema = stored.spec.schema if to is None else stored.state(to).schema
+            return stored.add(stored.content(to), schema, mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         stored = self._table(table)

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import frozen
 
+from ...domain.dead_letter import LIMIT as SHARE_OR_ROWS
+from ...domain.dead_letter import Limit
 from ...domain.duration import parse_duration
 from ...domain.errors import ConfigError
 from ...domain.schema import Schema
@@ -174,9 +176,16 @@ def _int_or_text(text: str) -> int | str:
     return int(text) if text.strip().isdecimal() else text
 
 
+def _limit(value: Any) -> Limit:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ConfigError(f"{value!r} is not {LIMIT.expects}")
+    return Limit.parse(value)
+
+
 TEXT = Kind("a text", _text)
 PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path)
 LOCAL_PATH = Kind("a path of this machine", _local)
+LIMIT = Kind(SHARE_OR_ROWS, _limit)
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
 LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None)

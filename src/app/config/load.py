@@ -14,6 +14,7 @@ from ...domain.bulk_merge import BulkMergeSettings
 from ...domain.changelog.feed import FEED_FORMATS
 from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.cumulate import CumulateSettings
+from ...domain.dead_letter import USUAL_LIMIT
 from ...domain.ranking import METHODS, RankingSettings
 from ...domain.retention import Retention
 from ...domain.schema import TIMES, Column
@@ -27,6 +28,7 @@ from .environment import overlay
 from .kinds import (
     DURATION,
     FLAG,
+    LIMIT,
     LOCAL_PATH,
     NUMBER_OR_TEXT,
     PATH,
@@ -76,6 +78,8 @@ RUN = {
     "poll": Key(DURATION, _A_SECOND),
     "retries": Key(_FROM_ZERO, 5),
     "retry_wait": Key(DURATION, _A_SECOND),
+    "dead_letter_limit": Key(LIMIT, USUAL_LIMIT),
+    "dead_letter_stop": Key(_FROM_ZERO, 1000),
 }
 BACKEND = {
     "name": Key(TEXT, required=True),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import field, frozen
 
+from ...domain.dead_letter import USUAL_LIMIT, Limit
 from ...domain.errors import ConfigError
 from ...domain.retention import Retention
 
@@ -52,11 +53,21 @@ class BackendSettings:
 
 @frozen
 class RunSettings:
-    """How pipelines are run: the wait at an idle source, and the tries after a passing fault."""
+    """How pipelines are run.
+
+    Args:
+        poll: the wait at an idle source.
+        retries: the tries after a passing fault.
+        retry_wait: before the first of them; doubled each time.
+        dead_letter_limit: an epoch that loses more of its rows to the dead letters is warned of.
+        dead_letter_stop: a pipeline stops whose first rows, at least so many, are all dead letters; 0 for never.
+    """
 
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
     retry_wait: timedelta = timedelta(seconds=1)
+    dead_letter_limit: Limit = USUAL_LIMIT
+    dead_letter_stop: int = 1000
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -42,16 +43,18 @@ class CanalDecoder:
     Args:
         spec: what the messages hold.
         to_json: writes a JSON value as text.
+        passed_over: see `Tables`.
     """
 
     spec: RecordSpec
     to_json: ToJson
+    passed_over: Counter[str] = field(factory=Counter)
     _images: Images = field(init=False)
     _tables: Tables = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
-        self._tables = Tables(self.spec.changes.tables)
+        self._tables = Tables(self.spec.changes.tables, self.passed_over)
 
     def __call__(self, record: object) -> Rows:
         """The rows of a message, in its order: none where it tells of tables or of transactions.

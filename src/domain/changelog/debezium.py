@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -69,10 +70,12 @@ class DebeziumDecoder:
     Args:
         spec: what the messages hold.
         to_json: writes a JSON value as text.
+        passed_over: see `Tables`.
     """
 
     spec: RecordSpec
     to_json: ToJson
+    passed_over: Counter[str] = field(factory=Counter)
     _tables: Tables = field(init=False)
     _key: frozenset[str] = field(init=False)
     _whole: bool = field(init=False)
@@ -82,7 +85,7 @@ class DebeziumDecoder:
 
     def __attrs_post_init__(self) -> None:
         changes = self.spec.changes
-        self._tables = Tables(changes.tables)
+        self._tables = Tables(changes.tables, self.passed_over)
         self._key = frozenset(changes.key)
         self._whole = changes.before == "required"
         self._undescribed = self._images_of(debezium_written(changes.time_unit))

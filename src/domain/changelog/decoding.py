@@ -14,29 +14,31 @@ from .settings import CANAL, DEBEZIUM, MAXWELL
 from .transactions import TransactionDecoder, TransactionTeller
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from ..decode import ToJson
     from ..source import RecordSpec
     from .images import Rows
 
-_DECODERS: dict[str, Callable[[RecordSpec, ToJson], MaxwellDecoder | DebeziumDecoder | CanalDecoder]] = {
+_DECODERS: dict[str, Callable[[RecordSpec, ToJson, Counter[str]], MaxwellDecoder | DebeziumDecoder | CanalDecoder]] = {
     MAXWELL: MaxwellDecoder,
     DEBEZIUM: DebeziumDecoder,
     CANAL: CanalDecoder,
 }
 
 
-def decoder(spec: RecordSpec, to_json: ToJson) -> Callable[[object], Rows]:
+def decoder(spec: RecordSpec, to_json: ToJson, passed_over: Counter[str]) -> Callable[[object], Rows]:
     """Makes rows of parsed records, or raises `Undecodable`; of an update the old image, then the new one.
 
     Args:
         spec: what the records hold.
         to_json: writes a JSON value as text.
+        passed_over: counts the messages of tables that are not read; see `Tables`.
     """
     if spec.format not in _DECODERS:
         return _plain(spec, to_json)
-    rows = _DECODERS[spec.format](spec, to_json)
+    rows = _DECODERS[spec.format](spec, to_json, passed_over)
     if spec.tells_log:
         return LogDecoder(rows, spec.format)
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -65,17 +66,19 @@ class MaxwellDecoder:
     Args:
         spec: what the messages hold.
         to_json: writes a JSON value as text.
+        passed_over: see `Tables`.
     """
 
     spec: RecordSpec
     to_json: ToJson
+    passed_over: Counter[str] = field(factory=Counter)
     _images: Images = field(init=False)
     _tables: Tables = field(init=False)
     _rows: Mapping[str, Callable[[Message], Rows]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._images = Images(self.spec, self.to_json, written, _SAYS, unit="s")
-        self._tables = Tables(self.spec.changes.tables)
+        self._tables = Tables(self.spec.changes.tables, self.passed_over)
         self._rows = {
             "insert": self._inserted,
             "bootstrap-insert": self._inserted,

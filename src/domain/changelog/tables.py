@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,11 @@ class Tables:
 
     Args:
         patterns: see `ChangeSpec.tables`.
+        passed_over: counts the messages of other tables, by ``database.table``.
     """
 
     patterns: tuple[str, ...]
+    passed_over: Counter[str] = field(factory=Counter)
     _matches: Callable[[str, str], bool] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -47,4 +50,7 @@ class Tables:
             return True
         if type(space) is not str or type(table) is not str:
             raise Undecodable("it does not say of which table it is, so `tables` cannot choose")
-        return self._matches(space, table)
+        if wanted := self._matches(space, table):
+            return wanted
+        self.passed_over[f"{space}.{table}"] += 1
+        return False
