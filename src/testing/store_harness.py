@@ -53,8 +53,7 @@ class StoreHarness(ABC):
             broken: nw.LazyFrame[Any] = nw.from_native(native.map_batches(_break))
             return broken
         failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
-        broken = nw.from_native(native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:])))
-        return broken
+        return nw.from_native(native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:])))
 
     @pytest.fixture
     def store(self) -> KeptStore:
