@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -16,6 +17,7 @@ from ..domain.table import Layout, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     import narwhals as nw
 
@@ -41,6 +43,10 @@ class StoreHarness(ABC):
     def rows(self, frame: nw.LazyFrame[Any]) -> list[Row]:
         """The rows of a frame, values as plain Python has them: moments aware, in UTC."""
         return frame.collect(backend="polars").rows()
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Frames are computed inside, as in `FrameEngine.explaining`."""
+        return nullcontext()
 
     @pytest.fixture
     def store(self) -> KeptStore:

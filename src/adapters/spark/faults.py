@@ -13,11 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.sums import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ...domain.errors import HeadwaterError
+    from ...domain.errors import HeadwaterError, SumOverflow
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 _GONE = "java.io.FileNotFoundException"
@@ -94,6 +95,12 @@ class Fault:
             " published, because its writer died, remove the commit's file: the next run makes the epoch anew"
         )
 
+    @property
+    def overflow(self) -> SumOverflow | None:
+        """The sum that does not fit into its column, if it tells of one."""
+        texts = (str(each.getMessage() or "") for each in self._causes())
+        return next((found for text in texts if (found := told(text)) is not None), None)
+
     @cached_property
     def _messages(self) -> list[str]:
         """What it and its causes say, outermost first: the first line of each that says anything."""
@@ -121,6 +128,8 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
         yield
     except (Py4JError, PySparkException) as error:
         fault = Fault.behind(error)
+        if (overflow := fault.overflow) is not None:
+            raise overflow from error
         if (own := meant(fault)) is not None:
             raise own from error
         if fault.is_damaged:
@@ -146,6 +155,8 @@ def explained() -> Iterator[None]:
 
 
 def _met_in_reading(fault: Fault) -> HeadwaterError | None:
+    if (overflow := fault.overflow) is not None:
+        return overflow
     if fault.is_gone:
         return VersionExpired(
             f"{fault.file} is gone: its version was given up while it was read. Ask for a newer one, and pin what you"
