@@ -107,9 +107,7 @@ class Loading(Service):
         """The rows that a chunk adds to what is gathered for a table: of a keyed one, one a key."""
         if spec.key and change.merge is not None:
             rules, add_up = spec.column_rules, self._engine.add_up
-            rows = fold(
-                change.merge, key=spec.key, rules=rules, groups=spec.groups, arrival=POSITION, add_up=add_up
-            )
+            rows = fold(change.merge, key=spec.key, rules=rules, groups=spec.groups, arrival=POSITION, add_up=add_up)
             # Chunk comes after chunk; a position within one means nothing beside that of another.
             chunk = nw.lit(batch.epoch.number).cast(nw.Int64).alias(POSITION)
             return rows.select(*spec.schema.names, chunk)

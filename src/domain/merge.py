@@ -62,7 +62,7 @@ class Latest:
 
 ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
 Adding: TypeAlias = "Callable[[nw.LazyFrame[Any], Sequence[str], Sequence[str]], nw.LazyFrame[Any]]"
-"""Gives the sums of some columns, exact, from a frame and the columns that name its groups; see `FrameEngine.add_up`."""
+"""Adds up columns, exactly, from a frame, the columns that name its groups, and theirs; see `FrameEngine.add_up`."""
 
 _ARRIVAL = "_arrival"
 

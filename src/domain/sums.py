@@ -54,8 +54,8 @@ def overflow(what: str, ddl: str, group: Mapping[str, object]) -> SumOverflow:
     values = ", ".join(f"{name} = {value}" for name, value in group.items())
     whose = f"of group ({values}) " if values else ""
     return SumOverflow(
-        f"{what}: the sum {whose}does not fit into {ddl}. Correct the value that is too large in the source, leave it out"
-        " with a condition, or add up a type that holds more, such as cast(x as decimal(28,0)), under another name"
+        f"{what}: the sum {whose}does not fit into {ddl}. Correct the value that is too large in the source, leave it"
+        " out with a condition, or add up a type that holds more, such as cast(x as decimal(28,0)), under another name"
     )
 
 

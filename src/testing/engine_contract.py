@@ -159,12 +159,10 @@ class FrameEngineContract(ABC):
     ) -> None:
         rows = [("Größe 'x'", at, 1, number, amount, None) for at, (number, amount) in enumerate(values)]
         frame = self.frame([("other", 0, 1, 1, _E, None), *rows], SUMMED)
-        for made in (
-            lambda: engine.add_up(frame, ["g"], SUMMED.names[2:]),
-            lambda: engine.running(frame, SUMMED.names[2:], ["g"], "at"),
-        ):
+        sums = SUMMED.names[2:]
+        for made in (engine.add_up(frame, ["g"], sums), engine.running(frame, sums, ["g"], "at")):
             with pytest.raises(SumOverflow) as caught, engine.explaining():
-                made().collect(backend="polars")
+                made.collect(backend="polars")
             told = str(caught.value)
             assert f"measure {column.removeprefix('_sum_')!r}: the sum of group (g = Größe 'x') does not fit" in told
 

@@ -16,7 +16,7 @@ from .store_harness import StoreHarness, bag, both_layouts, spec_of
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
     from ..domain.table import Layout
-    from .store_harness import Row
+    from .store_harness import Row, TableDriver
 
 RULED = spec_of(
     "id bigint, replaced int, kept int, summed bigint, amount decimal(18,2), low int, high int, known string",
@@ -41,6 +41,11 @@ SECOND: Row = (1, 2, 2, 2, Decimal("0.20"), 3, 3, "second")
 THIRD: Row = (1, 3, 3, 3, Decimal("-0.40"), 4, 6, None)
 ALL_THREE: Row = (1, 3, 1, 6, Decimal("-0.10"), 3, 6, "second")
 NOTHING: Row = (1, *[None] * 7)
+
+
+def _merge_and_read(table: TableDriver, row: Row) -> None:
+    table.commit(merge=[row])
+    table.rows()
 
 
 class MergingContract(StoreHarness):
@@ -76,13 +81,12 @@ class MergingContract(StoreHarness):
         more = tuple(value if place in {0, at} else None for place, value in enumerate(MOST))
         with pytest.raises(SumOverflow) as caught:
             table.commit(merge=[(*MOST, 0), (*more, 1)])
-        name = SUMMED.schema.names[at]
-        assert f"column {name!r}: the sum of group (id = 1) does not fit into {SUMMED.schema[name].ddl}" in str(caught.value)
+        name, ddl = SUMMED.schema.names[at], SUMMED.schema.columns[at].type.ddl
+        assert f"column {name!r}: the sum of group (id = 1) does not fit into {ddl}" in str(caught.value)
         assert not table.sequence
         table.commit(merge=[MOST])
         with pytest.raises(SumOverflow), self.explaining():
-            table.commit(merge=[more])
-            table.rows()
+            _merge_and_read(table, more)
 
     @both_layouts
     def test_each_rule_with_nulls(self, store: KeptStore, layout: Layout) -> None:

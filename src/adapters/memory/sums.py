@@ -1,7 +1,7 @@
 """Exact sums over Polars frames.
 
-Polars wraps whole numbers around and refuses decimals that overflow on the way. So columns whose values are small enough
-for their number are left to it, which nearly all are, and only the others are added up by Python.
+Polars wraps whole numbers around and refuses decimals that overflow on the way. So it adds up the columns whose values
+are small enough for their number, which nearly all are, and Python adds up the others.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def may_overflow(values: pl.Series) -> bool:
     if (most := bounds(values.name, _type_of(values))) is None or not values.len():
         return False
     with localcontext(prec=_DIGITS):
-        highest, lowest = (Decimal(each or 0) for each in (values.max(), values.min()))
-        return max(abs(highest), abs(lowest)) * values.len() > Decimal(most[1]).scaleb(-_scale(values))
+        ends: Any = (values.max() or 0, values.min() or 0)
+        return max(abs(Decimal(each)) for each in ends) * values.len() > Decimal(most[1]).scaleb(-_scale(values))
 
 
 def _mapped(frame: nw.LazyFrame[Any], function: Callable[[pl.DataFrame], pl.DataFrame]) -> nw.LazyFrame[Any]:

@@ -173,9 +173,11 @@ class SparkEngine(FrameEngine):
         window = f"(PARTITION BY {group} ORDER BY {quoted(order_by)} ROWS UNBOUNDED PRECEDING)"
         totals = {each: counted_or_total(rows, each, over) for each in sums}
         parts = [item for each in totals.values() for item in each.parts.items()]
-        found = rows.selectExpr("*", *(f"{sql} OVER {window} AS {quoted(into)}" for into, sql in parts))
+        windowed = (f"{sql} OVER {window} AS {quoted(into)}" for into, sql in parts)
+        found = rows.selectExpr("*", *windowed)
         answers = {name: each.answer for name, each in totals.items()}
-        return lazy(found.selectExpr(*(f"{answers.get(each, quoted(each))} AS {quoted(each)}" for each in rows.columns)))
+        chosen = (f"{answers.get(each, quoted(each))} AS {quoted(each)}" for each in rows.columns)
+        return lazy(found.selectExpr(*chosen))
 
 
 def _earliest_instant(wall: Column, zone: str) -> Column:
