@@ -118,7 +118,7 @@ class Bootstrap:
         """
         gathering = Runner(
             runner.pipeline,
-            service=Loading(service, runner.engine),
+            service=Loading(service),
             source=history,
             store=runner.store,
             keeper=runner.keeper,

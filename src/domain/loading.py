@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from .epoch import Batch, Offsets
     from .ledger import Snapshot
-    from .ports import FrameEngine
     from .schema import Schema
     from .service import ViewSpec
 
@@ -55,12 +54,10 @@ class Loading(Service):
 
     Args:
         service: whose history it is.
-        engine: of the frames.
     """
 
-    def __init__(self, service: Service, engine: FrameEngine) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._engine = engine
         self._loaded = {spec.name: spec for spec in service.tables}
         self.tables = tuple(map(_gathers, service.tables))
         self.views: tuple[ViewSpec, ...] = ()
@@ -106,8 +103,7 @@ class Loading(Service):
     def _gathered(self, spec: TableSpec, change: Change, batch: Batch) -> nw.LazyFrame[Any]:
         """The rows that a chunk adds to what is gathered for a table: of a keyed one, one a key."""
         if spec.key and change.merge is not None:
-            rules, add_up = spec.column_rules, self._engine.add_up
-            rows = fold(change.merge, key=spec.key, rules=rules, groups=spec.groups, arrival=POSITION, add_up=add_up)
+            rows = fold(change.merge, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)
             # Chunk comes after chunk; a position within one means nothing beside that of another.
             chunk = nw.lit(batch.epoch.number).cast(nw.Int64).alias(POSITION)
             return rows.select(*spec.schema.names, chunk)
