@@ -33,6 +33,11 @@ def bounds(name: str, kind: DataType) -> tuple[int, int] | None:
     return (-most if name.startswith(SUM) else -most - 1), most
 
 
+def counts(name: str) -> bool:
+    """Whether a column counts rows, so that its sums always fit: it is one of ours, but no measure's sum."""
+    return name.startswith("_") and not name.startswith(SUM)
+
+
 def named(column: str) -> str:
     """What messages call the column of a sum."""
     return f"measure {column.removeprefix(SUM)!r}" if column.startswith(SUM) else f"column {column!r}"

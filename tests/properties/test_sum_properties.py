@@ -84,7 +84,9 @@ def test_running_totals(rows: list[Numbers]) -> None:
     found = _answers(lambda: running.collect().rows(), fit=all(_fit(*each) for each in sums.values()))
     if found is not None:
         for g, (whole, wide) in sums.items():
-            assert [(n, d) for name, _, n, d in found if name == g] == list(zip(whole, map(_decimal, wide), strict=True))
+            assert [(n, d) for name, _, n, d in found if name == g] == list(
+                zip(whole, map(_decimal, wide), strict=True)
+            )
 
 
 @given(rows_of)

@@ -14,7 +14,7 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.schema import DataType
-from ...domain.sums import bounds, named, overflow, shown
+from ...domain.sums import bounds, counts, named, overflow, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def _mapped(frame: nw.LazyFrame[Any], function: Callable[[pl.DataFrame], pl.Data
 
 
 def _added(rows: pl.DataFrame, by: Sequence[str], sums: Sequence[str], most: Sequence[str]) -> pl.DataFrame:
-    large = [name for name in sums if may_overflow(rows[name])]
+    large = [name for name in sums if not counts(name) and may_overflow(rows[name])]
     usual = [pl.col(name).sum().cast(rows.schema[name]) for name in sums if name not in large]
     lists = [pl.col(name).alias(name) for name in large]
     found = rows.group_by(*by).agg(*usual, *(pl.col(name).max() for name in most), *lists)
@@ -68,7 +68,7 @@ def _totals(groups: pl.DataFrame, values: pl.Series, by: Sequence[str]) -> pl.Se
 
 
 def _cumulated(rows: pl.DataFrame, sums: Sequence[str], over: Sequence[str], order_by: str) -> pl.DataFrame:
-    large = [name for name in sums if may_overflow(rows[name])]
+    large = [name for name in sums if not counts(name) and may_overflow(rows[name])]
     usual = (
         pl.col(name).cum_sum().over(*over, order_by=order_by).cast(rows.schema[name])
         for name in sums

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from pyspark.sql import types as spark_types
 
-from ...domain.sums import MARK, SUM, named, shown
+from ...domain.sums import MARK, SUM, counts, named, shown
 from .schema import quoted
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
 
 def counted_or_total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
     """As `total`; columns of ours that are no measure's sum count rows, and fit."""
-    return _plain(name) if name.startswith("_") and not name.startswith(SUM) else total(rows, name, by)
+    return _plain(name) if counts(name) else total(rows, name, by)
 
 
 def _part(role: str, name: str) -> str:

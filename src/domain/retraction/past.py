@@ -76,7 +76,10 @@ class PastTable:
             (table,) = tables.values()
         else:
             table = queries.query(with_parameters(self.sql, {"cut": cut}), tables)
-        return self._checked(table, settings)
+        checked = self._checked(table, settings)
+        for measure in settings.measures if self.holds == "totals" else ():
+            _check_fits(checked, measure, settings.group)
+        return checked
 
     def _checked(self, table: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
         found = table.collect_schema()
@@ -91,9 +94,6 @@ class PastTable:
         for name in numbers:
             if not found[name].is_numeric():
                 raise _of_another_type(name, found[name], "number")
-        if self.holds == "totals":
-            for measure in settings.measures:
-                _check_fits(table, measure, settings.group)
         casts = [nw.col(each.name).cast(each.type.narwhals) for each in typed.columns]
         return table.with_columns(*casts) if casts else table
 
