@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from .errors import SumOverflow
@@ -17,6 +18,8 @@ SUM = "_sum_"
 MARK = "headwater-sum:"
 """What a message begins with in which an engine tells of a sum that does not fit; an object in JSON follows."""
 
+_BEGIN = re.compile(rf"(?:^|(?:Exception|Error): (?:\[\w+\] )?){MARK}")
+"""Where an engine's own message stands in what it says; a plan or a query that it quotes may hold the words too."""
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
@@ -71,11 +74,10 @@ def mark(what: str, ddl: str) -> str:
 
 def told(message: str) -> SumOverflow | None:
     """The error that an engine's message tells of, if it tells of a sum that does not fit."""
-    _, mark, rest = message.partition(MARK)
-    if not mark:
-        return None
-    try:
-        found, _ = json.JSONDecoder().raw_decode(rest)
-        return overflow(found["sum"], found["type"], found.get("group", {}))
-    except (ValueError, KeyError):  # the message was cut off, or quotes the query that makes it
-        return None
+    for begin in _BEGIN.finditer(message):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(message, begin.end())
+            return overflow(found["sum"], found["type"], found.get("group", {}))
+        except (ValueError, KeyError):  # the message was cut off
+            continue
+    return None

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _CHECKED = {"sum": "try_sum", "avg": "try_avg", "mean": "try_avg"}
 
+_FORM = "coalesce({function}({values}){suffix}, IF(count({values}){suffix} = 0, NULL, raise_error({told})))"
+"""A sum that does not fit is null, and so is one over nothing."""
+
 
 def checked(sql: str) -> str:
     """The same query, in the same words, in which each sum and average that does not fit stops the job.
@@ -65,8 +68,7 @@ class _Checking:
         suffix = " " + self.between(close + 1, last + 1) if last > close else ""
         written = self._sql[self._tokens[at].start : self._tokens[close].end + 1]
         told = text(mark(f"{' '.join(written.split())} in {shown(self._sql)}", "its type"))
-        over_nothing = f"count({values}){suffix} = 0"
-        return f"coalesce({function}({values}){suffix}, IF({over_nothing}, NULL, raise_error({told})))"
+        return _FORM.format(function=function, values=values, suffix=suffix, told=told)
 
     def _closing(self, opening: int) -> int:
         """The parenthesis that closes another one."""

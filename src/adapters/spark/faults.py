@@ -98,7 +98,7 @@ class Fault:
     @property
     def overflow(self) -> SumOverflow | None:
         """The sum that does not fit into its column, if it tells of one."""
-        texts = (str(each.getMessage() or "") for each in self._causes())
+        texts = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
         return next((found for text in texts if (found := told(text)) is not None), None)
 
     @cached_property

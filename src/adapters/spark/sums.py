@@ -69,7 +69,7 @@ def counted_or_total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
 
 
 def _part(role: str, name: str) -> str:
-    return f"_{role}_of_{name}"
+    return f"_part_{role}_{name}"
 
 
 def _plain(name: str) -> Total:
