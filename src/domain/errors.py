@@ -49,6 +49,10 @@ class BadInput(HeadwaterError, ValueError):
     """Input that no epoch can be made of (a file without a declared column, say)."""
 
 
+class SumOverflow(HeadwaterError, OverflowError):
+    """A sum is beyond what its column can hold; the message names the measure or column, and the group."""
+
+
 class SchemaConflict(HeadwaterError, TypeError):
     """A stored table and the declared one differ by more than new columns."""
 

@@ -13,6 +13,7 @@ from .errors import ConfigError
 from .groups import check_groupable
 from .schema import INTEGERS, Column, DataType, column
 from .sql import Aggregate, Expression, parse_aggregate, parse_expression
+from .sums import SUM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,7 +211,7 @@ class Measure:
 
     @property
     def _sum(self) -> str:
-        return f"_sum_{self.name}"
+        return f"{SUM}{self.name}"
 
 
 def sign() -> nw.Expr:

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from .natural_order import with_natural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @frozen
@@ -32,7 +32,7 @@ class KeepFirst:
 
 @frozen
 class Sum:
-    """The sum of all that is not null; null over nothing."""
+    """The sum of all that is not null; null over nothing. One that does not fit into the column is a `SumOverflow`."""
 
 
 @frozen
@@ -64,6 +64,8 @@ class Latest:
 
 
 ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
+Adding: TypeAlias = "Callable[[nw.LazyFrame[Any], Sequence[str], Sequence[str]], nw.LazyFrame[Any]]"
+"""Adds up columns, exactly, from a frame, the columns that name its groups, and theirs; see `FrameEngine.add_up`."""
 
 _ARRIVAL = "_arrival"
 
@@ -75,6 +77,7 @@ def fold(
     rules: Mapping[str, ColumnRule],
     groups: Sequence[Latest] = (),
     arrival: str,
+    add_up: Adding | None = None,
 ) -> nw.LazyFrame[Any]:
     """Fold all rows of a key into one.
 
@@ -84,6 +87,7 @@ def fold(
         rules: the rule of each column outside the sequence groups.
         groups: the sequence groups.
         arrival: a column that orders the rows of a key by their arrival; unique within a key.
+        add_up: adds up as `FrameEngine.add_up` does; None where the sums are known to fit into their columns.
 
     Returns:
         One row a key, in columns `key`, `rules` in order, then each group's columns. `arrival` is that of the last row.
@@ -103,10 +107,12 @@ def fold(
         *(nw.col(name).max() for name in picked),  # one row of a key holds the winner, all others are null by now
         *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
         *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
-        *(nw.col(name).sum() for name in sums),
+        *(nw.col(name).sum() for name in sums if add_up is None),
         *(nw.col(name).count().alias(f"_given_{name}") for name in sums),
         nw.col(_ARRIVAL).max().alias(arrival),
     )
+    if add_up is not None and sums:
+        folded = folded.join(add_up(marked, key, sums), on=list(key), how="inner")
     over_nothing = {name: nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums}
     in_order = [name for group in groups for name in (*group.by, *group.columns)]
     return folded.select(*key, *(over_nothing.get(name, nw.col(name)) for name in rules), *in_order, arrival)

@@ -540,6 +540,42 @@ class FrameEngine(Protocol):
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
         """Add string `into`: the MD5 of a string column's UTF-8 as 32 hexadecimal digits, null where it is null."""
 
+    @abstractmethod
+    def add_up(
+        self, frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()
+    ) -> nw.LazyFrame[Any]:
+        """One row for each group, with exact sums in the types of their columns.
+
+        Args:
+            frame: the rows; nulls add nothing.
+            by: columns that name a group.
+            sums: columns of whole numbers and decimals. What overflows on the way and cancels is added up exactly.
+            most: columns of which the greatest value is taken.
+
+        Returns:
+            The columns `by`, `sums` and `most`.
+
+        Raises:
+            SumOverflow: when it is computed: a sum does not fit into its column. Of columns that are no measure's sum
+                (see `sums.SUM`) an engine may take for granted that they fit, as they count rows.
+        """
+
+    @abstractmethod
+    def running(
+        self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
+    ) -> nw.LazyFrame[Any]:
+        """The same rows, with each of `sums` as the sum of this row and those before it in its group; see `add_up`.
+
+        Args:
+            frame: the rows.
+            sums: columns of whole numbers and decimals.
+            over: columns that name a group.
+            order_by: orders the rows of a group; unique within it.
+
+        Raises:
+            SumOverflow: see `add_up`.
+        """
+
 
 class QueryEngine(Protocol):
     """SQL of the user's own, in Spark's dialect, over frames and over plain tables of theirs."""
@@ -556,6 +592,7 @@ class QueryEngine(Protocol):
             ConfigError: it cannot be parsed, or knows no such column, table or function, or two of its columns have
                 one name, or this engine would answer it otherwise than Spark.
             BadInput: a value is beyond its type, where the engine works at once.
+            SumOverflow: a sum or an average is; at the latest when the rows are computed.
         """
 
     @abstractmethod

@@ -16,6 +16,7 @@ from .merge import fold
 
 if TYPE_CHECKING:
     from .change import Change, Matching
+    from .merge import Adding
     from .schema import DataType, Schema
     from .table import TableSpec
 
@@ -29,7 +30,9 @@ def typed(rows: nw.LazyFrame[Any], schema: Schema) -> nw.LazyFrame[Any]:
     return rows.select(nw.col(each.name).cast(each.type.narwhals) for each in schema.columns)
 
 
-def changed(stored: nw.LazyFrame[Any], change: Change, spec: TableSpec) -> nw.LazyFrame[Any]:
+def changed(
+    stored: nw.LazyFrame[Any], change: Change, spec: TableSpec, add_up: Adding | None = None
+) -> nw.LazyFrame[Any]:
     """A table's rows after a change.
 
     Args:
@@ -37,17 +40,18 @@ def changed(stored: nw.LazyFrame[Any], change: Change, spec: TableSpec) -> nw.La
             it does not name may be left out, and are then left out of the answer.
         change: what is wanted.
         spec: of the table.
+        add_up: see `fold`.
     """
     if change.overwrite is not None:
         return typed(change.overwrite, spec.schema)
     if change.load is not None:
-        return met(stored.head(0), change.load, spec) if spec.key else typed(change.load, spec.schema)
+        return met(stored.head(0), change.load, spec, add_up) if spec.key else typed(change.load, spec.schema)
     parts = [stored]
     if (keys := touched(change, spec)) is not None:
         parts = [stored.join(keys, on=list(spec.key), how="anti")]
     if change.merge is not None:
         merged_keys = typed(change.merge, spec.schema.select(spec.key))
-        parts.append(met(stored.join(merged_keys, on=list(spec.key), how="semi"), change.merge, spec))
+        parts.append(met(stored.join(merged_keys, on=list(spec.key), how="semi"), change.merge, spec, add_up))
     if change.append is not None:
         parts.append(typed(change.append, spec.schema))
     return nw.concat(parts)
@@ -60,13 +64,19 @@ def touched(change: Change, spec: TableSpec) -> nw.LazyFrame[Any] | None:
     return nw.concat(parts) if parts else None
 
 
-def met(stored: nw.LazyFrame[Any], incoming: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
+def met(
+    stored: nw.LazyFrame[Any],
+    incoming: nw.LazyFrame[Any],
+    spec: TableSpec,
+    add_up: Adding | None = None,
+) -> nw.LazyFrame[Any]:
     """Rows to merge, met with the stored ones of their keys by the table's merge rules: one row a key.
 
     Args:
         stored: at most one row a key, in the spec's columns and types.
         incoming: several rows of one key have their order in ``_position``, counted from 0.
         spec: of the table.
+        add_up: see `fold`.
     """
     placed = POSITION in incoming.collect_schema().names()
     position = nw.col(POSITION).cast(nw.Int64) if placed else nw.lit(0, nw.Int64)
@@ -78,7 +88,7 @@ def met(stored: nw.LazyFrame[Any], incoming: nw.LazyFrame[Any], spec: TableSpec)
             arriving.select(*columns, _ARRIVAL),
         ]
     )
-    folded = fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL)
+    folded = fold(rows, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=_ARRIVAL, add_up=add_up)
     return typed(folded, spec.schema)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ import pytest
 
 from ..domain.boundaries import Boundaries
 from ..domain.duration import microseconds
+from ..domain.errors import SumOverflow
 from ..domain.schema import Schema
 
 if TYPE_CHECKING:
@@ -50,6 +52,11 @@ _CHANGING = {
     "Australia/Lord_Howe": timedelta(hours=1, minutes=45),
     "Pacific/Apia": timedelta(hours=2),
 }
+
+MOST = 2**63 - 1
+LARGE, LEAST = (Decimal(f"{sign}999999999999999999999999999999999999.99") for sign in ("", "-"))
+SUMMED = Schema.parse("g string, at bigint, _rows bigint, _sum_n bigint, _sum_d decimal(38,2), _sum_e decimal(28,2)")
+_E = Decimal("1.25")
 
 
 class FrameEngineContract(ABC):
@@ -146,6 +153,66 @@ class FrameEngineContract(ABC):
         rows = self.frame([(text,) for text in digests], Schema.parse("text string"))
         found = engine.digest(rows, "text", into="digest").collect(backend="polars")
         assert dict(found.rows()) == digests
+
+    def test_sums_that_overflow_on_the_way_are_exact(self, engine: FrameEngine) -> None:
+        rows = [
+            ("a", 1, 1, MOST, LARGE, _E),
+            ("a", 2, 1, 7, Decimal(0), _E),
+            ("a", 3, -1, -MOST, LEAST, -_E),
+            ("a", 4, 1, MOST, LARGE, _E),
+            ("a", 5, 1, MOST, LARGE, _E),
+            ("a", 6, -1, -MOST, LEAST, -_E),
+            ("a", 7, -1, -8, Decimal("-0.01"), _E),
+            ("b", 1, 1, -MOST, LEAST, _E),
+            ("b", 1, 1, None, None, None),
+        ]
+        found = engine.add_up(self.frame(rows, SUMMED), ["g"], SUMMED.names[2:], most=["at"])
+        expected = [
+            ("a", 1, MOST - 1, Decimal("999999999999999999999999999999999999.98"), Decimal("3.75"), 7),
+            ("b", 2, -MOST, LEAST, _E, 1),
+        ]
+        for frame in (found, engine.persist(found)):
+            assert sorted(frame.collect(backend="polars").rows()) == expected
+            assert frame.collect_schema()["_sum_d"] == nw.Decimal(38, 2)
+            assert frame.collect_schema()["_sum_e"] == nw.Decimal(28, 2)
+
+    @pytest.mark.parametrize(
+        ("column", "values"),
+        [
+            ("_sum_n", [(MOST, _E), (MOST, _E)]),
+            ("_sum_n", [(-MOST, _E), (-1, _E)]),
+            ("_sum_n", [(-MOST - 1, _E)]),
+            ("_sum_d", [(1, LARGE), (1, Decimal("0.01"))]),
+            ("_sum_d", [(1, LEAST), (1, LEAST), (1, LARGE), (1, LEAST)]),
+        ],
+    )
+    def test_a_sum_that_does_not_fit_stops(
+        self, engine: FrameEngine, column: str, values: list[tuple[int, Decimal]]
+    ) -> None:
+        rows = [("Größe 'x'", at, 1, number, amount, None) for at, (number, amount) in enumerate(values)]
+        frame = self.frame([("other", 0, 1, 1, _E, None), *rows], SUMMED)
+        sums = SUMMED.names[2:]
+        for made in (engine.add_up(frame, ["g"], sums), engine.running(frame, sums, ["g"], "at")):
+            with pytest.raises(SumOverflow) as caught, engine.explaining():
+                made.collect(backend="polars")
+            told = str(caught.value)
+            assert f"measure {column.removeprefix('_sum_')!r}: the sum of group (g = Größe 'x') does not fit" in told
+
+    def test_running_sums_are_exact(self, engine: FrameEngine) -> None:
+        rows = [
+            ("a", 3, 1, 1, LARGE, _E),
+            ("a", 1, 1, MOST, LARGE, _E),
+            ("b", 1, 1, 5, Decimal(5), _E),
+            ("a", 2, 1, -MOST, LEAST, _E),
+        ]
+        found = engine.running(self.frame(rows, SUMMED), SUMMED.names[2:], ["g"], "at")
+        assert sorted(found.collect(backend="polars").rows()) == [
+            ("a", 1, 1, MOST, LARGE, _E),
+            ("a", 2, 2, 0, Decimal(0), 2 * _E),
+            ("a", 3, 3, 1, LARGE, 3 * _E),
+            ("b", 1, 1, 5, Decimal(5), _E),
+        ]
+        assert found.collect_schema()["_sum_e"] == nw.Decimal(28, 2)
 
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))

@@ -8,6 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     import narwhals as nw
     from pyspark.sql import SparkSession
@@ -43,3 +44,8 @@ class SparkFrames:
         from ..adapters.spark.schema import frame_of
 
         return frame_of(self.spark, schema, rows)
+
+    def explaining(self) -> AbstractContextManager[None]:
+        from ..adapters.spark.faults import explained
+
+        return explained()

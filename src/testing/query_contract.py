@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pytest
 
-from ..domain.errors import ConfigError
+from ..domain.errors import ConfigError, SumOverflow
 from ..domain.schema import Schema
 from .query_cases import CASTS, CONDITIONS, NUMBERS, QUERIES, TEXT, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
-
-    import narwhals as nw
 
     from ..domain.ports import QueryEngine
 
@@ -96,6 +97,10 @@ class QueryEngineContract(ABC):
     def queries(self) -> QueryEngine:
         """The engine under test."""
 
+    def explaining(self) -> AbstractContextManager[None]:
+        """Frames are computed inside, as in `FrameEngine.explaining`."""
+        return nullcontext()
+
     @abstractmethod
     def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
         """A frame of the engine: rows of values in the order of the schema's columns."""
@@ -136,6 +141,39 @@ class QueryEngineContract(ABC):
     ) -> None:
         with pytest.raises(ConfigError, match=told):
             queries.query(sql, tables)
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT g, sum(n) AS total FROM big GROUP BY g",
+            "SELECT g FROM big GROUP BY g HAVING SUM ( n ) > 0",
+            "SELECT g, sum(n) FILTER (WHERE n > 0) AS total FROM big GROUP BY g",
+            "SELECT g, sum(n) OVER (PARTITION BY g) + 1 AS total FROM big",
+            "SELECT g, coalesce(sum(d), 0) AS total FROM big GROUP BY g",
+            "SELECT g, sum(sum(n)) OVER (ORDER BY g) AS total FROM (SELECT g, max(n) AS n FROM big GROUP BY g, d) GROUP BY g",
+        ],
+    )
+    def test_a_sum_that_does_not_fit_stops(self, queries: QueryEngine, sql: str) -> None:
+        large = Decimal("999999999999999999999999999999999999.99")
+        rows = [("a", 2**63 - 1, large), ("a", 1, Decimal("0.01")), ("b", 1, Decimal(1))]
+        tables = {"big": self.frame(rows, Schema.parse("g string, n bigint, d decimal(38,2)"))}
+        with pytest.raises(SumOverflow, match=r"(?i)sum.*does not fit"), self.explaining():
+            queries.query(sql, tables).collect(backend="polars")
+
+    def test_sums_that_fit_are_as_they_were(self, queries: QueryEngine) -> None:
+        rows = [("a", 2**63 - 2, Decimal("1.50"), 0.5), ("a", 1, None, None), ("b", None, None, None)]
+        tables = {"big": self.frame(rows, Schema.parse("g string, n bigint, d decimal(18,2), f double"))}
+        sql = (
+            "SELECT g, sum(n) AS n, sum(d) AS d, sum(f) AS f, avg(f) AS mean, sum(DISTINCT n) AS once,"
+            " sum(n) FILTER (WHERE n < 9) AS few, 'sum(n)' AS word FROM big GROUP BY g"
+        )
+        found = queries.query(sql, tables).collect(backend="polars")
+        assert sorted(found.rows()) == [
+            ("a", 2**63 - 1, Decimal("1.50"), 0.5, 0.5, 2**63 - 1, 1, "sum(n)"),
+            ("b", None, None, None, None, None, None, "sum(n)"),
+        ]
+        assert found.schema["n"] == found.schema["few"] == nw.Int64
+        assert found.schema["d"] == nw.Decimal(28, 2)
 
     def test_two_queries_know_nothing_of_each_other(self, queries: QueryEngine) -> None:
         schema = Schema.parse("x bigint")

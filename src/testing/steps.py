@@ -359,6 +359,14 @@ def asking_fails(headwater_trial: Trial, view: str, label: str, name: str) -> No
         headwater_trial.reader.answer(view, label=label)
 
 
+@then(parsers.re(r"asking (?P<view>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
+def answer_refused(headwater_trial: Trial, view: str, name: str, words: str) -> None:
+    answer = headwater_trial.reader.answer(view)
+    with pytest.raises(HeadwaterError, match=words) as caught, answer.engine.explaining():
+        _assert_answer(answer, [answer.view.schema.names])
+    assert type(caught.value).__name__ == name
+
+
 @then(parsers.parse("{view:S} differs since epoch {epoch:d} by exactly"))
 def differs(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
     _assert_answer(headwater_trial.reader.difference(view, after=epoch), datatable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +20,7 @@ from ..domain.table import Layout, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from ..domain.ports import KeptStore, Version
 
@@ -50,10 +52,16 @@ class StoreHarness(ABC):
         frame = self.frame(rows, schema)
         native, first = frame.to_native(), schema.columns[0]
         if frame.implementation.is_polars():
-            broken: nw.LazyFrame[Any] = nw.from_native(native.map_batches(_break))
-            return broken
-        failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
-        return nw.from_native(native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:])))
+            broken = native.map_batches(_break)
+        else:
+            failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
+            broken = native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:]))
+        failing_rows: nw.LazyFrame[Any] = nw.from_native(broken)
+        return failing_rows
+
+    def explaining(self) -> AbstractContextManager[None]:
+        """Frames are computed inside, as in `FrameEngine.explaining`."""
+        return nullcontext()
 
     @pytest.fixture
     def store(self) -> KeptStore:

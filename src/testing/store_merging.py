@@ -6,15 +6,17 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
 from attrs import evolve
 
+from ..domain.errors import SumOverflow
 from ..domain.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
     from ..domain.table import Layout
-    from .store_harness import Row
+    from .store_harness import Row, TableDriver
 
 RULED = spec_of(
     "id bigint, replaced int, kept int, summed bigint, amount decimal(18,2), low int, high int, known string",
@@ -28,11 +30,23 @@ GROUPED = spec_of(
     groups=[Latest(["a", "b"], ["x", "y"]), Latest(["seq"], ["z"])],
 )
 FILED = spec_of("id bigint, file string, at bigint, x string", ["id"], groups=[Latest(["file", "at"], ["x"])])
+SUMMED = spec_of(
+    "id bigint, whole bigint, small int, wide decimal(38,2), amount decimal(18,2)",
+    ["id"],
+    rules={"whole": Sum(), "small": Sum(), "wide": Sum(), "amount": Sum()},
+)
+MOST: Row = (1, 2**63 - 1, 2**31 - 1, Decimal("9" * 36 + ".99"), Decimal("9" * 16 + ".99"))
+TAKEN_BACK: Row = (1, 1 - 2**63, 1 - 2**31, Decimal("-" + "9" * 36 + ".99"), Decimal("-" + "9" * 16 + ".99"))
 FIRST: Row = (1, 1, 1, 1, Decimal("0.10"), 5, 5, "first")
 SECOND: Row = (1, 2, 2, 2, Decimal("0.20"), 3, 3, "second")
 THIRD: Row = (1, 3, 3, 3, Decimal("-0.40"), 4, 6, None)
 ALL_THREE: Row = (1, 3, 1, 6, Decimal("-0.10"), 3, 6, "second")
 NOTHING: Row = (1, *[None] * 7)
+
+
+def _merge_and_read(table: TableDriver, row: Row) -> None:
+    table.commit(merge=[row])
+    table.rows()
 
 
 class MergingContract(StoreHarness):
@@ -49,6 +63,31 @@ class MergingContract(StoreHarness):
         table = self.table(store, evolve(RULED, layout=layout))
         table.commit(merge=[(*THIRD, 7), (*FIRST, 5), (*SECOND, 6), (2, *SECOND[1:], 1)])
         assert table.rows() == bag(ALL_THREE, (2, *SECOND[1:]))
+
+    @both_layouts
+    def test_sums_that_overflow_on_the_way_are_exact(self, store: KeptStore, layout: Layout) -> None:
+        table = self.table(store, evolve(SUMMED, layout=layout))
+        table.commit(merge=[(*MOST, 0), (*MOST, 1), (*TAKEN_BACK, 2), (2, 1, 1, Decimal(1), None, 3)])
+        table.commit(merge=[(*TAKEN_BACK, 0), (*TAKEN_BACK, 1), (*MOST, 2), (*MOST, 3)])
+        assert table.rows() == bag(MOST, (2, 1, 1, Decimal(1), None))
+        table.commit(merge=[TAKEN_BACK])
+        assert table.rows() == bag((1, 0, 0, Decimal(0), Decimal(0)), (2, 1, 1, Decimal(1), None))
+
+    @both_layouts
+    @pytest.mark.parametrize("at", range(1, 5))
+    def test_a_sum_that_does_not_fit_stops_the_commit_or_the_read(
+        self, store: KeptStore, layout: Layout, at: int
+    ) -> None:
+        table = self.table(store, evolve(SUMMED, layout=layout))
+        more = tuple(value if place in {0, at} else None for place, value in enumerate(MOST))
+        with pytest.raises(SumOverflow) as caught:
+            table.commit(merge=[(*MOST, 0), (*more, 1)])
+        name, ddl = SUMMED.schema.names[at], SUMMED.schema.columns[at].type.ddl
+        assert f"column {name!r}: the sum of group (id = 1) does not fit into {ddl}" in str(caught.value)
+        assert not table.sequence
+        table.commit(merge=[MOST])
+        with pytest.raises(SumOverflow), self.explaining():
+            _merge_and_read(table, more)
 
     @both_layouts
     def test_each_rule_with_nulls(self, store: KeptStore, layout: Layout) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from attrs import evolve
 
 from headwater.app.runner import RunOptions
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import ConfigError, SumOverflow
 from headwater.domain.retraction import PastTable, PlainTable
 
 from .counting import Shop, march, measures, moment, order, settings
@@ -177,6 +178,18 @@ def test_sums_and_means_go_on_from_totals(tmp_path: Path) -> None:
     assert shop.shows() == [("new", 4, Decimal("10.00"), 3, 10 / 3)]
     shop.roll(3)
     assert shop.shows() == [("new", 9, Decimal("90.00"), 9, 10.0)]
+
+
+def test_totals_that_do_not_fit_into_their_sum_stop_the_cut(tmp_path: Path) -> None:
+    past = totals_of(tmp_path, f"{HEAD}2024-03-01,new,3,{'9' * 30},2\n")
+    assert past.sql is not None
+    past = evolve(past, sql=past.sql.replace("decimal(19,2)", "decimal(38,2)"))
+    shop = Shop(settings(measures=MONEY, past=past))
+    shop.read(order("+I", "new", "02 09:00", "2.50"))
+    before = shop.shows()
+    with pytest.raises(SumOverflow, match=r"measure 'amount' in the past's totals: the sum of group \(state = new\)"):
+        shop.roll(2)
+    assert shop.shows() == before
 
 
 def test_what_comes_late_to_a_past_of_the_users_own_waits_for_the_batch(tmp_path: Path) -> None:

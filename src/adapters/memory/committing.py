@@ -9,12 +9,15 @@ from attrs import frozen
 
 from ...domain.epoch import POSITION
 from ...domain.errors import BadInput
+from ...domain.merge import Sum
 from ...domain.reference import met
 from .content import Content
 from .schema import collected, conformed, empty, lazy, stack
+from .sums import add_up, may_overflow
 
 if TYPE_CHECKING:
     from ...domain.change import Change
+    from ...domain.merge import Adding
     from ...domain.table import TableSpec
 
 
@@ -86,8 +89,14 @@ def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
 def _folded(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
     if not incoming.height:
         return incoming
-    rows = met(lazy(stored), lazy(incoming.with_row_index(POSITION)), spec)
+    rows = met(lazy(stored), lazy(incoming.with_row_index(POSITION)), spec, _exactly(stored, incoming, spec))
     return conformed(collected(rows), spec.schema, spec.name)
+
+
+def _exactly(stored: pl.DataFrame, incoming: pl.DataFrame, spec: TableSpec) -> Adding | None:
+    """How sums are to be added up that may not fit into their columns; None if all do."""
+    sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
+    return add_up if any(may_overflow(pl.concat([stored[name], incoming[name]])) for name in sums) else None
 
 
 def _check_keys(parts: Parts, spec: TableSpec) -> None:

@@ -12,8 +12,10 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine
+from . import sums as exact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,6 +61,16 @@ class PolarsEngine(FrameEngine):
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
         digests = pl.col(column).map_batches(_digests, return_dtype=pl.String, is_elementwise=True)
         return _with(frame, digests.alias(into))
+
+    def add_up(
+        self, frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()
+    ) -> nw.LazyFrame[Any]:
+        return exact.add_up(frame, by, sums, most)
+
+    def running(
+        self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
+    ) -> nw.LazyFrame[Any]:
+        return exact.running(frame, sums, over, order_by)
 
 
 def _digests(texts: pl.Series) -> pl.Series:

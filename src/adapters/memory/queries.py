@@ -11,6 +11,7 @@ from ...domain.errors import BadInput, ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
+from ...domain.sums import overflow, told
 from .scanning import scanned, state
 from .schema import collected, ddl_types, lazy, polars_schema
 from .sql.compile import Compiled, compiled
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
+    from ...domain.errors import SumOverflow
+
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Nothing but the frames handed over: no files, no network, no variables of this program.
     "autoinstall_known_extensions": "false",
@@ -28,6 +31,10 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
 }
+
+
+_SUM_TOO_LARGE = ("Overflow in SUM of DECIMAL", "Overflow in HUGEINT addition")
+"""What DuckDB says where a sum of decimals overflows, on the way or at its end."""
 
 
 class DuckQueries(QueryEngine):
@@ -63,10 +70,19 @@ def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.Dat
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
         raise ConfigError(f"{shown(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
+        if (found := _overflow(str(error), sql)) is not None:
+            raise found from error
         raise BadInput(f"{shown(sql)} failed on a value: {str(error).splitlines()[0]}") from error
     finally:
         database.close()
     return _as_declared(pl.DataFrame(rows), plan)
+
+
+def _overflow(message: str, sql: str) -> SumOverflow | None:
+    """The sum that DuckDB's message tells of, if it tells of one that does not fit."""
+    if any(words in message for words in _SUM_TOO_LARGE):
+        return overflow(shown(sql), "decimal(38)", {})
+    return told(message)
 
 
 def _without_zones(frame: pl.DataFrame) -> pl.DataFrame:

@@ -16,10 +16,11 @@ from .executors import follow_cores
 from .faults import explained
 from .jvm import each_of, java_class, option, sequence
 from .own_session import working_in
-from .schema import bring_into, frame_of_plan, lazy, named
+from .schema import bring_into, frame_of_plan, lazy, named, quoted
+from .sums import counted_or_total
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -174,6 +175,31 @@ class SparkEngine(FrameEngine):
 
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
         return lazy(frame.to_native().withColumn(into, F.md5(named(column))))
+
+    def add_up(
+        self, frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()
+    ) -> nw.LazyFrame[Any]:
+        rows: DataFrame = frame.to_native()
+        totals = {each: counted_or_total(rows, each, by) for each in sums}
+        parts = {into: sql for each in totals.values() for into, sql in each.parts.items()}
+        parts |= {each: f"max({quoted(each)})" for each in most}
+        found = rows.groupBy(*map(named, by)).agg(*(F.expr(f"{sql} AS {quoted(into)}") for into, sql in parts.items()))
+        answers = (f"{each.answer} AS {quoted(name)}" for name, each in totals.items())
+        return lazy(found.selectExpr(*map(quoted, by), *answers, *map(quoted, most)))
+
+    def running(
+        self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
+    ) -> nw.LazyFrame[Any]:
+        rows: DataFrame = frame.to_native()
+        group = ", ".join(map(quoted, over))
+        window = f"(PARTITION BY {group} ORDER BY {quoted(order_by)} ROWS UNBOUNDED PRECEDING)"
+        totals = {each: counted_or_total(rows, each, over) for each in sums}
+        parts = [item for each in totals.values() for item in each.parts.items()]
+        windowed = (f"{sql} OVER {window} AS {quoted(into)}" for into, sql in parts)
+        found = rows.selectExpr("*", *windowed)
+        answers = {name: each.answer for name, each in totals.items()}
+        chosen = (f"{answers.get(each, quoted(each))} AS {quoted(each)}" for each in rows.columns)
+        return lazy(found.selectExpr(*chosen))
 
 
 def _earliest_instant(wall: Column, zone: str) -> Column:

@@ -13,12 +13,13 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from ...domain.errors import NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.sums import told
 from . import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ...domain.errors import HeadwaterError
+    from ...domain.errors import HeadwaterError, SumOverflow
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 _GONE = "java.io.FileNotFoundException"
@@ -109,6 +110,12 @@ class Fault:
             " published, because its writer died, remove the commit's file: the next run makes the epoch anew"
         )
 
+    @property
+    def overflow(self) -> SumOverflow | None:
+        """The sum that does not fit into its column, if it tells of one."""
+        texts = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
+        return next((found for text in texts if (found := told(text)) is not None), None)
+
     @cached_property
     def unfit_worker(self) -> HeadwaterError | None:
         """What a Python worker lacks to run our functions; None if the fault is another."""
@@ -141,6 +148,8 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
         yield
     except (Py4JError, PySparkException) as error:
         fault = Fault.behind(error)
+        if (overflow := fault.overflow) is not None:
+            raise overflow from error
         if (own := meant(fault)) is not None:
             raise own from error
         if fault.has_no_file_system:
@@ -178,6 +187,8 @@ def explained() -> Iterator[None]:
 
 
 def _met_in_reading(fault: Fault) -> HeadwaterError | None:
+    if (overflow := fault.overflow) is not None:
+        return overflow
     if fault.unfit_worker is not None:
         return fault.unfit_worker
     if fault.is_gone:

@@ -10,6 +10,7 @@ from ...domain.epoch import POSITION
 from ...domain.merge import KeepFirst, LastNonNull, Max, Min, Replace, Sum, fold
 from ...domain.natural_order import with_natural
 from .schema import lazy, named, quoted
+from .sums import total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...domain.merge import ColumnRule, Latest
     from ...domain.table import TableSpec
 
-_PLAIN: Mapping[type[ColumnRule], str] = {Sum: "sum", Min: "min", Max: "max"}
+_PLAIN: Mapping[type[ColumnRule], str] = {Min: "min", Max: "max"}
 
 
 def one_a_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> nw.LazyFrame[Any]:
@@ -58,14 +59,17 @@ def folded(
         rows = comparable.to_native()
         picks.append(_newest(group, compared, arrival))
     picks += _picks(rules, arrival)
-    plain = {name: _PLAIN[type(rule)] for name, rule in rules.items() if type(rule) in _PLAIN}
+    plain = {name: f"{_PLAIN[type(rule)]}({quoted(name)})" for name, rule in rules.items() if type(rule) in _PLAIN}
+    totals = {name: total(rows, name, key) for name, rule in rules.items() if isinstance(rule, Sum)}
+    plain |= {into: sql for each in totals.values() for into, sql in each.parts.items()}
     found = rows.groupBy(*map(named, key)).agg(
         *(F.expr(f"{sql} AS _pick_{at}") for at, (sql, _) in enumerate(picks)),
-        *(F.expr(f"{function}({quoted(name)}) AS {quoted(name)}") for name, function in plain.items()),
+        *(F.expr(f"{sql} AS {quoted(name)}") for name, sql in plain.items()),
         F.expr(f"max({quoted(arrival)}) AS {quoted(arrival)}"),
         *([] if arrivals is None else [F.expr(f"collect_list({quoted(arrival)}) AS {quoted(arrivals)}")]),
     )
     picked = {name: f"_pick_{at}.{quoted(name)}" for at, (_, names) in enumerate(picks) for name in names}
+    picked |= {name: each.answer for name, each in totals.items()}
     in_order = [*key, *rules, *(name for group in groups for name in (*group.by, *group.columns)), arrival]
     in_order += [] if arrivals is None else [arrivals]
     return found.selectExpr(*(f"{picked.get(name, quoted(name))} AS {quoted(name)}" for name in in_order))

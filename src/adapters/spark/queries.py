@@ -16,6 +16,7 @@ from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
+from .checked_sql import checked
 from .faults import Fault
 from .hadoop_files import listed
 from .own_session import work_in_own_session
@@ -56,7 +57,7 @@ class SparkQueries(QueryEngine):
         used = {name.lower() for name in statement.tables}
         frames = {name: frame.to_native() for name, frame in tables.items() if name.lower() in used}
         with self._views(frames) as views, _explained(sql):
-            rows = self.session.sql(_over_views(statement.sql, views))
+            rows = self.session.sql(_over_views(checked(statement.sql), views))
         _check_names(rows.columns, sql)
         return lazy(rows)
 
@@ -93,7 +94,7 @@ class SparkQueries(QueryEngine):
 
 
 def _over_views(sql: str, views: Mapping[str, str]) -> str:
-    """The query as the user wrote it, below names that lead to the views."""
+    """The query below names that lead to the views."""
     if not views:
         return sql
     named = ", ".join(f"{quoted(name)} AS (TABLE {view})" for name, view in views.items())

@@ -95,7 +95,7 @@ class Revisions:
         ticks = known.filter(nw.col(PANE) <= closing.before).unique([*key], keep="last", order_by=[ROUND])
         none = (nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in self.tables.added.columns)
         came = late.filter(nw.col(ENTRIES) > 0, nw.col(PANE) <= closing.before).select(*key, *none)
-        added = nw.concat([self._added(ticks), came]).group_by(*key).agg(nw.col(name).sum() for name in names)
+        added = self.engine.add_up(nw.concat([self._added(ticks), came]), key, names)
         states = self.ticks.cumulated(added)
         if self.ticks.dense:
             states = self.ticks.every(states, after=None, until=closing.before)
@@ -123,11 +123,11 @@ class Revisions:
         asked = asked.filter(nw.col(PANE) >= nw.col(_FIRST), nw.col(PANE) < nw.col(ROUND))
         rows = asked.join(late.select(*at, *sums), on=at, how="left").select(*at, *self._filled(sums))
         lasting = [name for name in sums if name != ENTRIES or self.ticks.dense]
-        rows = rows.with_columns(nw.col(name).cum_sum().over(*self._group, ROUND, order_by=PANE) for name in lasting)
+        rows = self.engine.running(rows, lasting, (*self._group, ROUND), PANE)
         whole, none = (nw.lit(each).cast(nw.Int64) for each in (BEGINNING, 0))
         before = states.select(*key, whole.alias(ROUND), *added.names, none.alias(ENTRIES))
         rows = nw.concat([before, rows.select(*at, *sums)])
-        rows = rows.with_columns(nw.col(name).cum_sum().over(*key, order_by=ROUND) for name in sums)
+        rows = self.engine.running(rows, sums, key, ROUND)
         return rows.filter(nw.col(ROUND) > BEGINNING)
 
     def _filled(self, names: Iterable[str]) -> Iterator[nw.Expr]:

@@ -173,10 +173,8 @@ class CumulateStep:
         summed = [ROWS, *(each.name for measure in measures for each in measure.sums)]
         pane: tuple[str, ...] = (WINDOW, PANE, *also)
         # What rows share in all dimensions is added up first: the sets have to look at that alone.
-        finest = rows.group_by(*names, *pane).agg(nw.col(name).sum() for name in summed)
-        sums = (
-            self._in_sets(finest).group_by(*self.tables.group, PANE, *also).agg(nw.col(name).sum() for name in summed)
-        )
+        finest = self.engine.add_up(rows, (*names, *pane), summed)
+        sums = self.engine.add_up(self._in_sets(finest), (*self.tables.group, PANE, *also), summed)
         later = self.tables.added.without(summed)
         none = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
         brought = {}
@@ -242,7 +240,7 @@ class CumulateStep:
                 unsettled[column] = groups
         key, names = (*self.tables.group, PANE), self.tables.added.names
         together = nw.concat([each.select(*key, *names) for each in added])
-        sums = self.engine.persist(together.group_by(*key).agg(nw.col(name).sum() for name in names))
+        sums = self.engine.persist(self.engine.add_up(together, key, names))
         born = self._born(in_time, late, closing) if late else None
         return Moved(sums, arriving, unsettled, left, born), changes
 
@@ -262,8 +260,7 @@ class CumulateStep:
                 more = kept.late(posted.kept[name], late.kept[name], closing)
                 parts.append(self._only(more, *kept.sums).with_columns(nw.col(PANE), none))
         together = nw.concat([each.select(*key, *names, ENTRIES) for each in parts])
-        counted = [nw.col(name).sum() for name in names]
-        return self.engine.persist(together.group_by(*key).agg(*counted, nw.col(ENTRIES).max()))
+        return self.engine.persist(self.engine.add_up(together, key, names, most=[ENTRIES]))
 
     def _only(self, rows: nw.LazyFrame[Any], *columns: str) -> nw.LazyFrame[Any]:
         """Rows that add to some columns alone."""

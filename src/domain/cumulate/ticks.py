@@ -143,8 +143,7 @@ class Ticks:
 
     def cumulated(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """What the sums of each group come to at each pane, from what each pane adds."""
-        names = self.tables.added.names
-        return added.with_columns(nw.col(name).cum_sum().over(*self._group, order_by=PANE) for name in names)
+        return self.engine.running(added, self.tables.added.names, self._group, PANE)
 
     def _running(self, added: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """What each group has come to at each pane, from what it had come to before and what each adds."""
@@ -178,7 +177,7 @@ class Ticks:
         return states
 
     def _so_far(self, states: nw.LazyFrame[Any], moved: Moved) -> nw.LazyFrame[Any]:
-        sums = moved.added.group_by(*self._group).agg(nw.col(name).sum() for name in self.tables.added.names)
+        sums = self.engine.add_up(moved.added, self._group, self.tables.added.names)
         if self.tables.extremes:
             last = states.filter(nw.col(PANE) == nw.col(PANE).max().over(*self._group))
             sums = sums.join(last.select(*self._group, *self.tables.extremes), on=list(self._group), how="inner")

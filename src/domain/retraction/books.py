@@ -59,16 +59,17 @@ class Book:
         """The columns that name a sum."""
         return self.past.key
 
-    def posted(self, entries: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def posted(self, entries: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         """Entries of a batch, one for each name and day; those that cancel go."""
-        return self._added(entries, *self.names, SEGMENT)
+        return self._added(entries, (*self.names, SEGMENT), engine)
 
-    def totals(self, parts: list[nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    def totals(self, parts: list[nw.LazyFrame[Any]], engine: FrameEngine) -> nw.LazyFrame[Any]:
         """The sums of all parts by name; those that come to nothing go."""
-        return self._added(nw.concat([part.select(*self.names, *self.sums) for part in parts]), *self.names)
+        together = nw.concat([part.select(*self.names, *self.sums) for part in parts])
+        return self._added(together, self.names, engine)
 
-    def _added(self, rows: nw.LazyFrame[Any], *by: str) -> nw.LazyFrame[Any]:
-        added = rows.group_by(*by).agg(nw.col(name).sum() for name in self.sums)
+    def _added(self, rows: nw.LazyFrame[Any], by: tuple[str, ...], engine: FrameEngine) -> nw.LazyFrame[Any]:
+        added = engine.add_up(rows, by, self.sums)
         return added.filter(nw.any_horizontal(*(nw.col(name) != 0 for name in self.sums), ignore_nulls=True))
 
     def opening(self, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
@@ -105,11 +106,11 @@ class Posting:
 
     def changes(self, book: Book, entries: nw.LazyFrame[Any]) -> dict[str, Change]:
         """Post a batch's entries."""
-        posted = book.posted(entries)
+        posted = book.posted(entries, self.engine)
         if not self.absorbs or self.cut is None or all(day >= self.cut for day in self.days):
             return {book.live.name: Change(merge=posted)}
         posted = self.engine.persist(posted)
-        late = book.totals([posted.filter(nw.col(SEGMENT) < self.cut)])
+        late = book.totals([posted.filter(nw.col(SEGMENT) < self.cut)], self.engine)
         return {
             book.past.name: Change(merge=late),
             book.live.name: Change(merge=posted.filter(nw.col(SEGMENT) >= self.cut)),
@@ -117,11 +118,11 @@ class Posting:
 
     def rolled(self, book: Book, entries: nw.LazyFrame[Any], to: int) -> dict[str, Change]:
         """Post a batch's entries, and move all days before a later cut into the past."""
-        posted = self.engine.persist(book.posted(entries))
+        posted = self.engine.persist(book.posted(entries, self.engine))
         closed = self.engine.persist(book.before(self.snapshot, to))
         parts = [book.opening(self.snapshot), closed, posted.filter(nw.col(SEGMENT) < to)]
         return {
-            book.past.name: Change(overwrite=book.totals(parts)),
+            book.past.name: Change(overwrite=book.totals(parts, self.engine)),
             book.live.name: Change(
                 merge=posted.filter(nw.col(SEGMENT) >= to), delete=closed.select(*book.names, SEGMENT)
             ),
@@ -130,7 +131,7 @@ class Posting:
     def replaced(self, book: Book, past: nw.LazyFrame[Any], to: int) -> dict[str, Change]:
         """Put other totals in the past's place; the days before the cut are in them, and go."""
         return {
-            book.past.name: Change(overwrite=book.totals([past])),
+            book.past.name: Change(overwrite=book.totals([past], self.engine)),
             book.live.name: Change(delete=book.before(self.snapshot, to).select(*book.names, SEGMENT)),
         }
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import narwhals as nw
 from attrs import field, frozen
 
+from ..collect import collect_small
 from ..errors import ConfigError
 from ..groups import as_key
 from ..measures import ROWS
+from ..schema import DataType
 from ..sql import with_parameters
+from ..sums import overflow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from .settings import RetractionSettings
 
 HOLDS = ("rows", "totals")
+_BIGINT = DataType("bigint")
 
 
 @frozen
@@ -65,13 +69,17 @@ class PastTable:
 
         Raises:
             ConfigError: a column lacks, or is of another type than the source's.
+            SumOverflow: a total does not fit into its measure's sum.
         """
         tables = {name: queries.scan(each.path, each.format) for name, each in self.tables.items()}
         if self.sql is None:
             (table,) = tables.values()
         else:
             table = queries.query(with_parameters(self.sql, {"cut": cut}), tables)
-        return self._checked(table, settings)
+        checked = self._checked(table, settings)
+        for measure in settings.measures if self.holds == "totals" else ():
+            _check_fits(checked, measure, settings.group)
+        return checked
 
     def _checked(self, table: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
         found = table.collect_schema()
@@ -137,6 +145,21 @@ class _Totals:
             f"measure {measure.name!r} cannot go on from totals, which do not tell {lacks}; add that, or set"
             ' holds = "rows"'
         )
+
+
+def _check_fits(table: nw.LazyFrame[Any], measure: Measure, group: Sequence[str]) -> None:
+    """Refuse totals that do not fit into the measure's sum; engines would make null of them, or another number.
+
+    Raises:
+        SumOverflow: it names a group of which one does not.
+    """
+    kind, found = measure.type, table.collect_schema()[measure.name]
+    if measure.aggregate.function != "sum" or found == kind.narwhals or (kind == _BIGINT and found.is_integer()):
+        return
+    limit = 2.0**63 if kind.precision is None else 10.0 ** (kind.precision - (kind.scale or 0))
+    lost = table.filter(nw.col(measure.name).cast(nw.Float64).abs() >= limit).select(*group).head(1)
+    if lines := collect_small(lost):
+        raise overflow(f"measure {measure.name!r} in the past's totals", kind.ddl, lines[0])
 
 
 def _holds(declared: DType, found: DType) -> bool:

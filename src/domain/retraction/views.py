@@ -95,7 +95,7 @@ class RetractionViews:
 
     def _totals(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         def total(book: Book) -> nw.LazyFrame[Any]:
-            return book.totals([book.opening(snapshot, keys), book.days(snapshot, cut, keys)])
+            return book.totals([book.opening(snapshot, keys), book.days(snapshot, cut, keys)], self.engine)
 
         rows = total(self.tables.sums).filter(nw.col(ROWS) != 0)
         for measure, book in self._counted:
@@ -127,7 +127,7 @@ class RetractionViews:
             any_of(book.days(snapshot, cut, keys), book.sums).select(*self._group_day, *none)
             for book in self.tables.values.values()
         ]
-        return nw.concat([added, *changed]).group_by(*self._group_day).agg(nw.col(name).sum() for name in sums.sums)
+        return self.engine.add_up(nw.concat([added, *changed]), self._group_day, sums.sums)
 
     @property
     def _group_day(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ class RetractionViews:
         columns = (*book.names, SEGMENT, *book.sums)
         opening = book.opening(snapshot, keys).with_columns(nw.lit(_OPENING).cast(nw.Int64).alias(SEGMENT))
         parts = nw.concat([opening.select(*columns), days.select(*columns)])
-        return parts.with_columns(nw.col(name).cum_sum().over(*book.names, order_by=SEGMENT) for name in book.sums)
+        return self.engine.running(parts, book.sums, book.names, SEGMENT)
 
     def _present(
         self,

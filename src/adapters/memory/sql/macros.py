@@ -48,6 +48,7 @@ MACROS = (
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",
+    """hw_fitting(v, w, m) AS CASE WHEN v IS NOT NULL AND w IS NULL THEN error(m) ELSE w END""",
     """hw_dayofweek(t) AS dayofweek(t) + 1""",
     """hw_seconds(t) AS CAST(CAST(date_part('microseconds', t) AS DECIMAL(18, 0)) * 0.000001 AS DECIMAL(8, 6))""",
     """hw_days_later(d, n) AS CAST(d AS DATE) + n""",

@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.schema import INTEGERS, NUMBERS, DataType
+from ....domain.sums import mark
 from .arrays import array_sql, array_type, cast_sql, explode_sql, explode_type, split_sql, split_type
-from .casts import as_type, bring, brought, call
+from .casts import as_type, bring, brought, call, tried
 from .types import (
     BIGINT,
     BOOLEAN,
@@ -488,7 +489,19 @@ def _within(node: exp.Expr) -> bool:
 
 
 def _aggregated(node: exp.Expr) -> exp.Expr:
-    return node if _within(node) else as_type(node.copy(), type_of(node))
+    return node if _within(node) else _fitting(node)
+
+
+def _fitting(node: exp.Expr) -> exp.Expr:
+    """An aggregate in its type; a sum that does not fit stops the query."""
+    inner = node
+    while isinstance(inner, (exp.Window, exp.Filter)):
+        inner = inner.this
+    wanted = type_of(node)
+    if not isinstance(inner, exp.Sum) or wanted == DOUBLE:
+        return as_type(node.copy(), wanted)
+    message = exp.Literal.string(mark(inner.sql("spark"), wanted.ddl))
+    return call("hw_fitting", node.copy(), tried(node.copy(), wanted), message)
 
 
 def _count_type(node: exp.Expr) -> DataType:
@@ -543,7 +556,7 @@ def _window_type(node: exp.Expr) -> DataType:
 
 
 def _windowed(node: exp.Expr) -> exp.Expr:
-    return as_type(node.copy(), type_of(node))
+    return _fitting(node)
 
 
 def _offset_type(node: exp.Expr) -> DataType:
