@@ -364,3 +364,21 @@ Feature: Ranking with a historical snapshot
       | Start | contract | rank    | _rank |
       | 1     | 12       | general | 1     |
       | 1     | 11       | major   | 2     |
+
+  Scenario: Settings that stored ranks depend on are named where they have changed
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 11       | 2024-03-01 09:00 |
+    And the setting pipelines.contract_rank.method = "rank"
+    Then running contract_rank fails with ConfigError: built with other settings: method dense_rank -> rank; its tables
+    When the setting pipelines.contract_rank.group = ["contract"]
+    Then running contract_rank fails with ConfigError: group project -> contract, method dense_rank -> rank; its tables
+    When the setting pipelines.contract_rank.group = ["project"]
+    And the setting pipelines.contract_rank.method = "dense_rank"
+    And an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 12       | 2024-03-01 08:00 |
+    Then contract_rank.ranks shows exactly
+      | contract | rank |
+      | 12       | 1    |
+      | 11       | 2    |

@@ -16,7 +16,7 @@ from .sql import Aggregate, Expression, parse_aggregate, parse_expression
 from .sums import SUM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .ports import QueryEngine
     from .schema import Schema
@@ -106,6 +106,12 @@ class Measure:
     def condition(self) -> str:
         """Which rows it is over, as SQL; nothing for all."""
         return self.where.sql if self.where else ""
+
+    @property
+    def sql(self) -> str:
+        """The measure as it may be written: ``pv = count(*)``."""
+        over = f" where {self.condition}" if self.condition else ""
+        return f"{self.name} = {self.aggregate.function}({self.argument}){over}"
 
     @property
     def simple(self) -> bool:
@@ -217,6 +223,11 @@ class Measure:
 def sign() -> nw.Expr:
     """What a row adds to the rows of its group: 1, or -1 where it is taken back."""
     return nw.when(removes(nw.col(ROW_KIND))).then(-1).otherwise(1).cast(nw.Int64)
+
+
+def described(measures: Iterable[Measure]) -> str:
+    """Measures for a message, in the order of their names."""
+    return "; ".join(sorted(each.sql for each in measures))
 
 
 def evaluated(

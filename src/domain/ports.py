@@ -15,6 +15,7 @@ import narwhals as nw
 from attrs import frozen
 
 from .epoch import Batch
+from .fingerprint import digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -442,7 +443,7 @@ class Receipt:
     @classmethod
     def of(cls, publication: Publication) -> Receipt:
         """The receipt for a publication."""
-        state = json.dumps([publication.fingerprint, publication.offsets], sort_keys=True)
+        state = json.dumps([digest(publication.fingerprint), publication.offsets], sort_keys=True)
         return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32])
 
 

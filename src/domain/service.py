@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from .changelog.net import net_changes
 from .errors import ConfigError
+from .fingerprint import changed_settings
 from .label import Label
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Service(Protocol):
 
         None where they can be continued.
         """
-        return None if fingerprint == self.fingerprint else "settings (group, id, order, method, segment …)"
+        return changed_settings(fingerprint, self.fingerprint)
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

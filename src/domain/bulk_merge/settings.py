@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from ..changelog.settings import CHANGE_FORMATS, NONE
+from ..duration import show_duration
 from ..errors import ConfigError
+from ..fingerprint import fingerprint
 from ..schema import Column, Schema, check_compared, check_own_names
 
 if TYPE_CHECKING:
@@ -128,4 +129,13 @@ class BulkMergeSettings:
         """Changes with every setting that stored rows depend on."""
         ordered = [(name, self.schema[name].ddl) for name in self.position]
         text = f"bulk_merge {self.key} {self.rows.ddl} {ordered} {self.mode} {self.timed} {self.whole} {self.history}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        settings = {
+            "key": ", ".join(self.key),
+            "columns": self.rows.ddl,
+            "position": ", ".join(self.position) or "none",
+            "mode": self.mode,
+            "event_time": self.event_time,
+            "transactions": self.changelog.transactions,
+            "history": show_duration(self.history),
+        }
+        return fingerprint(text, settings)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from ..duration import show_duration
 from ..errors import ConfigError
+from ..fingerprint import fingerprint
 from ..groups import check_groupable
-from ..measures import Measure
+from ..measures import Measure, described
 from ..schema import check_own_names, free_name
 from .panes import Panes
 
@@ -130,7 +131,16 @@ class CumulateSettings:
         )
         sets = sorted(tuple(sorted(each)) for each in self.dimensions)
         text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        settings = {
+            "dimensions": [list(each) for each in self.dimensions],
+            "columns": self.dimension_schema.ddl or "none",
+            "measures": described(self.measures),
+            "event_time": self.event_time,
+            **{name: show_duration(getattr(self, name)) for name in ("size", "step", "offset")},
+            "time_zone": self.time_zone,
+            "ticks": self.ticks,
+        }
+        return fingerprint(text, settings)
 
 
 def grouping_of(dimensions: tuple[str, ...]) -> str:

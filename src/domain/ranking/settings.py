@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from attrs import asdict, field, frozen
 
 from ..errors import ConfigError
+from ..fingerprint import fingerprint
 from ..schema import TIMES, Schema, check_own_names, free_name
 
 METHODS = ("dense_rank", "rank", "row_number")
@@ -102,4 +101,7 @@ class RankingSettings:
         )
         renamed = "" if self.rank == RANK else f" {self.rank}"
         ordered = f"{sorted(kept.items())} {self.schema[self.order_by].ddl}{renamed}"
-        return hashlib.sha256(ordered.encode()).hexdigest()[:16]
+        order = f"{'-' if self.descending else ''}{self.order_by} ({self.schema[self.order_by].ddl})"
+        columns = {name: ", ".join(getattr(self, name)) or "none" for name in ("group", "id", "tie_break")}
+        own = {name: kept[name] for name in ("method", "segment", "offset", "time_zone", "nulls")}
+        return fingerprint(ordered, {**columns, "order_by": order, **own})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,9 @@ from attrs import field, frozen
 
 from ..changelog.log import IN_LOG
 from ..errors import ConfigError
+from ..fingerprint import fingerprint
 from ..groups import check_groupable
-from ..measures import Measure
+from ..measures import Measure, described
 from ..schema import INTEGERS, TIMES, Schema, check_own_names, free_name
 
 if TYPE_CHECKING:
@@ -152,4 +152,13 @@ class RetractionSettings:
         named = self.columns_of_identity
         filed = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, named, bool(self.past))
         text = f"retraction {self.groups.ddl} {measures} {filed}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        settings = {
+            "group": self.groups.ddl or "none",
+            "measures": described(self.measures),
+            "updated_at": self.updated_at,
+            "deleted_at": self.deleted_at,
+            "time_zone": self.time_zone,
+            "identity": ", ".join(named) or "auto or none",
+            "past": "a table of yours" if self.past else "made of the days that passed",
+        }
+        return fingerprint(text, settings)
