@@ -313,6 +313,7 @@ def histories(
     writes: int = 3,
     statements_take: int = 0,
     clocks_differ: int = 0,
+    deletes: int = 1,
 ) -> Database:
     """Any history: inserts, updates, deletes, changes of keys, keys that come again; ties of commit times.
 
@@ -324,6 +325,7 @@ def histories(
         writes: statements at most in a transaction.
         statements_take: seconds at most between the statements of a transaction and its commit.
         clocks_differ: seconds at most that a commit is told earlier than one before it, where they touch no common row.
+        deletes: how often a statement deletes, where three put a row and one moves it.
     """
     database, moment = Database(tuple(tables)), START
     any_key = st.integers(1, keys)
@@ -332,7 +334,7 @@ def histories(
     def write() -> Write:
         table = draw(st.sampled_from(sorted(tables)))
         key = draw(any_key)
-        does = draw(st.sampled_from(["put", "put", "put", "delete", "move"]))
+        does = draw(st.sampled_from(["put"] * 3 + ["delete"] * deletes + ["move"]))
         if does == "delete":
             return Write(table, key, None)
         row = draw(rows[table])
