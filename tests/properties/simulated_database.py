@@ -314,6 +314,7 @@ def histories(
     statements_take: int = 0,
     clocks_differ: int = 0,
     deletes: int = 1,
+    empty: bool = False,
 ) -> Database:
     """Any history: inserts, updates, deletes, changes of keys, keys that come again; ties of commit times.
 
@@ -326,6 +327,7 @@ def histories(
         statements_take: seconds at most between the statements of a transaction and its commit.
         clocks_differ: seconds at most that a commit is told earlier than one before it, where they touch no common row.
         deletes: how often a statement deletes, where three put a row and one moves it.
+        empty: whether no transaction comes before the log is told.
     """
     database, moment = Database(tuple(tables)), START
     any_key = st.integers(1, keys)
@@ -340,7 +342,7 @@ def histories(
         row = draw(rows[table])
         return Write(table, key, row if does == "move" else {**row, KEY: key})
 
-    for told in (False, True):
+    for told in (True,) if empty else (False, True):
         for _ in range(draw(st.integers(0 if not told else 1, most))):
             moment += timedelta(seconds=draw(st.sampled_from([0, 0, 1, 2, 5])))
             took = timedelta(seconds=draw(st.integers(0, statements_take)))

@@ -128,7 +128,7 @@ def faults(draw: st.DrawFn) -> Fault | None:
 
 @st.composite
 def schedules(
-    draw: st.DrawFn, most: int, options: st.SearchStrategy[Options], keys: int = _KEYS, *, read_first: bool = False
+    draw: st.DrawFn, most: int, options: st.SearchStrategy[Options], keys: int = _KEYS, *, empty: bool = False
 ) -> Schedule:
     """Any schedule of at most so many transactions.
 
@@ -137,7 +137,7 @@ def schedules(
         most: so many.
         options: what is drawn of them.
         keys: how many there are; of few, each is changed often.
-        read_first: all chunks were read before the log is told, so the load ends early; and rows go as often as they come.
+        empty: the table was empty when the log began, so all can be told from then on; rows go as often as they come.
     """
     chosen = draw(options)
     # Of a transaction whose last row comes by another source, this one cannot know when it was committed.
@@ -149,12 +149,13 @@ def schedules(
             most=most,
             statements_take=took,
             clocks_differ=_CLOCKS_DIFFER,
-            deletes=3 if read_first else 1,
+            deletes=3 if empty else 1,
+            empty=empty,
         )
     )
     history = database.transactions
     close(database)
-    read = draw(chunks(database, keys, database.loaded, database.loaded if read_first else history))
+    read = draw(chunks(database, keys, database.loaded, database.loaded if empty else history))
     tell, _ = _LOGS[chosen.format]
     messages = tell(database, database.tables if chosen.together else [_TABLE])
     batches = draw(cuts(messages))
@@ -452,7 +453,7 @@ _BY_TIME = st.builds(
 )
 
 
-@given(schedule=schedules(14, _BY_TIME, keys=3, read_first=True))
+@given(schedule=schedules(14, _BY_TIME, keys=3, empty=True))
 @settings(
     max_examples=30,
     derandomize=True,
