@@ -313,6 +313,8 @@ def histories(
     writes: int = 3,
     statements_take: int = 0,
     clocks_differ: int = 0,
+    deletes: int = 1,
+    empty: bool = False,
 ) -> Database:
     """Any history: inserts, updates, deletes, changes of keys, keys that come again; ties of commit times.
 
@@ -324,6 +326,8 @@ def histories(
         writes: statements at most in a transaction.
         statements_take: seconds at most between the statements of a transaction and its commit.
         clocks_differ: seconds at most that a commit is told earlier than one before it, where they touch no common row.
+        deletes: how often a statement deletes, where three put a row and one moves it.
+        empty: whether no transaction comes before the log is told.
     """
     database, moment = Database(tuple(tables)), START
     any_key = st.integers(1, keys)
@@ -332,13 +336,13 @@ def histories(
     def write() -> Write:
         table = draw(st.sampled_from(sorted(tables)))
         key = draw(any_key)
-        does = draw(st.sampled_from(["put", "put", "put", "delete", "move"]))
+        does = draw(st.sampled_from(["put"] * 3 + ["delete"] * deletes + ["move"]))
         if does == "delete":
             return Write(table, key, None)
         row = draw(rows[table])
         return Write(table, key, row if does == "move" else {**row, KEY: key})
 
-    for told in (False, True):
+    for told in (True,) if empty else (False, True):
         for _ in range(draw(st.integers(0 if not told else 1, most))):
             moment += timedelta(seconds=draw(st.sampled_from([0, 0, 1, 2, 5])))
             took = timedelta(seconds=draw(st.integers(0, statements_take)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from headwater.domain.changelog.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from headwater.domain.epoch import ROW_KIND
+from headwater.domain.service import ReadAt
 from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    import narwhals as nw
     from pyspark.sql import SparkSession
 
+    from headwater.app.runner import Runner
     from headwater.domain.epoch import Publication
 
     from .simulated_database import Row, Rows, Tell
@@ -73,6 +77,8 @@ delay = "1s"
 """
 _CLOCKS_DIFFER = 2
 _CLOSED = timedelta(hours=1)
+_NEXT = 10
+"""As of how many moments a publication is compared with the one before it."""
 
 
 @frozen
@@ -121,15 +127,35 @@ def faults(draw: st.DrawFn) -> Fault | None:
 
 
 @st.composite
-def schedules(draw: st.DrawFn, most: int, options: st.SearchStrategy[Options]) -> Schedule:
-    """Any schedule of at most so many transactions."""
+def schedules(
+    draw: st.DrawFn, most: int, options: st.SearchStrategy[Options], keys: int = _KEYS, *, empty: bool = False
+) -> Schedule:
+    """Any schedule of at most so many transactions.
+
+    Args:
+        draw: by Hypothesis.
+        most: so many.
+        options: what is drawn of them.
+        keys: how many there are; of few, each is changed often.
+        empty: the table was empty when the log began, so all can be told from then on; rows go as often as they come.
+    """
     chosen = draw(options)
     # Of a transaction whose last row comes by another source, this one cannot know when it was committed.
     took = 1 if chosen.together else 0
-    database = draw(histories(_TABLES, keys=_KEYS, most=most, statements_take=took, clocks_differ=_CLOCKS_DIFFER))
+    database = draw(
+        histories(
+            _TABLES,
+            keys=keys,
+            most=most,
+            statements_take=took,
+            clocks_differ=_CLOCKS_DIFFER,
+            deletes=3 if empty else 1,
+            empty=empty,
+        )
+    )
     history = database.transactions
     close(database)
-    read = draw(chunks(database, _KEYS, database.loaded, history))
+    read = draw(chunks(database, keys, database.loaded, database.loaded if empty else history))
     tell, _ = _LOGS[chosen.format]
     messages = tell(database, database.tables if chosen.together else [_TABLE])
     batches = draw(cuts(messages))
@@ -233,7 +259,10 @@ class MergeTrial:
         assert not self._stored("tombstones")
         if self.schedule.options.mode == "exact":
             assert not self._stored("waiting")
-            self._check_past(publications[-1], max((row["exact_from"] for row in settled), default=START))
+            # Where no chunk had a row, nothing says since when: the log begins behind what is loaded.
+            begins = max(database.commits[: database.loaded], default=START)
+            self._check_past(publications[-1], max((row["exact_from"] for row in settled), default=begins))
+            self._check_between(publications)
         letters = self.trial.reader.answer("accounts.dead_letters").frame.collect(backend="polars").rows()
         assert not letters
 
@@ -245,6 +274,32 @@ class MergeTrial:
             after = moment + timedelta(microseconds=1)
             past = [database.rows_before(_TABLE, after, in_order=each) for each in (True, False)]
             assert shown in past, (moment, shown, past)
+
+    def _check_between(self, publications: list[Publication]) -> None:
+        """What a view is told of changes leads from what it read before to what it reads now, whatever it is held at.
+
+        Each publication is read as of the newest moment it can be, and the next one as of moments from there on.
+        """
+        (runner,) = self.trial.open().start(["accounts"])
+        rows = runner.service.known("rows")
+        places = [self._moments(runner, publication) for publication in publications]
+        for earlier, later in pairwise([each for each in places if each]):
+            before = earlier[-1]
+            assert before.as_of is not None
+            for after in [each for each in later if each.as_of is not None and each.as_of >= before.as_of][:_NEXT]:
+                shown, expected = (
+                    by_key(_collected(runner.service.view(rows.name, at.snapshot, as_of=at.as_of)))
+                    for at in (before, after)
+                )
+                replay(shown, _collected(runner.service.changes_between(rows.name, before, after)))
+                assert shown == expected, (before.as_of, after.as_of)
+
+    def _moments(self, runner: Runner, publication: Publication) -> list[ReadAt]:
+        """The commits as of which a publication can be read, in order."""
+        snapshot, until = runner.standing().snapshot(publication), publication.watermark
+        commits = sorted({each for each in self.schedule.database.commits if until is not None and each <= until})
+        places = [ReadAt(snapshot, each) for each in commits]
+        return [each for each in places if runner.service.held_back("rows", each) is None]
 
     def _stored(self, table: str) -> list[Any]:
         _, frame = self.trial.stored(f"accounts.{table}")
@@ -318,6 +373,11 @@ class MergeTrial:
         return (message for batch in self.schedule.batches for message in batch)
 
 
+def _collected(frame: nw.LazyFrame[Any]) -> list[Row]:
+    rows: list[Row] = frame.collect(backend="polars").rows(named=True)
+    return rows
+
+
 def _chunks_read(publication: Publication) -> int:
     """How many chunks had been read by then."""
     offsets = publication.offsets.get("bulk")
@@ -381,6 +441,28 @@ _OPTIONS = st.builds(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_are_the_databases_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
+    _hold(Trial(_folder(tmp_path), "memory", exits), schedule)
+
+
+_BY_TIME = st.builds(
+    Options,
+    position=st.just(value=False),
+    mode=st.just("exact"),
+    format=st.sampled_from(sorted(_LOGS)),
+    together=st.booleans(),
+)
+
+
+@given(schedule=schedules(14, _BY_TIME, keys=3, empty=True))
+@settings(
+    max_examples=30,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_rows_that_change_often_are_the_databases_on_memory(
+    tmp_path: Path, exits: ExitStack, schedule: Schedule
+) -> None:
     _hold(Trial(_folder(tmp_path), "memory", exits), schedule)
 
 
