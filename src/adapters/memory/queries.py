@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
+from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput, ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from ...domain.errors import SumOverflow
 
+_DAY = 86_400_000_000  # microseconds
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Nothing but the frames handed over: no files, no network, no variables of this program.
     "autoinstall_known_extensions": "false",
@@ -75,7 +77,19 @@ def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.Dat
         raise BadInput(f"{shown(sql)} failed on a value: {str(error).splitlines()[0]}") from error
     finally:
         database.close()
-    return _as_declared(pl.DataFrame(rows), plan)
+    return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
+
+
+def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
+    """The rows, if all their times can be told: `datetime` has no years before 1 or after 9999."""
+    for name, dtype in rows.schema.items():
+        micros = {pl.Date: _DAY, pl.Datetime: 1}.get(dtype.base_type())
+        if micros is None:
+            continue
+        outside = ~rows[name].to_physical().is_between(FIRST_MICRO // micros, LAST_MICRO // micros)
+        if outside.any():
+            raise BadInput(f"{shown(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out")
+    return rows
 
 
 def _overflow(message: str, sql: str) -> SumOverflow | None:
