@@ -50,10 +50,11 @@ class StoreHarness(ABC):
         frame = self.frame(rows, schema)
         native, first = frame.to_native(), schema.columns[0]
         if frame.implementation.is_polars():
-            broken: nw.LazyFrame[Any] = nw.from_native(native.map_batches(_break))
-            return broken
-        failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
-        broken = nw.from_native(native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:])))
+            native = native.map_batches(_break)
+        else:
+            failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
+            native = native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:]))
+        broken: nw.LazyFrame[Any] = nw.from_native(native)
         return broken
 
     @pytest.fixture

@@ -183,7 +183,8 @@ class TestLoads:
 
 
 class TestCommand:
-    def test_a_history_is_loaded(self, tmp_path, capsys, parquet_backend):
+    @pytest.mark.usefixtures("parquet_backend")
+    def test_a_history_is_loaded(self, tmp_path, capsys):
         deploy = tmp_path / "deploy.toml"
         text = DEPLOYMENT.read_text(encoding="utf-8").replace('name = "memory"', 'name = "parquet"\npath = "lake"')
         for source in ("info", "stock"):

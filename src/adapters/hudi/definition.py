@@ -85,10 +85,9 @@ class Definition:
         kept = json.loads(text)
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
         # Tables from before there were any do not say.
-        whole, *flags = (kept.get(name, False) for name in ("whole", "resized", "folded"))
-        added = kept.get("added", {})
+        whole, resized, folded = (kept.get(name, False) for name in ("whole", "resized", "folded"))
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
-        return cls(spec, TableType(kept["table_type"]), kept["buckets"], *flags, added=added)
+        return cls(spec, TableType(kept["table_type"]), kept["buckets"], resized, folded, kept.get("added", {}))
 
     def for_load(self, files: int) -> Definition:
         """As it is to be before a first load that will make about so many files."""
