@@ -183,9 +183,10 @@ class TestLoads:
 
 
 class TestCommand:
+    @pytest.mark.usefixtures("parquet_backend")
     def test_a_history_is_loaded(self, tmp_path, capsys):
         deploy = tmp_path / "deploy.toml"
-        text = DEPLOYMENT.read_text(encoding="utf-8")
+        text = DEPLOYMENT.read_text(encoding="utf-8").replace('name = "memory"', 'name = "parquet"\npath = "lake"')
         for source in ("info", "stock"):
             (tmp_path / source).mkdir()
             text = text.replace(
