@@ -298,7 +298,7 @@ Feature: Changelog retraction
         {"database":"shop","table":"orders","type":"insert","ts":1709287200,"position":"bin.000009:200","xoffset":0,"data":{"order_id":2,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
         {"database":"shop","table":"orders","type":"insert","ts":1709287260,"position":"bin.000009:300","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
         """
-      Then running order_states fails with BadInput: A repeat may go back by 10m of commit time, and to the last 3 log files.+set repeat_window = '3h'
+      Then running order_states fails with BadInput: A repeat may go back by 10m of commit time, and to the last 3 log files.+set repeat_window = "3h"
       And order_states.totals shows exactly
         | state | orders | amount | buyers |
         | new   | 2      | 2.00   | 2      |

@@ -107,7 +107,7 @@ def test_a_place_far_back_ends_the_run_with_the_remedy_and_nothing_is_lost(
         "2.json: place of log 'bin' goes back to file 1, position 100, last row after file 900 was read,"
         " committed 2024-03-01T08:01:00Z where 2024-03-01T08:00:30Z was read before. A repeat may go back by 10m of commit"
         " time, and to the last 3 log files. Nothing of this epoch was counted. It was committed after all that was read"
-        ' before, so it is no repeat. If it is of another server, or of a log that was reset, set log_reset = "accept":'
+        ' before, so it is not a repeat. If it is of another server, or of a log that was reset, set log_reset = "accept":'
     ) in told
     assert shown(config, capsys) == [{"state": "new", "orders": 1}]
     config.write_text(DEPLOYMENT + 'log_reset = "accept"')

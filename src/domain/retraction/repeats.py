@@ -267,10 +267,10 @@ class Repeats:
             " the messages name their server (Maxwell: output_server_id), which tells its log apart"
         )
         remedy = (
-            f"It was committed after all that was read before, so it is no repeat. If it is of another server, or of a"
-            f" log that was reset, {reset}"
+            "It was committed after all that was read before, so it is not a repeat. If it is of another server, or of"
+            f" a log that was reset, {reset}"
             if jump.later
-            else f"If the connector sent old changes again, set repeat_window = {self._wide(jump)!r}: they are passed"
+            else f'If the connector sent old changes again, set repeat_window = "{self._wide(jump)}": they are passed'
             f" over. If they are of another server, or of a log that was reset, {reset}"
         )
         return BadInput(
@@ -305,7 +305,8 @@ class Repeats:
 
 
 def _joined(told: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    return told.group_by(PARTITION).agg(nw.col(PLACE).max(), nw.col(COMMIT_TIME).max(), nw.col(REPEATS).sum())
+    joined = told.group_by(PARTITION).agg(nw.col(PLACE).max(), nw.col(COMMIT_TIME).max(), nw.col(REPEATS).sum())
+    return joined.with_columns(nw.col(REPEATS).cast(nw.Int64))  # as wide as it was
 
 
 def _numbered(name: str, number: int) -> str:
