@@ -48,7 +48,11 @@ odd = "SELECT CAST('x' AS int) AS none, 'a' AS A_, STATE FROM days"
 MESSAGES = [
     {"type": "insert", "data": {"id": 1, "state": "paid", "m": "2024-03-02 01:00:00"}},
     {"type": "insert", "data": {"id": 2, "state": "paid", "m": "2024-03-02 03:30:00"}},
-    {"type": "update", "data": {"id": 1, "state": "sent", "m": "2024-03-02 23:59:00"}, "old": {"state": "paid", "m": "2024-03-02 01:00:00"}},
+    {
+        "type": "update",
+        "data": {"id": 1, "state": "sent", "m": "2024-03-02 23:59:00"},
+        "old": {"state": "paid", "m": "2024-03-02 01:00:00"},
+    },
 ]
 VISITS = """
 [backend]
