@@ -1,7 +1,7 @@
 """The order of texts that are a name and a number, as a log's files are called: ``mysql-bin.999999`` comes first.
 
-Such texts compare by their name, then by their number, in natural sort order. All other texts compare as text: a time
-in ISO 8601, say, or a decimal fraction.
+Such texts compare by their name, then by their number, in natural sort order; so do the GTIDs of one server
+(``UUID:7``). All other texts compare as text: a time in ISO 8601, say, or a decimal fraction.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 _ZEROS = "0" * _DIGITS
-_NAMED_NUMBER = rf"\A[^0-9]*[0-9]{{1,{_DIGITS}}}\z"
-_NUMBER, _NAME = r"[0-9]+\z", r"\A[^0-9]*"
-_PARTS = re.compile(rf"([^0-9]*)([0-9]{{1,{_DIGITS}}})")
+_UUID = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+# A name has no digits, or ends in a dot behind something else (`db2-bin.7`, not `12.7`), or is a server's (a GTID).
+_NAME_OF = rf"(?:[^0-9]*|[^\n]*[^0-9\n]\.|{_UUID}:)"
+_NAMED_NUMBER = rf"\A{_NAME_OF}[0-9]{{1,{_DIGITS}}}\z"
+_NUMBER, _NAME = r"[0-9]+\z", r"\A(?s:.*)[^0-9]"
+_PARTS = re.compile(rf"({_NAME_OF})([0-9]{{1,{_DIGITS}}})")
 
 
 def natural(text: nw.Expr) -> nw.Expr:
@@ -34,8 +37,8 @@ def natural(text: nw.Expr) -> nw.Expr:
 def natural_value(value: Any) -> Any:
     """The same of one value; what is no text comes back as it is.
 
-    >>> natural_value("mysql-bin.000007"), natural_value("2024-03-01"), natural_value(7)
-    ('mysql-bin.00000000000000000007', '2024-03-01', 7)
+    >>> natural_value("db2-bin.000007"), natural_value("2024-03-01T09:00:00.5"), natural_value(7)
+    ('db2-bin.00000000000000000007', '2024-03-01T09:00:00.5', 7)
     """
     parts = _PARTS.fullmatch(value) if isinstance(value, str) else None
     return parts[1] + parts[2].zfill(_DIGITS) if parts else value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pytest
 
-from ..domain.errors import ConfigError, SumOverflow
+from ..domain.errors import BadInput, ConfigError, SumOverflow
 from ..domain.schema import Schema
 from .query_cases import CASTS, CONDITIONS, NUMBERS, QUERIES, TEXT, TIMES
 
@@ -174,6 +174,23 @@ class QueryEngineContract(ABC):
         ]
         assert found.schema["n"] == found.schema["few"] == nw.Int64
         assert found.schema["d"] == nw.Decimal(28, 2)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["date_add(d, 1)", "add_months(d, 1)", "d + interval 1 day", "date_add(d, 2000000000)", "t + interval 1 hour"],
+    )
+    def test_a_time_beyond_the_year_9999_stops(self, queries: QueryEngine, text: str) -> None:
+        rows = [(date(9999, 12, 31), datetime(9999, 12, 31, 23, tzinfo=UTC)), (None, None)]
+        tables = {"f": self.frame(rows, Schema.parse("d date, t timestamp"))}
+        wanted = r"column 'x' has a time outside 0001-01-01 to 9999-12-31"
+        with pytest.raises(BadInput, match=wanted), self.explaining():
+            queries.query(f"SELECT {text} AS x FROM f", tables).collect(backend="polars")
+
+    def test_times_within_range_are_as_they_were(self, queries: QueryEngine) -> None:
+        rows = [(date(9999, 12, 31), datetime(1, 1, 1, tzinfo=UTC)), (None, None)]
+        tables = {"f": self.frame(rows, Schema.parse("d date, t timestamp"))}
+        found = queries.query("SELECT d, t, date_add(d, -1) AS x FROM f", tables).collect(backend="polars")
+        assert set(found.rows()) == {(*rows[0], date(9999, 12, 30)), (None, None, None)}
 
     def test_two_queries_know_nothing_of_each_other(self, queries: QueryEngine) -> None:
         schema = Schema.parse("x bigint")

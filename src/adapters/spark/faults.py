@@ -12,14 +12,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from ...domain import sums
 from ...domain.errors import NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
-from ...domain.sums import told
-from . import workers
+from . import times, workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ...domain.errors import HeadwaterError, SumOverflow
+    from ...domain.errors import HeadwaterError
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 _GONE = "java.io.FileNotFoundException"
@@ -111,10 +111,10 @@ class Fault:
         )
 
     @property
-    def overflow(self) -> SumOverflow | None:
-        """The sum that does not fit into its column, if it tells of one."""
+    def raised(self) -> HeadwaterError | None:
+        """The error that an expression of ours has raised: a sum that does not fit, or a time out of range."""
         texts = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
-        return next((found for text in texts if (found := told(text)) is not None), None)
+        return next((found for text in texts if (found := sums.told(text) or times.told(text)) is not None), None)
 
     @cached_property
     def unfit_worker(self) -> HeadwaterError | None:
@@ -148,8 +148,8 @@ def translating(table: str, place: str, meant: Callable[[Fault], HeadwaterError 
         yield
     except (Py4JError, PySparkException) as error:
         fault = Fault.behind(error)
-        if (overflow := fault.overflow) is not None:
-            raise overflow from error
+        if (raised := fault.raised) is not None:
+            raise raised from error
         if (own := meant(fault)) is not None:
             raise own from error
         if fault.has_no_file_system:
@@ -187,8 +187,8 @@ def explained() -> Iterator[None]:
 
 
 def _met_in_reading(fault: Fault) -> HeadwaterError | None:
-    if (overflow := fault.overflow) is not None:
-        return overflow
+    if (raised := fault.raised) is not None:
+        return raised
     if fault.unfit_worker is not None:
         return fault.unfit_worker
     if fault.is_gone:

@@ -21,6 +21,7 @@ from .faults import Fault
 from .hadoop_files import listed
 from .own_session import work_in_own_session
 from .schema import bring_into, lazy, quoted
+from .times import in_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +60,7 @@ class SparkQueries(QueryEngine):
         with self._views(frames) as views, _explained(sql):
             rows = self.session.sql(_over_views(checked(statement.sql), views))
         _check_names(rows.columns, sql)
-        return lazy(rows)
+        return lazy(in_range(rows, sql))
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
         if format not in _FORMATS:

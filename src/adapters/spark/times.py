@@ -1,0 +1,49 @@
+"""Times in the answers of user-supplied SQL: Spark has years that nothing else can tell, and those stop the job."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as spark_types
+
+from ...domain.duration import FIRST_MICRO, LAST_MICRO
+from ...domain.errors import BadInput
+from ...domain.sql.parsing import shown
+from .schema import quoted
+from .sums import text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_DAY = 86_400_000_000  # microseconds
+_MARK = "headwater-time:"
+_BEGIN = re.compile(rf"(?:^|(?:Exception|Error): (?:\[\w+\] )?){_MARK}([^\n]*)")
+_COUNTED: dict[type[spark_types.DataType], tuple[str, int]] = {
+    spark_types.DateType: ("unix_date({})", _DAY),
+    spark_types.TimestampType: ("unix_micros({})", 1),
+    spark_types.TimestampNTZType: ("unix_micros(CAST({} AS timestamp_ltz))", 1),
+}
+"""How a time is counted from 1970, and the microseconds of one step."""
+
+
+def in_range(rows: DataFrame, sql: str) -> DataFrame:
+    """The rows of a query, which stop the job where a time lies outside 0001-01-01 to 9999-12-31 in UTC."""
+    timed = {each.name: _COUNTED[type(each.dataType)] for each in rows.schema.fields if type(each.dataType) in _COUNTED}
+    if not timed:
+        return rows
+    columns = (_checked(name, *timed[name], sql) if name in timed else quoted(name) for name in rows.columns)
+    return rows.selectExpr(*columns)
+
+
+def told(message: str) -> BadInput | None:
+    """The error that Spark's message tells of, if it tells of such a time."""
+    found = _BEGIN.search(message)
+    return BadInput(found[1]) if found else None
+
+
+def _checked(name: str, count: str, step: int, sql: str) -> str:
+    column = quoted(name)
+    why = f"{shown(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out"
+    inside = f"{count.format(column)} BETWEEN {FIRST_MICRO // step} AND {LAST_MICRO // step}"
+    return f"IF({column} IS NULL OR {inside}, {column}, raise_error({text(_MARK + why)})) AS {column}"
