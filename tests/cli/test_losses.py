@@ -81,9 +81,8 @@ def test_a_pipeline_whose_first_rows_are_all_bad_stops(folder: Path, capsys: pyt
     capsys.readouterr()
     assert run(folder, [BAD] * 999, [NO_NUMBER] * 2, backend=PARQUET) == 1
     message = capsys.readouterr().err.splitlines()[-1]
-    assert message.startswith(
-        "headwater: pipeline 'ranked': the first 1,001 rows that it has read are all dead letters"
-    )
+    assert message.startswith(f"headwater: {folder / 'deploy.toml'}:")
+    assert "pipelines.ranked: pipeline 'ranked': the first 1,001 rows that it has read are all dead letters" in message
     assert "(2 x column 'project': bigint wanted, not 'one'); nothing of epoch 1 is published." in message
     assert message.endswith("if the rows are to be passed over, set dead_letter_stop = 0 under [run]")
     assert main(["status", str(folder / "deploy.toml"), "--format", "jsonl"]) == 0

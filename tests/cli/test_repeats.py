@@ -102,7 +102,7 @@ def test_a_place_far_back_ends_the_run_with_the_remedy_and_nothing_is_lost(
     arrive(config, "2.json", ("bin.000900:200", 30), ("bin.000001:100", 60), ("bin.000001:200", 60))
     assert main(["run", str(config), "--until-idle"]) == 1
     *_, told = capsys.readouterr().err.splitlines()
-    assert told.startswith("headwater: pipeline 'states': ")
+    assert told.startswith(f"headwater: {config}:13: pipelines.states: pipeline 'states': ")
     assert (
         "2.json: place of log 'bin' goes back to file 1, position 100, last row after file 900 was read,"
         " committed 2024-03-01T08:01:00Z where 2024-03-01T08:00:30Z was read before. A repeat may go back by 10m of commit"

@@ -51,9 +51,11 @@ class Reading:
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
         """The rows that match, in the spec's columns; of some partitions only, where `folders` names them."""
+        if self.version is None:
+            return self.nothing()
         wanted = wanted or Matching()
         chosen = self._chosen(wanted, folders)
-        if self.version is None or (self.spec.partition_by and not chosen):
+        if self.spec.partition_by and not chosen:
             return self.nothing()
         if self.folded:
             return self._folded(wanted)
