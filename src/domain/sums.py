@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SUM = "_sum_"
 """How the name of a measure's sum begins; behind it stands the measure's name. Other columns of ours are counts."""
 MARK = "headwater-sum:"
-"""What a message begins with in which an engine tells of a sum that does not fit; an object in JSON follows."""
+"""What a message begins with in which an engine reports a sum that does not fit; an object in JSON follows."""
 
 _BEGIN = re.compile(rf"(?:^|(?:Exception|Error): (?:\[\w+\] )?){MARK}")
 """Where an engine's own message stands in what it says; a plan or a query that it quotes may hold the words too."""
@@ -68,12 +68,12 @@ def overflow(what: str, ddl: str, group: Mapping[str, object]) -> SumOverflow:
 
 
 def mark(what: str, ddl: str) -> str:
-    """A message that `told` reads, without a group."""
+    """A message that `read_overflow` reads, without a group."""
     return MARK + json.dumps({"sum": what, "type": ddl}, ensure_ascii=False)
 
 
-def told(message: str) -> SumOverflow | None:
-    """The error that an engine's message tells of, if it tells of a sum that does not fit."""
+def read_overflow(message: str) -> SumOverflow | None:
+    """The error in an engine's message, if a sum does not fit; else None."""
     for begin in _BEGIN.finditer(message):
         try:
             found, _ = json.JSONDecoder().raw_decode(message, begin.end())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.domain.errors import SumOverflow
-from headwater.domain.sums import MARK, mark, overflow, told
+from headwater.domain.sums import MARK, mark, overflow, read_overflow
 
 checked_sql = pytest.importorskip("headwater.adapters.spark.checked_sql")
 
@@ -45,7 +45,7 @@ def test_the_error_is_told_in_the_words_of_the_query() -> None:
 def test_a_message_tells_of_a_sum_only_where_an_engine_raised_it() -> None:
     words = mark("sum(a) in 'x'", "bigint")
     for message in (words, f"Job aborted: java.lang.RuntimeException: {words}\n\tat org", f"[E] Error: [U_1] {words}"):
-        found = told(message)
+        found = read_overflow(message)
         assert isinstance(found, SumOverflow)
         assert str(found) == str(overflow("sum(a) in 'x'", "bigint", {}))
     assert told(f"Exception: the plan has raise_error({words})") is None

@@ -12,7 +12,7 @@ from ...domain.errors import BadInput, ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import shown
-from ...domain.sums import overflow, told
+from ...domain.sums import overflow, read_overflow
 from .scanning import scanned, state
 from .schema import collected, ddl_types, lazy, polars_schema
 from .sql.compile import Compiled, compiled
@@ -81,7 +81,7 @@ def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.Dat
 
 
 def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
-    """The rows, if all their times can be told: `datetime` has no years before 1 or after 9999."""
+    """The rows; `datetime` has no years before 1 or after 9999, so such a time is refused."""
     for name, dtype in rows.schema.items():
         micros = {pl.Date: _DAY, pl.Datetime: 1}.get(dtype.base_type())
         if micros is None:
@@ -93,10 +93,10 @@ def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
 
 
 def _overflow(message: str, sql: str) -> SumOverflow | None:
-    """The sum that DuckDB's message tells of, if it tells of one that does not fit."""
+    """The error in a message of DuckDB's, if a sum does not fit; else None."""
     if any(words in message for words in _SUM_TOO_LARGE):
         return overflow(shown(sql), "decimal(38)", {})
-    return told(message)
+    return read_overflow(message)
 
 
 def _without_zones(frame: pl.DataFrame) -> pl.DataFrame:

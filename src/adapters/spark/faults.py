@@ -114,7 +114,14 @@ class Fault:
     def raised(self) -> HeadwaterError | None:
         """The error that an expression of ours has raised: a sum that does not fit, or a time out of range."""
         texts = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
-        return next((found for text in texts if (found := sums.told(text) or times.told(text)) is not None), None)
+        return next(
+            (
+                found
+                for text in texts
+                if (found := sums.read_overflow(text) or times.read_out_of_range(text)) is not None
+            ),
+            None,
+        )
 
     @cached_property
     def unfit_worker(self) -> HeadwaterError | None:

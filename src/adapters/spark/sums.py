@@ -111,7 +111,7 @@ def _decimal(name: str, kind: spark_types.DecimalType, raised: str) -> Total:
 
 
 def _raised(name: str, kind: spark_types.DataType, by: Sequence[str]) -> str:
-    """The SQL of an error that `sums.told` reads."""
+    """The SQL of an error that `sums.read_overflow` reads."""
     group = ", ".join(f"{text(each)}, CAST({quoted(each)} AS string)" for each in shown(tuple(by)))
     told = f"'sum', {text(named(name))}, 'type', '{kind.simpleString()}'"
     told += f", 'group', named_struct({group})" if group else ""

@@ -1,4 +1,4 @@
-"""Times in the answers of user-supplied SQL: Spark has years that nothing else can tell, and those stop the job."""
+"""Times in the answers of user-supplied SQL: Spark has years that nothing else can hold, and those stop the job."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def in_range(rows: DataFrame, sql: str) -> DataFrame:
     return rows.selectExpr(*columns)
 
 
-def told(message: str) -> BadInput | None:
-    """The error that Spark's message tells of, if it tells of such a time."""
+def read_out_of_range(message: str) -> BadInput | None:
+    """The error in a message of Spark's, if such a time raised it; else None."""
     found = _BEGIN.search(message)
     return BadInput(found[1]) if found else None
 
