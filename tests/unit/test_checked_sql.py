@@ -48,5 +48,5 @@ def test_a_message_tells_of_a_sum_only_where_an_engine_raised_it() -> None:
         found = read_overflow(message)
         assert isinstance(found, SumOverflow)
         assert str(found) == str(overflow("sum(a) in 'x'", "bigint", {}))
-    assert told(f"Exception: the plan has raise_error({words})") is None
-    assert told(f"Exception: {MARK} and more") is None
+    assert read_overflow(f"Exception: the plan has raise_error({words})") is None
+    assert read_overflow(f"Exception: {MARK} and more") is None
