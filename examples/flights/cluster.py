@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections import deque
 from pathlib import Path
-from threading import Thread
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING
 
@@ -114,22 +113,19 @@ class _Run:
         print(f"\n{self.name}:", flush=True)
         shutil.rmtree(_HOME / "lake", ignore_errors=True)
         began = perf_counter()
+        last: deque[str] = deque(maxlen=30)
+        # spark-submit puts what the program and the JVM write to standard error, and Ivy's report, on standard output.
         with subprocess.Popen(
-            self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self._environ()
+            self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environ()
         ) as run:
-            assert run.stderr
             assert run.stdout
-            last: deque[str] = deque(maxlen=30)
-            telling = Thread(target=_tell, args=(run.stderr, last, cluster, kill, f"{PIPELINE} epoch {after}:"))
-            telling.start()
-            shown = run.stdout.read()
-            telling.join()
+            shown = _follow(run.stdout, last, cluster, kill, f"{PIPELINE} epoch {after}:")
         if run.returncode:
             print(*last, sep="", flush=True)
             return run.returncode
         ran = ", ".join(f"{cluster.executors(name)} on {name}" for name in _WORKERS)
         print(f"{self.name} took {perf_counter() - began:.0f} s on {self.backend}; executors so far: {ran}.")
-        return compare(pl.read_ndjson(io.StringIO(shown)), self.landings)
+        return compare(pl.read_ndjson(io.StringIO("".join(shown))), self.landings)
 
     def _environ(self) -> dict[str, str]:
         chosen = {
@@ -142,9 +138,13 @@ class _Run:
         return inherited | chosen
 
 
-def _tell(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, when: str) -> None:
-    """Show what a run says of its epochs, and what goes wrong; kill a worker in the middle of one."""
+def _follow(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, when: str) -> list[str]:
+    """Show what a run says of its epochs, and what goes wrong; kill a worker in the middle of one; the rows shown."""
+    shown = []
     for line in lines:
+        if line.startswith("{"):
+            shown.append(line)
+            continue
         last.append(line)
         if line.startswith((PIPELINE, "headwater", "backend")):
             print(line, end="", flush=True)
@@ -152,6 +152,7 @@ def _tell(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, wh
             sleep(_INTO_THE_NEXT_EPOCH)
             cluster.kill_worker(kill)
             print(f"Killed {kill}.", flush=True)
+    return shown
 
 
 if __name__ == "__main__":
