@@ -220,7 +220,6 @@ Feature: A table is loaded in bulk while its changes come in
       And the table accounts.tombstones holds exactly
         | account |
 
-    @core
     Scenario: The position has the log's file, whose number gets another digit
       Given the setting sources.account_log.schema = "kind string, account bigint, owner string, balance decimal(18,2), file string, pos bigint, at timestamp"
       And the setting pipelines.accounts.position = ["file", "pos"]

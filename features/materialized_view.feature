@@ -122,7 +122,6 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 102      | bob  | 4      | 10.00 |
         | 103      | bob  | 3      | 33.00 |
 
-    @core
     Scenario: An order that comes and goes within one epoch shows at the moments between, while a source lags
       When these rows arrive at order_log
         | kind | order_id | customer_id | product_id | pieces | at               |

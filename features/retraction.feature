@@ -221,7 +221,6 @@ Feature: Changelog retraction
         | new   | 2      | 2.00   | 2      |
       And order_states has passed over 3 repeats
 
-    @core
     Scenario: Another server takes over, and its log counts from its beginning
       When these lines arrive at orders
         """

@@ -36,7 +36,6 @@ Feature: Sums are exact, or stop
       | b       | 1     | 1.0  | 0.01 |
       | end     | 0     | 0.0  | 0.00 |
 
-  @core
   Scenario: A sum of whole numbers that does not fit stops the run, and nothing is published
     When these rows arrive at entries
       | kind | id | account | whole               | wide | at                  |
