@@ -14,6 +14,7 @@ from attrs import define, evolve, field
 
 from headwater.adapters.local_files import LocalFiles
 from headwater.adapters.memory.schema import collected, lazy, polars_schema
+from headwater.adapters.memory.sums import add_up
 from headwater.domain.change import Between, Change, Matching
 from headwater.domain.changelog.net import net_changes
 from headwater.domain.errors import ConfigError, StoreUnavailable
@@ -69,7 +70,7 @@ class ParquetStore(KeptStore):
                 schema = newest.spec(table).schema if change.overwrite is None else Schema.of(change.overwrite)
                 spec = evolve(spec, schema=schema)
             hit = self._hit(change, spec, old)
-            new = self._write(spec, changed(self._rows(spec, hit), change, spec))
+            new = self._write(spec, changed(self._rows(spec, hit), change, spec, add_up))
             made = newest.next(mark, _without(old, hit) | new, sum(new.values()))
             return evolve(made, columns=spec.schema.ddl)
 
