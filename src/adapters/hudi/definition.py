@@ -105,9 +105,13 @@ class Definition:
         spec = self.spec.kept_as(self.spec.schema.without(names))
         return evolve(self, spec=spec, added={name: at for name, at in self.added.items() if name not in names})
 
-    def committed(self, instant: str) -> Definition:
-        """The definition after a commit that has all of its columns."""
-        return evolve(self, added={name: at or instant for name, at in self.added.items()})
+    def committed(self, instant: str, names: Collection[str]) -> Definition:
+        """The definition after a commit that has some columns."""
+        return evolve(self, added={name: at or instant if name in names else at for name, at in self.added.items()})
+
+    def taken_back(self, to: str | None) -> Definition:
+        """The definition before a commit that brings an earlier version back: columns that came later do not count."""
+        return evolve(self, added={name: at if to is not None and at <= to else "" for name, at in self.added.items()})
 
     def continued(self, wanted: Definition, published: Snapshot | None, *, begun: bool) -> Definition:
         """The definition that the table goes on with: columns that the wanted one lacks stay, and hold null.

@@ -77,8 +77,8 @@ class _Table:
         if len(schema.columns) > len(self.spec.schema.columns) and not self.spec.whole:
             made = evolve(made, rows=completed(made.rows, schema))
         write(made, self.folder.path, self.definition, metadata)
-        if self.definition.unsure:
-            self.definition, self.is_kept = self.definition.committed(self.newest_version()), False
+        if brought := [name for name in self.definition.unsure if name in self.spec.schema]:
+            self.definition, self.is_kept = self.definition.committed(self.newest_version(), brought), False
             self.keep()
 
     def at(self, version: str | None) -> Reading:
@@ -272,7 +272,9 @@ def _as_stored(there: Definition, timeline: Timeline) -> Definition:
 
 def _restored(used: _Table, to: Version | None, now: Reading, sequence: int) -> Written:
     """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
-    wanted = used.at(to)
+    wanted, before = used.at(to), used.definition
+    used.definition = before.taken_back(to)
+    used.is_kept = used.is_kept and used.definition == before
     if to is None or not used.spec.key:
         return overwritten(now.nothing() if to is None else wanted.content(), now, sequence)
     if now.folded:
