@@ -172,7 +172,10 @@ class HudiStore(FolderStore, BaseReading):
         """See `BaseReading.read_optimized`. The table need not have been ensured here."""
         timeline = self._timeline(table)
         with translated(table, timeline.folder.path):
-            if (there := kept(timeline.folder, table)) is None:
+            there = kept(timeline.folder, table)
+            if there is None and table in self._tables:  # declared, and without a commit yet
+                there = self._tables[table].definition
+            if there is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
             newest = timeline.newest()
             spec = _as_of(newest, there.spec, timeline)
