@@ -10,6 +10,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Frames of a few rows are no work for several threads.
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# What needs neither Spark nor a broker, and where most of it stands.
+IN_MEMORY := not delta and not hudi and not kafka and not postgres
+FAST := tests/unit tests/changelog tests/contract features
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)
@@ -18,10 +21,11 @@ export TZ := UTC
 
 # Stamps: set-up runs again only when the packages asked for have changed.
 BASE := $(VENV)/.base
+QUICK := $(VENV)/.quick
 FULL := $(VENV)/.full
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide demo-curve demo-cluster test test-all test-hostile faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve demo-cluster quick test test-all test-hostile faults check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -42,14 +46,18 @@ demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Ka
 demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run and submitted, one worker killed each time
 	$(BIN)/python -m examples.flights.cluster --backend $(BACKEND) $(ARGS)
 
-test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
-	$(PYTEST) -m "not slow and ((not delta and not hudi) or contract or core or faults)" $(ARGS)
+quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
+	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
 
-test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them; and `test-hostile`
-	$(PYTEST) $(ARGS)
+test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
+	$(PYTEST) -m "not slow and ((not delta and not hudi and not example) or contract or core or faults)" \
+	  --durations-file var/durations.txt $(ARGS)
+
+test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`
+	HEADWATER_EXAMPLES=all $(PYTEST) $(ARGS)
 
 test-hostile: $(JARS)  ## contract and core scenarios in a Spark session whose settings change what queries answer
-	$(PYTEST) --hostile-session -m "(delta or hudi) and (contract or core) and not faults" tests/contract features $(ARGS)
+	$(PYTEST) --hostile-session -m "(delta or hudi) and (contract or core) and not faults and not slow" tests/contract features $(ARGS)
 
 check: $(FULL)  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .
@@ -81,9 +89,13 @@ $(BASE): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+$(QUICK): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[testing]' pytest-xdist hypothesis
+	@touch $(BASE) $@
+
 $(FULL): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,testing,dev$(JDK)]'
-	@touch $(BASE) $@
+	@touch $(BASE) $(QUICK) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.
 $(JARS): $(FULL)

@@ -7,6 +7,7 @@ pytest.register_assert_rewrite("headwater.testing")
 
 pytest_plugins = [
     "headwater.testing.steps",
+    "tests.durations",
     "tests.example_fixtures",
     "tests.fault_table",
     "tests.jdbc_databases",

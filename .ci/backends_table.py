@@ -7,21 +7,21 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.app.backends import GROUP, Part
+from headwater.app.registry.backends import GROUP, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headwater.app.backends import Backend
+    from headwater.app.registry.backends import Backend
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "backends.md"
 INTRODUCTION = """\
 # What each backend offers
 
-Written by `make docs` from the gaps that the backends declare (`Backend.gaps`). Whatever is not listed here, every
-backend offers alike: the [contract suite](adding-a-backend.md) holds them to it. What is asked for where there is a gap
-is refused with `NotSupported`, never done in another way.
+This page shows which parts of Headwater each backend lacks. `make docs` writes it from the gaps that the backends
+declare (`Backend.gaps`). All backends offer everything else in the same way; the [contract suite](adding-a-backend.md)
+checks it. A missing part raises `NotSupported`; it is never done in another way.
 
 """
 

@@ -1,1 +1,1 @@
-"""Measurements, as ratios inside one run; absolute times are a machine's own."""
+"""Benchmarks. Compare numbers within one run only; absolute times depend on the machine."""

@@ -1,8 +1,8 @@
-"""Accounts that are loaded in bulk, and changes of them that come meanwhile; the same at every run.
+"""Accounts for a bulk load, and their changes during the load; the same at every run.
 
-Change number n is the n-th of the log, and its position there. In the first half of the changes some accounts get
-another balance each, in the second half the same ones another: of a hundred the first is deleted. Of every hundred
-changes one opens an account that no bulk has.
+The number of a change is its position in the log. The first half of the changes sets a new balance for some accounts,
+the second half sets another one for the same accounts. Of a hundred changes in the first half, one opens an account
+that is not in the bulk; of a hundred in the second half, one deletes an account.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 KEY = "account"
 DDL = "account bigint, owner string, balance bigint, pos bigint"
-"""Of bulk rows; changes also tell when they were made."""
-_STRIDE = 7_368_787  # prime: accounts are changed in no order
+"""Columns of the bulk rows; changes also have the time at which they were made."""
+_STRIDE = 7_368_787  # a prime, so that accounts are changed in no order
 _START = 1_709_251_200_000
 _OPERATIONS = {"+I": "c", "+U": "u", "-D": "d"}
 
 
 @frozen
 class Accounts:
-    """What there is.
+    """The number of accounts and changes.
 
     Args:
         rows: accounts in the bulk.
-        changes: how many of them come while it is loaded.
+        changes: changes that arrive during the load.
     """
 
     rows: int
     changes: int
 
     def write_bulk(self, folder: Path, chunk_rows: int) -> None:
-        """Write the bulk, a file a chunk: each was read when its share of the changes had been made."""
+        """Write the bulk, one file per chunk. Each is as of the time when its share of the changes had been made."""
         folder.mkdir(parents=True)
         changes = self._changes()
         for low in range(0, self.rows, chunk_rows):
@@ -52,7 +52,7 @@ class Accounts:
             ).write_parquet(folder / f"{low // chunk_rows:05d}.parquet")
 
     def write_changes(self, folder: Path, size: int) -> int:
-        """Write Debezium's messages of the changes, a file of so many at a time; how many files."""
+        """Write the changes as Debezium messages, in files of equal size; return the number of files."""
         folder.mkdir(parents=True)
         changes = self._changes()
         files = range(0, self.changes, size)
@@ -61,7 +61,7 @@ class Accounts:
         return len(files)
 
     def right(self) -> pl.DataFrame:
-        """What there is in the end: each account, its owner and balance."""
+        """The expected rows at the end: account, owner and balance."""
         newest = self._changes().unique("account", keep="last", maintain_order=True)
         untouched = pl.select(pl.int_range(self.rows).alias("account")).join(newest, on="account", how="anti")
         there = newest.filter(pl.col("kind") != "-D").select("account", pl.col("pos").alias("balance"))
@@ -69,7 +69,7 @@ class Accounts:
         return everyone.select("account", _owner(), "balance")
 
     def _changes(self) -> pl.DataFrame:
-        """Each change: its position, account and kind, and the position of the change before of the account."""
+        """All changes: position, account, kind, and the position of the account's previous change."""
         half = max(self.changes // 2, 1)
         number = pl.int_range(self.changes, dtype=pl.Int64)
         turn = number % half

@@ -1,4 +1,4 @@
-"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain Delta table, and that is all.
+"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain Delta table.
 
 python -m benchmarks.bulk_copy CHUNK_ROWS FOLDER HOME
 """
@@ -17,7 +17,7 @@ from .sides import Figures, folder_bytes
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     chunk_rows, (folder, home) = int(sys.argv[1]), map(Path, sys.argv[2:])
     with Headwater.from_config(deployment(folder, home, chunk_rows)) as headwater:
         headwater.start()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from headwater import Headwater
-from headwater.domain.bulk import BulkGroup
+from headwater.domain.source.bulk import BulkGroup
 
 from .accounts import DDL, KEY
 from .deployment import fresh
@@ -25,8 +25,8 @@ from .reading import drain
 from .sides import Figures, folder_bytes, spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport, Runner
-    from headwater.domain.epoch import Publication
+    from headwater.app.run.runner import EpochReport, Runner
+    from headwater.domain.epoch.epoch import Publication
 
     from .floors import Floor
 
@@ -55,7 +55,7 @@ position = "pos"
 
 @define(eq=False)
 class Feeder:
-    """Lets files of changes arrive, one after the other, each at its time."""
+    """Links files of changes into the source's folder, one after the other, each at its time."""
 
     folder: Path
     home: Path
@@ -72,7 +72,7 @@ class Feeder:
 
 @define(eq=False)
 class Run:
-    """A load with its changes."""
+    """A bulk load while changes arrive."""
 
     runner: Runner
     feeder: Feeder
@@ -85,7 +85,7 @@ class Run:
     jobs: list[int] = field(factory=list)
 
     def until_done(self) -> None:
-        """Run epochs until all changes have come and the load is done."""
+        """Run epochs until all changes have arrived and the load is complete."""
         feeding = threading.Thread(target=self.feeder.run)
         feeding.start()
         while self._advance() or feeding.is_alive():
@@ -95,7 +95,7 @@ class Run:
             pass
 
     def _advance(self) -> bool:
-        """Run an epoch, and look what it brought; False if there was nothing to do."""
+        """Run an epoch and record its measurements; return False if there was nothing to do."""
         jobs, began = self.floor.jobs(), perf_counter()
         if not self.runner.advance():
             return False
@@ -118,15 +118,15 @@ class Run:
             self.loaded_at, self.load_epochs = published, len(self.epochs)
 
 
-def kept(lake: Path, publication: Publication) -> int:
-    """Bytes of the data files that a publication has for the sake of the load alone."""
+def load_bytes(lake: Path, publication: Publication) -> int:
+    """Bytes of the data files of a publication that are stored only for the load."""
     tables = [f"{PIPELINE}.{name}" for name in _KEPT_FOR_THE_LOAD]
     versions = {table: publication.tables.get(table) for table in tables}
     return sum(_bytes(lake.joinpath(*table.split(".")), int(at)) for table, at in versions.items() if at is not None)
 
 
 def _bytes(table: Path, version: int) -> int:
-    """Bytes of the data files of a version of a Delta table, none of whose commits has been cleaned away."""
+    """Bytes of the data files of a version of a Delta table whose log is complete."""
     files = dict[str, int]()
     for number in range(version + 1):
         lines = (table / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
@@ -138,14 +138,14 @@ def _bytes(table: Path, version: int) -> int:
 
 
 def deployment(folder: Path, home: Path, chunk_rows: int) -> Path:
-    """Write the deployment; where its config is."""
+    """Write the deployment; return the path of its configuration."""
     bulk = str((folder / "bulk").resolve())
     work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk, chunk_rows=chunk_rows)
     return fresh(home, "delta", upkeep="", spark=spark_settings(home), work=work)
 
 
 def main() -> int:
-    """Measure, and write the figures and the rows down."""
+    """Measure, and write the figures and the rows to files."""
     every, chunk_rows, (folder, home) = float(sys.argv[1]), int(sys.argv[2]), map(Path, sys.argv[3:])
     reports = list["EpochReport"]()
     with Headwater.from_config(deployment(folder, home, chunk_rows), report=reports.append) as headwater:
@@ -166,7 +166,7 @@ def main() -> int:
             jobs=run.jobs,
             phases=[dict(each.seconds) for each in reports],
             waits=run.waits,
-            kept_bytes=[kept(home / "lake", each) for each in reversed(list(runner.ledger.publications()))],
+            kept_bytes=[load_bytes(home / "lake", each) for each in reversed(list(runner.ledger.publications()))],
             load_epochs=run.load_epochs,
         ).write(home)
     return 0

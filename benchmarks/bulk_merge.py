@@ -1,9 +1,9 @@
-"""Load a table in bulk while its changes come in: Headwater next to a plain copy of the bulk alone, the floor.
+"""Load a table in bulk while its changes arrive: Headwater, and as the floor a plain copy of the bulk.
 
 python -m benchmarks.bulk_merge [--rows 10000000] [--changes 1000000] [--chunk-rows 1000000 250000] [--rate 10000]
 
-Each side runs in a process of its own, with the same heap. A change waits from when its file arrives until a
-publication has it; waits are those of changes that arrived before the load was done.
+Each side runs in its own process, with the same heap. A change waits from the arrival of its file until a publication
+contains it. Only changes that arrived before the end of the load are counted.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _HEAD = (
 
 @frozen
 class Result:
-    """What came of one side.
+    """The result of one side.
 
     Args:
-        side: its name.
-        accounts: what there was to do.
-        rate: changes a second.
-        chunk_rows: of a file of the bulk.
+        side: the name of the side.
+        accounts: the number of accounts and changes.
+        rate: changes per second.
+        chunk_rows: rows in a file of the bulk.
         copy: seconds of the plain copy.
-        wrong: rows that are not as they should be; None of the plain copy.
-        ran: how it went.
+        wrong: the number of wrong rows: different, missing or extra; None for the plain copy.
+        ran: the measurements of its process.
     """
 
     side: str
@@ -66,7 +66,7 @@ class Result:
 
     @property
     def cells(self) -> list[str]:
-        """A line of the table."""
+        """The cells of a line of the table."""
         figures, used = self.ran.figures, self.ran.used
         return [
             self.side,
@@ -102,7 +102,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--changes", type=int, default=1_000_000)
-    parser.add_argument("--chunk-rows", type=int, nargs="+", default=[1_000_000], help="of a file of the bulk: a chunk")
+    parser.add_argument(
+        "--chunk-rows", type=int, nargs="+", default=[1_000_000], help="rows in a file of the bulk, which is a chunk"
+    )
     parser.add_argument("--rate", type=int, default=10_000, help="changes a second")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two files of changes")
     return parser.parse_args()
@@ -126,7 +128,7 @@ def _measure(options: argparse.Namespace, accounts: Accounts, chunk_rows: int, r
 
 
 def main() -> int:
-    """Measure, print the table, and write it as JSON; 0 if every row is right."""
+    """Measure, print the table, and write it as JSON; return 0 if every row is right."""
     options = _options()
     accounts = Accounts(options.rows, options.changes)
     shutil.rmtree(_FOLDER / str(options.rows), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Updates of orders as Maxwell, Debezium and Canal write them, and the rows of them by Spark's own functions."""
+"""Updates of orders as Maxwell, Debezium and Canal messages, and their decoding with Spark's own functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from headwater.domain.changelog.settings import CANAL, DEBEZIUM, MAXWELL
-from headwater.domain.schema import Schema
+from headwater.domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL
+from headwater.domain.table.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ WRITERS: dict[str, Callable[[int], bytes]] = {MAXWELL: _maxwell, DEBEZIUM: _debe
 def from_json(messages: Any, format_: str) -> Any:
     """The rows of a frame's messages, `kind` and the columns.
 
-    Old values come as maps: only these tell a column that was null from one that did not change.
+    Old values are maps, because only a map distinguishes a column that was null from one that did not change.
     """
     parsed_as, images = _IN_SPARK[format_]
     parsed = messages.selectExpr(f"from_json(cast(value AS string), '{parsed_as}') AS m").selectExpr("m.*")

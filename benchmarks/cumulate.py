@@ -1,10 +1,10 @@
-"""Views and visitors so far, a tick a minute: Headwater's next to Flink's CUMULATE, and to counting anew on Spark.
+"""Views and visitors so far, one tick per minute: Headwater, Flink's CUMULATE, and a full count on Spark.
 
 python -m benchmarks.cumulate [--rows 1000000] [--epochs 20] [--share 0.01] [--backends delta] [--flink FOLDER]
 
-Each side runs in a process of its own, over the same views, with the same heap; all must come to the same ticks. With
-`--share 0.9`, nearly all views are of one page. A tick waits from when the watermark passes its minute until it is
-published: where ticks are made by epochs that follow one another, for as long as an epoch takes.
+Each side runs in its own process, over the same views and with the same heap; all must have the same ticks. With
+`--share 0.9`, nearly all views are of one page. A tick waits from the time when the watermark passes its minute until
+it is published. If a side makes ticks in consecutive epochs, that is the duration of an epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOLDER = Path("var/bench/cumulate")
 
 
 def _prepared(rows: int, epochs: int, share: float) -> Trial:
-    """A trial whose views are written."""
+    """A trial with its views written."""
     folder = _FOLDER / f"{rows}-{share:g}"
     shutil.rmtree(folder, ignore_errors=True)
     page_views.write(folder, rows, epochs, share)
@@ -34,7 +34,7 @@ def _prepared(rows: int, epochs: int, share: float) -> Trial:
 
 
 def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
-    """The program of each side, to which the folder of the views and one of its own are added."""
+    """The command of each side; the folder of the views and the side's own folder are appended to it."""
     here = [sys.executable, "-m"]
     sides = {backend: [*here, "benchmarks.cumulate_headwater", backend] for backend in options.backends}
     sides["spark-anew"] = [*here, "benchmarks.cumulate_anew"]
@@ -46,10 +46,12 @@ def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="views in all")
-    parser.add_argument("--epochs", type=int, default=20, help="that they come in")
-    parser.add_argument("--share", type=float, default=1 / page_views.PAGES, help="of one page; the others are alike")
-    parser.add_argument("--backends", nargs="+", default=["delta"], help="the first one gives the floor")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="total number of views")
+    parser.add_argument("--epochs", type=int, default=20, help="number of epochs")
+    parser.add_argument(
+        "--share", type=float, default=1 / page_views.PAGES, help="share of the first page; the others are equal"
+    )
+    parser.add_argument("--backends", nargs="+", default=["delta"], help="the first one measures the floor")
     parser.add_argument("--flink", metavar="FOLDER", type=Path, help="with PyFlink in venv, and its jars in jars")
     options = parser.parse_args()
     if options.epochs <= WARM_UP:
@@ -58,7 +60,7 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print the table, and write it as JSON; 0 if every tick is right."""
+    """Measure, print the table, and write it as JSON; return 0 if every tick is right."""
     options = _options()
     trial = _prepared(options.rows, options.epochs, options.share)
     results = trial.measured(_sides(options))

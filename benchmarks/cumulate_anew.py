@@ -1,8 +1,8 @@
-"""One side of `benchmarks.cumulate`: Spark counts the day so far anew at the newest minute of each epoch.
+"""One side of `benchmarks.cumulate`: in each epoch, Spark counts the whole day so far, for the newest minute only.
 
 python -m benchmarks.cumulate_anew FOLDER HOME
 
-One tick an epoch, where the others make one for each minute; appended to Delta.
+It appends one tick per epoch to Delta, while the other sides make one tick for each minute.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COUNTED = "SELECT page, count(*) AS pv, count(DISTINCT visitor) AS uv FROM view
 
 
 def _tick(session: Any, files: list[Path], table: str) -> float:
-    """Make the tick of the newest minute that is over; its seconds."""
+    """Make the tick of the newest complete minute; return the seconds."""
     began = perf_counter()
     views = session.read.parquet(*map(str, files))
     over = reached(views.agg(F.max(F.unix_timestamp("at"))).first()[0])
@@ -38,7 +38,7 @@ def _tick(session: Any, files: list[Path], table: str) -> float:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     folder, home = map(Path, sys.argv[1:])
     session = open_session(
         spark_settings(home), packages=package.PACKAGES, extensions=package.EXTENSIONS, defaults=package.SETTINGS

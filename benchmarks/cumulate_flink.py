@@ -15,7 +15,7 @@ from typing import Any
 from flink_side import ran, start, tell
 
 _SETTINGS = {"state.backend.type": "hashmap", "table.local-time-zone": "UTC"}
-# All views lie in one file: of several, Flink would read some at the same time, and out of order.
+# All views are in one file, because Flink would read several files at the same time, and out of order.
 _VIEWS = """
 CREATE TEMPORARY TABLE page_views (
   `at` BIGINT, page STRING, visitor BIGINT,
@@ -28,7 +28,7 @@ CREATE TABLE lake.`default`.ticks (
   window_start TIMESTAMP(3), window_end TIMESTAMP(3), page STRING, pv BIGINT, uv BIGINT, made TIMESTAMP_LTZ(3)
 )
 """
-# `made` is when the watermark passed the tick's minute: that is when the window hands it on.
+# `made` is the time when the watermark passed the tick's minute, at which the window emits the tick.
 _DRAW = """
 INSERT INTO lake.`default`.ticks
 SELECT window_start, window_end, page, count(*) AS pv, count(DISTINCT visitor) AS uv, CURRENT_TIMESTAMP AS made
@@ -52,7 +52,7 @@ GROUP BY window_end
 
 
 def _waits(tables: Any) -> list[float]:
-    """Seconds from when the watermark passed a minute until its ticks were published, of each minute."""
+    """For each minute, the seconds from when the watermark passed it until its ticks were published."""
     waits = []
     for snapshot, published in tables.execute_sql(_COMMITS).collect():
         made = tables.execute_sql(_PUBLISHED.format(before=snapshot - 1, snapshot=snapshot)).collect()
@@ -61,7 +61,7 @@ def _waits(tables: Any) -> list[float]:
 
 
 def _read(tables: Any, home: Path) -> float:
-    """Write the ticks as Parquet, for the check; before that, the seconds of reading them."""
+    """Read the ticks, then write them as Parquet for the check; return the seconds of reading."""
     tables.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({_CURVE}) WITH ('connector' = 'blackhole')")
     tables.execute_sql(_FILES.format(columns=_CURVE, path=(home / "rows").as_uri()))
     began = perf_counter()
@@ -72,7 +72,7 @@ def _read(tables: Any, home: Path) -> float:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     folder, home = (Path(each).resolve() for each in sys.argv[1:])
     environment = start(home, _SETTINGS)
     streaming = environment("streaming")

@@ -19,7 +19,7 @@ from .page_views import COLUMNS, curve_of
 from .sides import spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 _TICKS = "page_views.ticks"
 _WORK = f"""
@@ -42,7 +42,7 @@ ticks = "dense"
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     backend, (folder, home) = sys.argv[1], map(Path, sys.argv[2:])
     reports = list["EpochReport"]()
     config = fresh(home, backend, upkeep="", spark=spark_settings(home), work=_WORK)

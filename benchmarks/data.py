@@ -1,4 +1,4 @@
-"""Orders of 20,000 groups over 30 days, on a grid of one minute so that ties exist; the same rows at every run."""
+"""Orders of 20,000 groups over 30 days. Times are whole minutes, so that ties exist. The same rows at every run."""
 
 from __future__ import annotations
 

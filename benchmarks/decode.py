@@ -1,7 +1,7 @@
-"""Changelog messages from JSON bytes to typed rows: Headwater's decoder, the same on Spark, and Spark's own from_json.
+"""Decoding of changelog messages to typed rows: Headwater's decoder, the same decoder on Spark, and Spark's from_json.
 
-Every message is an update of an order, so each becomes two rows. Rates are messages a second: of processor time, and of
-the clock on one core, which other work on the machine makes worse.
+Each message is an update of an order, so it becomes two rows. Rates are messages per second of processor time, and per
+second of elapsed time on one core; other work on the machine lowers the latter.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from attrs import frozen
 
-from headwater.adapters.records import Record, RecordDecoder, batch_schema
-from headwater.domain.changelog.settings import ChangeSpec
-from headwater.domain.source import RecordSpec
+from headwater.adapters.records.decoder import Record, RecordDecoder, batch_schema
+from headwater.domain.source.changelog.settings import ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
 
 from .changelogs import SCHEMA, WRITERS, from_json
 
@@ -33,7 +33,7 @@ _HEAD = ("format", "bytes", "decoder /cpu s", "decoder /s", "mapInArrow /s", "fr
 
 @frozen
 class _OnWorker:
-    """Decodes messages on a worker of Spark's."""
+    """Decodes messages on a Spark worker."""
 
     spec: RecordSpec
 
@@ -49,7 +49,7 @@ def _records(raws: Iterable[bytes]) -> Iterator[Record]:
 
 
 def _least(work: Callable[[], object], clock: Callable[[], float], runs: int) -> float:
-    """The least time of some runs."""
+    """The shortest time of some runs."""
     times = []
     for _ in range(runs):
         began = clock()
@@ -89,7 +89,7 @@ def _on_spark(raws: list[bytes], spec: RecordSpec, runs: int) -> list[float]:
 
 
 def _processor_seconds(process: int) -> float:
-    """What a process has used so far; Linux tells."""
+    """The processor time in seconds that a process has used so far, from /proc."""
     after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -109,7 +109,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--no-spark", action="store_true", help="the decoder alone, without Java")
+    parser.add_argument("--no-spark", action="store_true", help="only the decoder, without Java")
     arguments = parser.parse_args()
     _FOLDER.mkdir(parents=True, exist_ok=True)
     print(f"{arguments.messages:,} messages, best of {arguments.runs}; load {os.getloadavg()[0]:.1f}")

@@ -1,4 +1,4 @@
-"""The deployment that is measured: if nothing else is asked for, a ranking of the orders that `data` makes."""
+"""The deployment that is measured; by default a ranking of the orders from `data`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ order_by = "event_time"
 
 
 def fresh(folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str], work: str = _RANKING) -> Path:
-    """Write a deployment into an emptied folder, with an empty folder `in` for its files; where its config is.
+    """Empty the folder, write a deployment and an empty folder `in` into it; return the path of the configuration.
 
     Args:
-        folder: where.
-        backend: its name.
+        folder: the folder to write to.
+        backend: the name of the backend.
         upkeep: lines of TOML.
-        spark: settings of Spark.
+        spark: Spark settings.
         work: sources and pipelines, as TOML.
     """
     shutil.rmtree(folder, ignore_errors=True)

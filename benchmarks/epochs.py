@@ -1,4 +1,4 @@
-"""Epochs of Headwater, one a file, as the sides of a benchmark measure them."""
+"""Runs Headwater with one input file per epoch, and measures each epoch; used by the sides of benchmarks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headwater import Headwater
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
     from .floors import Floor
 
 
 @define(eq=False)
 class Epochs:
-    """Runs what has arrived.
+    """Runs epochs and measures them.
 
     Args:
-        headwater: runs it.
-        floor: knows of Spark's jobs.
-        seconds, jobs: of each epoch so far.
+        headwater: runs the epochs.
+        floor: counts Spark jobs.
+        seconds, jobs: the seconds and the Spark jobs of each epoch so far.
     """
 
     headwater: Headwater
@@ -38,7 +38,7 @@ class Epochs:
     jobs: list[int] = field(factory=list)
 
     def run(self) -> None:
-        """One more epoch."""
+        """Run one epoch."""
         before, began = self.floor.jobs(), perf_counter()
         self.headwater.run(until_idle=True)
         self.seconds.append(perf_counter() - began)
@@ -47,15 +47,15 @@ class Epochs:
 
 @define(eq=False)
 class Run:
-    """A run over all files of ``rows`` in a folder, one an epoch, and before each a plain append of the same rows.
+    """A run over all files of ``rows`` in a folder, one per epoch, with a plain append of the same rows before each.
 
     Args:
-        folder: where they are.
-        home: of the side.
-        epochs: see there.
-        reports: where reports of the epochs go.
-        arrive: lets what a file holds come in.
-        view: is read in the end, all of it.
+        folder: the folder of the input.
+        home: the folder of the side.
+        epochs: runs and measures the epochs.
+        reports: receives the reports of the epochs.
+        arrive: adds the records of a file to the sources.
+        view: the view of which all rows are read at the end.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class Run:
     view: str
 
     def figures(self, result: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> Figures:
-        """Run, and tell how it went; what `result` makes of the view's rows is written into the side's ``rows``."""
+        """Run, and return the measurements; the output of `result` for the view's rows is written to ``rows``."""
         began, floors = time(), list[float]()
         for file in sorted((self.folder / "rows").iterdir()):
             floors.append(self.epochs.floor.append(file))

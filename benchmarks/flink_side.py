@@ -1,6 +1,6 @@
-"""What the sides that Flink SQL runs share: the JVM, its settings, what a job took, and how figures are told.
+"""Shared by the sides on Flink SQL: starts the JVM with its settings, times jobs, and writes the measurements.
 
-Needs nothing but PyFlink, in an environment of its own, and beside that the jars of Paimon; see docs/benchmarks.md.
+Needs only PyFlink, in its own environment, and Paimon's jars next to it; see docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
 
 
 def start(home: Path, settings: Mapping[str, str]) -> Callable[[str], Any]:
-    """What makes table environments (``batch`` or ``streaming``), in a JVM with the heap that every side has.
+    """Returns a function that makes table environments (``batch`` or ``streaming``), in a JVM with the common heap.
 
-    They share a Paimon catalog ``lake`` in the folder ``lake`` of `home`, and log to its folder ``log``.
+    They share a Paimon catalog ``lake`` in the folder ``lake`` of `home`, and log to the folder ``log`` of `home`.
     """
     os.environ |= {
         "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
@@ -58,11 +58,11 @@ def start(home: Path, settings: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def ran(running: Any) -> float:
-    """Wait for a job to end; the seconds that it ran, its submission not among them."""
+    """Wait for a job to end; return the seconds that it ran, without its submission."""
     running.wait()
     return float(running.get_job_client().get_job_execution_result().result().get_net_runtime()) / 1000
 
 
 def tell(home: Path, **figures: Any) -> None:
-    """Write down how the side went; see `sides.Figures`."""
+    """Write the measurements of the side; see `sides.Figures`."""
     (home / "figures.json").write_text(json.dumps(figures))

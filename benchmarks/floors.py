@@ -1,4 +1,4 @@
-"""What an epoch is held against: a plain append of its rows, and a full recompute with its result written."""
+"""The costs with which an epoch is compared: a plain append of its rows, and a full recompute with a written result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import narwhals as nw
 import polars as pl
 from attrs import define, field
 
-from headwater.domain.change import Change
-from headwater.domain.epoch import Epoch, Mark, OffsetRange
-from headwater.domain.schema import Schema
-from headwater.domain.table import TableSpec
+from headwater.domain.epoch.epoch import Epoch, Mark, OffsetRange
+from headwater.domain.table.change import Change
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 
 from .data import DDL
 from .reading import drain
@@ -26,7 +26,7 @@ _WINDOW = "dense_rank() OVER (PARTITION BY group_id ORDER BY event_time) AS rank
 
 
 _HUDI = {
-    # As light as Hudi appends small batches: no table about the table, no server beside it, no key to look up.
+    # The cheapest way to append small batches on Hudi: no metadata table, no timeline server, no index lookup.
     "hoodie.datasource.write.operation": "bulk_insert",
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
@@ -37,7 +37,7 @@ _HUDI = {
 
 
 class Floor(ABC):
-    """The plain way, on one backend; every call returns its seconds."""
+    """Plain appends and recomputes on one backend; each call returns its seconds."""
 
     @abstractmethod
     def append(self, file: Path) -> float:
@@ -49,16 +49,16 @@ class Floor(ABC):
 
     @abstractmethod
     def recompute(self) -> float:
-        """Rank all rows appended so far with a window, and write the result as a whole."""
+        """Rank all rows appended so far with a window function, and write the whole result."""
 
     def jobs(self) -> int:
-        """How many Spark jobs have been started so far."""
+        """The number of Spark jobs started so far."""
         return 0
 
 
 @define(eq=False)
 class SparkFloor(Floor):
-    """Spark's own writer of a table format, on the session that is running."""
+    """Spark's own writer of a table format, on the running session."""
 
     folder: Path
     form: str
@@ -92,7 +92,7 @@ class SparkFloor(Floor):
         return self.session.read.format(self.form).load(self._place("plain"))
 
     def _place(self, name: str) -> str:
-        return str((self.folder / name).resolve())  # Hudi takes no relative paths
+        return str((self.folder / name).resolve())  # Hudi does not accept relative paths
 
     def _write(self, rows: Any, name: str, mode: str) -> None:
         writer = rows.write.format(self.form).options(**self.options).mode(mode)
@@ -100,7 +100,7 @@ class SparkFloor(Floor):
 
 
 def floor_of(backend: str, folder: Path) -> Floor:
-    """The floor of a backend, its Spark session being the one that runs."""
+    """The floor of a backend; on Spark it uses the running session."""
     match backend:
         case "memory":
             return MemoryFloor()
@@ -117,7 +117,7 @@ def _columns() -> tuple[str, ...]:
 
 @define(eq=False)
 class MemoryFloor(Floor):
-    """A table of the memory backend that is only appended to."""
+    """Appends to a table of the memory backend."""
 
     store: Any = field(init=False)
     commits: int = 0

@@ -1,7 +1,7 @@
-"""What two topics tell of the same items, each its own columns, now and then late or once more; the same at every run.
+"""Records of two topics about the same items, each with its own columns; the same at every run.
 
-Each topic tells of every item once, in an order of its own. After every 50th record comes one of an item that it has
-told of before: by turns an older one, which is to change nothing, and a newer one.
+Each topic has every item once, in its own order. After every 50th record comes another record of an earlier item: by
+turns an older one, which must change nothing, and a newer one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EARLIER_EVERY = 50
 
 
 def sequence(topic: str) -> str:
-    """The column by which a topic's records are newer or older."""
+    """The sequence column of a topic: it decides which record is newer."""
     return f"{topic}_seq"
 
 
 def columns(topic: str) -> tuple[str, ...]:
-    """What a topic tells: the number of the record in order of arrival, and three values."""
+    """The value columns of a topic: the number of the record in order of arrival, and three values."""
     return tuple(f"{topic}_{name}" for name in ("at", "units", "value", "note"))
 
 
@@ -38,14 +38,14 @@ def ddl(topic: str) -> str:
 
 
 def write(folder: Path, items: int, rows: int) -> int:
-    """Write a file an epoch for each topic, `price/0000.parquet` and so on; how many epochs that are.
+    """Write one file per epoch and topic, `price/0000.parquet` and so on; return the number of epochs.
 
-    Beside them, `rows/0000.parquet` holds all records of an epoch, and `right.parquet` what they come to.
+    Next to them, `rows/0000.parquet` has all records of an epoch, and `right.parquet` the expected rows at the end.
 
     Args:
-        folder: where.
-        items: how many there are.
-        rows: records of an epoch, one half from each topic.
+        folder: the folder to write to.
+        items: the number of items.
+        rows: records per epoch, one half from each topic.
     """
     records = {topic: _records(topic, items) for topic in TOPICS}
     size = rows // len(TOPICS)
@@ -79,7 +79,7 @@ def _records(topic: str, items: int) -> pl.DataFrame:
 
 
 def _arrivals(items: int, chance: random.Random) -> Iterator[tuple[int, int]]:
-    """An item and a sequence, record by record."""
+    """The item and the sequence of each record."""
     order = chance.sample(range(items), items)
     for number, item in enumerate(order, start=1):
         yield item, 2 * number
@@ -90,7 +90,7 @@ def _arrivals(items: int, chance: random.Random) -> Iterator[tuple[int, int]]:
 
 
 def _joined(records: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The newest record of each topic, side by side, without the sequences."""
+    """The newest record of each topic for each item, joined, without the sequences."""
     price, stock = (_newest(told, topic) for topic, told in records.items())
     return price.join(stock, on=KEY, how="full", coalesce=True)
 

@@ -1,4 +1,4 @@
-"""What programs use: memory and processor time of all processes of a command together, and the heap of a JVM."""
+"""Resources of a command: memory and processor time of all its processes together, and the heap of a JVM."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LEFT = re.compile(r"M->(\d+)M")
 
 @frozen
 class Used:
-    """What a command and all that it started used.
+    """The resources of a command and all processes that it started.
 
     Args:
-        peak: the most memory (MiB) held at one time: resident, pages that processes share counted once.
-        cpu: seconds of processor time, as of the last look at each process.
+        peak: the largest resident memory in MiB at one time; pages that processes share are counted once.
+        cpu: seconds of processor time, as of the last sample of each process.
     """
 
     peak: float
@@ -30,10 +30,10 @@ class Used:
 
 
 def run_and_watch(command: list[str], log: Path) -> Used:
-    """Run a command to its end; what it used.
+    """Run a command to its end; return the resources that it used.
 
     Raises:
-        RuntimeError: it failed; its log tells why.
+        RuntimeError: the command failed; its log shows why.
     """
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as process:
         peak, cpu = 0.0, dict[int, float]()
@@ -42,7 +42,7 @@ def run_and_watch(command: list[str], log: Path) -> Used:
                 there = _processes_of(process.pid)
                 peak = max(peak, sum(map(_share, there)))
                 cpu |= {each: _cpu(each) or cpu.get(each, 0.0) for each in there}
-        finally:  # who stops the measurement stops what is measured
+        finally:  # interrupting the measurement stops the command
             for each in _processes_of(process.pid) if process.returncode is None else ():
                 with suppress(ProcessLookupError):
                     os.kill(each, signal.SIGTERM)
@@ -52,14 +52,14 @@ def run_and_watch(command: list[str], log: Path) -> Used:
 
 
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process still runs after a moment."""
+    """Wait for a moment; return whether the process still runs."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_EVERY_SECONDS)
     return process.returncode is None
 
 
 def _processes_of(session: int) -> list[int]:
-    """The processes of a session that run now. Python workers leave the group, but not the session."""
+    """The running processes of a session. Python workers leave the process group, but not the session."""
     processes = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
     return [each for each in processes if _is_in(session, each)]
 
@@ -71,7 +71,7 @@ def _is_in(session: int, process: int) -> bool:
 
 
 def _share(process: int) -> float:
-    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended in the meantime
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
@@ -79,12 +79,12 @@ def _share(process: int) -> float:
 
 
 def _cpu(process: int) -> float:
-    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended in the meantime
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, after_name[11:13])) / _TICKS
     return 0.0
 
 
 def most_left(gc_log: Path) -> int:
-    """The most heap (MiB) that a collection could not give back, by the log of ``-Xlog:gc``."""
+    """The largest heap in MiB after a garbage collection, from the log of ``-Xlog:gc``."""
     return max(map(int, _LEFT.findall(gc_log.read_text())), default=0)

@@ -1,7 +1,7 @@
-"""The life of a shop's orders as Maxwell tells it, some messages more than once; the same at every run.
+"""The changes of a shop's orders as Maxwell messages, some of them sent twice; the same at every run.
 
-An order comes in as `new` and goes on until it is `done` or `cancelled`; a few are deleted. Now and then Maxwell says
-the end of an epoch's messages again at the beginning of the next.
+An order is inserted as `new` and updated until it is `done` or `cancelled`; a few are deleted. Now and then Maxwell
+sends the last messages of an epoch again at the beginning of the next one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TS = int(_START.timestamp())
 _SECONDS_BETWEEN = 0.25
 _NEW_SHARE, _CANCELLED_SHARE, _DELETED_SHARE = 0.3, 0.05, 0.01
 _EPOCHS_BETWEEN_CRASHES = 5
-_SAID_AGAIN = 0.02
+_RESENT = 0.02
 _BYTES = 400
 _FILE_BYTES = 2**24
 
 
 class Order(NamedTuple):
-    """A row of the table; the amount in cents."""
+    """A row of the table; the amount is in cents."""
 
     order_id: int
     user_id: int
@@ -44,14 +44,14 @@ class Order(NamedTuple):
 
     @property
     def row(self) -> dict[str, Any]:
-        """As Maxwell writes it."""
+        """The row in the form of Maxwell's `data`."""
         row = self._asdict()
         cents = row.pop("cents")
         return row | {"amount": cents / 100, "mtime": f"{self.mtime:%Y-%m-%d %H:%M:%S}"}
 
 
 class Change(NamedTuple):
-    """A change of the table: a row before and after it, None where there is none; not both."""
+    """A change: the row before and after it. `before` is None for an insert, `after` for a delete."""
 
     number: int
     before: Order | None
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 
 @define(eq=False)
 class Shop:
-    """A shop at work."""
+    """Generates the changes of a shop's orders."""
 
     chance: random.Random = field(factory=lambda: random.Random(42))
     open: list[Order] = field(factory=list)
@@ -70,38 +70,38 @@ class Shop:
     orders: int = 0
 
     def change(self) -> Change:
-        """What happens next."""
+        """Make the next change."""
         mtime = _START + timedelta(seconds=int(self.changes * _SECONDS_BETWEEN))
-        before, after = self._grown(mtime) if self._grows() else self._gone_on(mtime)
+        before, after = self._insert(mtime) if self._has_new_order() else self._advance(mtime)
         self._count(before, -1)
         self._count(after, 1)
         self.changes += 1
         return Change(self.changes, before, after)
 
-    def _grows(self) -> bool:
+    def _has_new_order(self) -> bool:
         return not self.open or self.chance.random() < _NEW_SHARE
 
-    def _grown(self, mtime: datetime) -> tuple[None, Order]:
+    def _insert(self, mtime: datetime) -> tuple[None, Order]:
         self.orders += 1
         order = Order(self.orders, self.chance.randrange(50_000), _STATES[0], self.chance.randrange(100, 10**6), mtime)
         self.open.append(order)
         return None, order
 
-    def _gone_on(self, mtime: datetime) -> tuple[Order, Order | None]:
-        before = self._any_open()
+    def _advance(self, mtime: datetime) -> tuple[Order, Order | None]:
+        before = self._pop_open()
         after = self._next(before, mtime)
         if after is not None and after.state not in _CLOSED:
             self.open.append(after)
         return before, after
 
-    def _any_open(self) -> Order:
-        """Take an order by chance out of those that are open."""
+    def _pop_open(self) -> Order:
+        """Remove a random order from the open orders, and return it."""
         at = self.chance.randrange(len(self.open))
         self.open[at], self.open[-1] = self.open[-1], self.open[at]
         return self.open.pop()
 
     def _next(self, order: Order, mtime: datetime) -> Order | None:
-        """What becomes of an order; None if it is deleted."""
+        """The next state of an order; None if it is deleted."""
         luck = self.chance.random()
         if luck < _DELETED_SHARE:
             return None
@@ -116,34 +116,37 @@ class Shop:
 
 
 def message(change: Change) -> str:
-    """A change as Maxwell writes it; each is a transaction of its own."""
+    """A change as a Maxwell message; each change is its own transaction."""
     before, after = change.before, change.after
     image = after or before
     assert image
     kind = "insert" if before is None else "delete" if after is None else "update"
     file, at = divmod(change.number * _BYTES, _FILE_BYTES)
-    told: dict[str, Any] = {"database": "shop", "table": "orders", "type": kind}
-    told |= {"ts": _TS + int(change.number * _SECONDS_BETWEEN), "xid": change.number, "commit": True}
-    told["position"] = f"binlog.{file + 1:06d}:{at}"
-    told["data"] = image.row
+    fields: dict[str, Any] = {"database": "shop", "table": "orders", "type": kind}
+    fields |= {"ts": _TS + int(change.number * _SECONDS_BETWEEN), "xid": change.number, "commit": True}
+    fields["position"] = f"binlog.{file + 1:06d}:{at}"
+    fields["data"] = image.row
     if before and after:
         old, new = before.row, after.row
-        told["old"] = {name: value for name, value in old.items() if value != new[name]}
-    return json.dumps(told)
+        fields["old"] = {name: value for name, value in old.items() if value != new[name]}
+    return json.dumps(fields)
 
 
 def epochs(count: int, rows: int, shop: Shop) -> Iterator[list[Change]]:
-    """So many epochs of so many messages each."""
+    """The changes of `count` epochs, with `rows` messages in each; repeats are included."""
     before: list[Change] = []
     for number in range(count):
-        again = round(rows * _SAID_AGAIN) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
-        told = before[len(before) - again :] + [shop.change() for _ in range(rows - again)]
-        yield told
-        before = told
+        again = round(rows * _RESENT) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
+        changes = before[len(before) - again :] + [shop.change() for _ in range(rows - again)]
+        yield changes
+        before = changes
 
 
 def write(folder: Path, count: int, rows: int) -> Shop:
-    """Write epochs of messages and their rows, `messages/0000.json`, `rows/0000.parquet` and so on; the shop after."""
+    """Write the messages and rows of each epoch, `messages/0000.json` and `rows/0000.parquet` and so on.
+
+    Returns the shop after all changes.
+    """
     messages, images, shop = folder / "messages", folder / "rows", Shop()
     messages.mkdir(parents=True)
     images.mkdir()
@@ -154,7 +157,7 @@ def write(folder: Path, count: int, rows: int) -> Shop:
 
 
 def _rows(changes: list[Change]) -> pl.DataFrame:
-    """Both images of each change, as they are decoded."""
+    """Both images of each change, in the form of decoded rows."""
     both = (image for each in changes for image in (("-U", each.before), ("+U", each.after)))
     rows = [(kind, *order) for kind, order in both if order]
     return pl.DataFrame(rows, schema=["kind", *Order._fields], orient="row")

@@ -1,6 +1,6 @@
-"""Views of pages in one day, a little out of order, and the curves that they come to.
+"""Views of pages in one day, a little out of order, and the expected curves. The same at every run.
 
-The same at every run. Behind the last view comes one of a later day, so that this one is over.
+After the last view comes one of a later day, which closes this day.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PAGES = 100
 RIGHT, STREAM = "right.parquet", "stream"
 COLUMNS = "at timestamp, page string, visitor bigint"
 CURVE = ("minute", "page", "pv", "uv")
-"""Of `RIGHT`, and of what a side writes for the check: the minute that a tick ends, from the day's start; a page, or
-null for all of them; its views and visitors by then."""
+"""Columns of `RIGHT`, and of the file that a side writes for the check: the minute of the day at which the tick ends;
+the page, or null for all pages; views and visitors until then."""
 
 _MINUTES, _VISITORS = DAY // timedelta(minutes=1), 50_000
 _DISORDER = 30  # seconds, less than the minute that a tick waits
@@ -29,13 +29,13 @@ _CURVE_KINDS = {"minute": pl.Int64, "page": pl.String, "pv": pl.Int64, "uv": pl.
 
 
 def write(folder: Path, rows: int, epochs: int, share: float) -> None:
-    """Write views: `rows/0000.parquet` and so on, an epoch each; `stream` has all in one file, `RIGHT` the curves.
+    """Write the views: `rows/0000.parquet` and so on for each epoch, `stream` with all in one file, `RIGHT` the curves.
 
     Args:
-        folder: where.
-        rows: how many.
-        epochs: how many files.
-        share: of the first page; the others have as much as each other.
+        folder: the folder to write to.
+        rows: the number of views.
+        epochs: the number of files.
+        share: the share of the first page, from 0 to 1; all other pages have equal shares.
     """
     views, size = _views(rows, share), -(-rows // epochs)
     for name in ("rows", STREAM):
@@ -45,13 +45,13 @@ def write(folder: Path, rows: int, epochs: int, share: float) -> None:
     for number in range(epochs):
         length = size if number < epochs - 1 else None
         arriving.slice(number * size, length).write_parquet(folder / "rows" / f"{number:04d}.parquet")
-    # Flink's reader is given whole numbers: what it makes of Parquet's timestamps depends on how they were written.
+    # Whole numbers for Flink's reader: how it reads timestamps from Parquet depends on how they were written.
     arriving.with_columns(pl.col("at").dt.epoch("ms")).write_parquet(folder / STREAM / "views.parquet")
     curves(views).write_parquet(folder / RIGHT)
 
 
 def curves(views: pl.DataFrame) -> pl.DataFrame:
-    """What a batch says at the end of every minute, of every page from its first view on, and of all."""
+    """The expected ticks by a batch query: every minute, for each page from its first view on, and for all pages."""
     minute = (pl.col("at") - START).dt.total_minutes() + 1
     placed = views.select(minute.alias("minute"), "page", "visitor")
     parts = [_counted(each) for each in (placed, placed.with_columns(page=pl.lit(None, pl.String)))]
@@ -59,9 +59,9 @@ def curves(views: pl.DataFrame) -> pl.DataFrame:
 
 
 def wrong(found: pl.DataFrame, right: pl.DataFrame, epochs: int) -> int:
-    """How many ticks are other than they should be, too many or missing.
+    """The number of ticks that are wrong, missing or extra.
 
-    A side that drew as many minutes as there are epochs is asked for those alone, else for all of them.
+    If a side wrote as many minutes as there are epochs, only these minutes are checked, else all minutes.
     """
     told = found.select(pl.col(name).cast(kind) for name, kind in _CURVE_KINDS.items())
     drawn = told.select("minute").unique()
@@ -71,12 +71,12 @@ def wrong(found: pl.DataFrame, right: pl.DataFrame, epochs: int) -> int:
 
 
 def reached(newest: int) -> datetime:
-    """The end of the day's newest minute that is over when the newest view is of a second since 1970."""
+    """The end of the newest complete minute of the day, given the time of the newest view in seconds since 1970."""
     return min(datetime.fromtimestamp(newest // 60 * 60, UTC) - timedelta(minutes=1), START + DAY)
 
 
 def curve_of(ticks: Any) -> Any:
-    """The columns `CURVE` of the day's ticks, of a frame of Spark that has `window_start` and `tick`."""
+    """The ticks of the day in the columns `CURVE`, from a Spark frame with the columns `window_start` and `tick`."""
     minute = "CAST((unix_timestamp(tick) - unix_timestamp(window_start)) / 60 AS bigint) AS minute"
     return ticks.where(f"unix_timestamp(window_start) = {START.timestamp():.0f}").selectExpr(minute, "page", "pv", "uv")
 

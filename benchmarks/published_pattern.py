@@ -19,7 +19,7 @@ import polars as pl
 from attrs import frozen
 
 from headwater import Headwater
-from headwater.app.progress import progress
+from headwater.app.run.progress import progress
 
 _FOLDER = Path("var/published_pattern")
 _CONFIG = """
@@ -45,15 +45,15 @@ segment = 86400000  # a day, in the column's milliseconds
 
 @frozen
 class Result:
-    """What one backend answered.
+    """The result of one backend.
 
     Args:
-        backend: its name.
-        rows: rows that came in.
-        missing: those of them that have no rank.
-        wrong: ranks that differ from the window over all rows.
-        wrong_by_peer: ranks that differ from `oracle_rank.parquet`.
-        seconds: of the run, the start of the engine left out.
+        backend: the name of the backend.
+        rows: the number of input rows.
+        missing: the number of rows without a rank.
+        wrong: the number of ranks that differ from the window over all rows.
+        wrong_by_peer: the number of ranks that differ from `oracle_rank.parquet`.
+        seconds: the duration of the run without the start of the engine.
     """
 
     backend: str
@@ -75,7 +75,7 @@ class Result:
 
 
 def main() -> int:
-    """Replay the days on each backend; 0 if every rank is right."""
+    """Replay the days on each backend; return 0 if every rank is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, required=True, help="folder with orders_day/ and oracle_rank.parquet")
     parser.add_argument("--backends", nargs="+", default=["delta", "memory"])
@@ -108,7 +108,7 @@ def _row_number() -> pl.Expr:
 
 
 def _run(backend: str, days: list[Path]) -> tuple[pl.DataFrame, float]:
-    """The ranks after all days, and the seconds of the run."""
+    """Run all days; return the ranks and the seconds of the run."""
     config = _prepared(backend, days)
     with Headwater.from_config(config, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         headwater.start()
@@ -120,7 +120,7 @@ def _run(backend: str, days: list[Path]) -> tuple[pl.DataFrame, float]:
 
 
 def _prepared(backend: str, days: list[Path]) -> Path:
-    """A configuration, with the days' files in the folder it reads from and no tables yet."""
+    """Write a configuration, and the days' files into the folder that it reads; there are no tables yet."""
     shutil.rmtree(_FOLDER, ignore_errors=True)
     landing = _FOLDER / "in"
     landing.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Reading all rows of a view or a table."""
+"""Reads all rows of a view or a table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def drain(frame: Any) -> None:
-    """Compute all rows of a frame and drop them; a Polars frame is computed already."""
+    """Compute all rows of a frame and discard them; a Polars frame is already computed."""
     if hasattr(frame, "write"):
         frame.write.format("noop").mode("overwrite").save()

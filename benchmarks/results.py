@@ -1,4 +1,4 @@
-"""How sides are compared that take the same records in epochs: a line each."""
+"""Compares the sides of a benchmark that read the same records in epochs: one line for each side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .sides import Figures
 
 WARM_UP = 4
-"""Epochs that are not counted."""
+"""The number of first epochs that are not counted."""
 
 _LAST = 3
 _HEAD = (
@@ -31,15 +31,15 @@ _HEAD = (
 
 @frozen
 class Result:
-    """What came of one side; an epoch's figures are medians, of the epochs after the first four.
+    """The result of one side; figures per epoch are medians of the epochs after the first four.
 
     Args:
-        side: its name.
-        rows: records of an epoch.
-        records: all of them.
+        side: the name of the side.
+        rows: records per epoch.
+        records: records in total.
         floor: seconds of a plain append of an epoch's records.
-        wrong: rows that are not as they should be.
-        ran: how it went.
+        wrong: the number of wrong rows: different, missing or extra.
+        ran: the measurements of its process.
     """
 
     side: str
@@ -51,7 +51,7 @@ class Result:
 
     @property
     def cells(self) -> list[str]:
-        """A line of the table."""
+        """The cells of a line of the table."""
         figures, run = self.ran.figures, self.ran.figures.seconds
         jobs = figures.jobs[WARM_UP:]
         return [
@@ -81,13 +81,13 @@ class Result:
 
 @frozen
 class Trial:
-    """The same records for every side.
+    """The input, which is the same for every side.
 
     Args:
-        folder: where they are, and where each side has a folder of its own.
-        rows: records of an epoch.
-        records: all of them.
-        wrong: how many of the rows that a side wrote into ``rows`` of its folder are not as they should be.
+        folder: the folder of the records, in which each side has its own folder.
+        rows: records per epoch.
+        records: records in total.
+        wrong: counts the wrong rows among those that a side wrote into ``rows`` of its folder.
     """
 
     folder: Path
@@ -99,8 +99,8 @@ class Trial:
         """Run sides to their end, one after the other.
 
         Args:
-            sides: each by its name, the program to which the trial's folder and the side's own are added. What has no
-                floor of its own is held against that of the first one.
+            sides: the command of each side by its name; the trial's folder and the side's own folder are appended to
+                it. A side without its own floor is compared with the floor of the first side.
         """
         results: list[Result] = []
         for side, program in sides.items():
@@ -115,7 +115,7 @@ class Trial:
 
 
 def tell(results: Sequence[Result], file: Path) -> int:
-    """Print a table, and write it as JSON; 0 if every row is right."""
+    """Print the table and write it as JSON; return 0 if every row is right."""
     print_table([[*_HEAD], *(result.cells for result in results)])
     file.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     print(f"written to {file}")

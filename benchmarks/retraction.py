@@ -1,8 +1,8 @@
-"""Count orders by state from Maxwell's messages: Headwater on Delta next to streams that keep their state in full.
+"""Count orders by state from Maxwell messages: Headwater on Delta, and streams that keep full state.
 
 python -m benchmarks.retraction [--epochs 20] [--rows 10000 50000] [--flink FOLDER]
 
-Each side runs in a process of its own, over the same messages, with the same heap; all must come to the same totals.
+Each side runs in its own process, over the same messages and with the same heap; all must have the same totals.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SPEED = (
     *("side", "messages", "an epoch", "epoch s", "floor s", "x floor", "messages/s"),
     *("run s", "overall/s", "with start s", "jobs"),
 )
-_KEPT = ("side", "messages", "state MiB", "state rows", "past MiB", "heap MiB", "peak MiB", "wrong")
+_STORAGE = ("side", "messages", "state MiB", "state rows", "past MiB", "heap MiB", "peak MiB", "wrong")
 
 
 @frozen
 class Result:
-    """What came of one side; an epoch's figures are medians, of the epochs after the first four."""
+    """The result of one side; figures per epoch are medians of the epochs after the first four."""
 
     side: str
     rows: int
@@ -50,7 +50,7 @@ class Result:
 
     @property
     def speed(self) -> list[str]:
-        """A line of the first table."""
+        """The cells of a line of the first table."""
         run = self.figures.seconds
         jobs = self.figures.jobs[_WARM_UP:]
         return [
@@ -63,8 +63,8 @@ class Result:
         ]
 
     @property
-    def kept(self) -> list[str]:
-        """A line of the second table."""
+    def storage(self) -> list[str]:
+        """The cells of a line of the second table."""
         figures = self.figures
         return [
             *self._named,
@@ -92,13 +92,13 @@ class Result:
 
 @frozen(eq=False)
 class Trial:
-    """The same messages for every side.
+    """The input, which is the same for every side.
 
     Args:
-        folder: where they lie.
-        rows: messages an epoch.
-        epochs: how many of these.
-        shop: as they leave it.
+        folder: the folder of the messages.
+        rows: messages per epoch.
+        epochs: the number of epochs.
+        shop: the shop's state after all messages.
     """
 
     folder: Path
@@ -108,7 +108,7 @@ class Trial:
 
     @classmethod
     def prepared(cls, rows: int, epochs: int) -> Self:
-        """A trial whose messages are written."""
+        """A trial with its messages written."""
         folder = _FOLDER / str(rows)
         shutil.rmtree(folder, ignore_errors=True)
         return cls(folder, rows, epochs, write(folder, epochs, rows))
@@ -121,13 +121,13 @@ class Trial:
         return Result(side, self.rows, self.epochs, ran.start, ran.heap, ran.used.peak, wrong, ran.figures)
 
     def _wrong(self, figures: Figures) -> int:
-        """How many states' totals are not the shop's."""
+        """The number of states whose totals differ from the shop's."""
         right = {state: [orders, self.shop.cents[state]] for state, orders in self.shop.totals.items() if orders}
         return sum(figures.totals.get(state) != right.get(state) for state in {*figures.totals, *right})
 
 
 def _sides(flink: Path | None) -> dict[str, list[str]]:
-    """The program of each side, to which the folder of the messages and one of its own are added."""
+    """The command of each side; the folder of the messages and the side's own folder are appended to it."""
     here = [sys.executable, "-m"]
     sides = {"headwater": [*here, "benchmarks.retraction_headwater"]}
     sides |= {f"spark-{state}": [*here, "benchmarks.retraction_streaming", state] for state in _STATES}
@@ -150,14 +150,14 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print the tables, and write them as JSON; 0 if every total is right."""
+    """Measure, print the tables and write them as JSON; return 0 if every total is right."""
     options = _options()
     sides = _sides(options.flink)
     trials = (Trial.prepared(rows, options.epochs) for rows in options.rows)
     results = [trial.measure(side, program) for trial in trials for side, program in sides.items()]
     print_table([[*_SPEED], *(result.speed for result in results)])
     print()
-    print_table([[*_KEPT], *(result.kept for result in results)])
+    print_table([[*_STORAGE], *(result.storage for result in results)])
     file = _FOLDER / "retraction.json"
     file.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     print(f"written to {file}")

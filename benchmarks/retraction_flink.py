@@ -1,4 +1,4 @@
-"""One side of `benchmarks.retraction`: Flink SQL into Paimon, a groupBy over the changelog, its state in full.
+"""One side of `benchmarks.retraction`: Flink SQL into Paimon, a GROUP BY over the changelog, with full state.
 
 FLINK/venv/bin/python benchmarks/retraction_flink.py heap|rocksdb FOLDER HOME
 
@@ -18,7 +18,7 @@ from flink_side import ran, start, tell
 _STATES = {"heap": "hashmap", "rocksdb": "rocksdb"}
 _SETTINGS = {
     "taskmanager.memory.managed.size": "512m",  # RocksDB's; the heap is the JVM's
-    # Messages that come again are known by the row's key: this keeps every row.
+    # Flink recognises repeated messages by the key of the row; for that it keeps every row.
     "table.exec.source.cdc-events-duplicate": "true",
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -44,7 +44,7 @@ _CHECKPOINT = re.compile(r"Completed checkpoint \d+ for job \w+ \((\d+) bytes")
 
 
 def _one_file(folder: Path, home: Path) -> Path:
-    """All messages in one file: of several, Flink reads some at the same time, and a row's changes out of order."""
+    """Put all messages into one file: Flink reads several files at the same time, and changes of a row out of order."""
     whole = home / "in" / "messages.json"
     whole.parent.mkdir()
     with whole.open("wb") as out:
@@ -54,7 +54,7 @@ def _one_file(folder: Path, home: Path) -> Path:
 
 
 def _count(tables: Any, source: Path) -> float:
-    """Count all messages; the seconds that the job ran."""
+    """Count all messages; return the seconds that the job ran."""
     tables.execute_sql(_SOURCE.format(path=source.as_uri()))
     tables.execute_sql(_TOTALS)
     return ran(tables.execute_sql(_COUNT))
@@ -66,13 +66,13 @@ def _totals(tables: Any) -> dict[str, list[int]]:
 
 
 def _largest_checkpoint(log: Path) -> int:
-    """Bytes of the largest checkpoint, as Flink tells: the last one goes with the job."""
+    """Bytes of the largest checkpoint that Flink reports, because the last one is deleted when the job ends."""
     told = "".join(each.read_text() for each in log.glob("*.log"))
     return max(map(int, _CHECKPOINT.findall(told)), default=0)
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     state, (folder, home) = _STATES[sys.argv[1]], (Path(each).resolve() for each in sys.argv[2:])
     source = _one_file(folder, home)
     environment = start(home, _SETTINGS | {"state.backend.type": state})

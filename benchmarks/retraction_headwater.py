@@ -23,7 +23,7 @@ from .orders import COLUMNS
 from .sides import Figures, spark_settings, totals_of
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 _PIPELINE = "order_states"
 _COUNTING = f"""
@@ -50,7 +50,7 @@ roll_after = "1d"
 
 @define(eq=False)
 class Run:
-    """A run over all messages of a folder, a file an epoch."""
+    """A run over all messages of a folder, one file per epoch."""
 
     folder: Path
     home: Path
@@ -58,7 +58,7 @@ class Run:
     reports: list[EpochReport]
 
     def figures(self) -> Figures:
-        """Run, and tell how it went."""
+        """Run, and return the measurements."""
         began = time()
         for messages in sorted(self.folder.glob("messages/*.json")):
             os.link(messages, self.home / "in" / messages.name)
@@ -82,7 +82,7 @@ class Run:
         )
 
     def _bytes(self, table: str) -> int:
-        """Bytes of a table's files, as it is now."""
+        """Bytes of the files of a table's current version."""
         place = (self.home / "lake").resolve().joinpath(*table.split("."))
         return int(_session().sql(f"DESCRIBE DETAIL delta.`{place}`").first()["sizeInBytes"])
 
@@ -91,7 +91,7 @@ class Run:
 
 
 def _tables(headwater: Headwater) -> tuple[list[str], list[str]]:
-    """The pipeline's tables: those of the live part, and those of the past."""
+    """The tables of the pipeline: those for the days since the cut, and those for the past."""
     tables = [table.name for table in headwater.services[_PIPELINE].tables]
     past = [name for name in tables if name.startswith(f"{_PIPELINE}.past")]
     return [name for name in tables if name not in past], past
@@ -104,7 +104,7 @@ def _session() -> Any:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     folder, home = map(Path, sys.argv[1:])
     reports = list["EpochReport"]()
     config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)

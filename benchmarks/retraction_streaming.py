@@ -1,4 +1,4 @@
-"""One side of `benchmarks.retraction`: Structured Streaming, a groupBy over deduplicated messages, its state in full.
+"""One side of `benchmarks.retraction`: Structured Streaming, a groupBy over deduplicated messages, with full state.
 
 python -m benchmarks.retraction_streaming heap|rocksdb FOLDER HOME
 """
@@ -33,7 +33,7 @@ _IMAGES = (
 
 
 def _totals(session: Any, messages: Path) -> Any:
-    """The running totals; a message that comes again is known by its place in the binlog."""
+    """The running totals; a repeated message is recognised by its position in the binlog."""
     read = session.readStream.option("maxFilesPerTrigger", 1).text(str(messages.resolve()))
     parsed = read.selectExpr(f"from_json(value, '{_MESSAGE}') AS m")
     once = parsed.selectExpr("m", "m.position AS position").dropDuplicates(["position"])
@@ -44,7 +44,7 @@ def _totals(session: Any, messages: Path) -> Any:
 
 
 def _run(totals: Any, home: Path) -> list[Any]:
-    """Keep the totals as a Delta table, a file a batch; what each batch told of its progress."""
+    """Write the totals to a Delta table, one batch per file; return the progress report of each batch."""
     writer = totals.writeStream.format("delta").outputMode("complete")
     query = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True)
     running = query.start(str(home / "totals"))
@@ -53,15 +53,15 @@ def _run(totals: Any, home: Path) -> list[Any]:
 
 
 def _state_bytes(home: Path, states: list[Any]) -> int:
-    """What the newest version of the state takes on disk: RocksDB's tables, or the files that a restart would read."""
-    told = [each["customMetrics"].get("rocksdbSstFileSize") for each in states]
-    if None not in told:
-        return sum(told)
+    """Bytes on disk of the newest version of the state: RocksDB's tables, or the files that a restart would read."""
+    sizes = [each["customMetrics"].get("rocksdbSstFileSize") for each in states]
+    if None not in sizes:
+        return sum(sizes)
     return sum(map(_to_be_read, (home / "checkpoint" / "state").glob("*/*")))
 
 
 def _to_be_read(partition: Path) -> int:
-    """Bytes of a partition's newest snapshot and of all changes since."""
+    """Bytes of the newest snapshot of a partition and of all its delta files since."""
     snapshots = {int(file.stem): file for file in partition.rglob("*.snapshot")}
     newest = max(snapshots, default=0)
     changes = [file for file in partition.rglob("*.delta") if int(file.stem) > newest]
@@ -69,7 +69,7 @@ def _to_be_read(partition: Path) -> int:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     store, (folder, home) = _STORES[sys.argv[1]], (Path(each).resolve() for each in sys.argv[2:])
     wanted = {
         "spark.sql.streaming.stateStore.providerClass": store,

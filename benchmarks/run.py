@@ -1,4 +1,4 @@
-"""Measure ranking epochs of 10,000 rows over growing pasts, next to the floor and the full recompute, in one run.
+"""Measure ranking epochs of 10,000 rows after larger and larger pasts, with the floor and the full recompute.
 
 python -m benchmarks.run [--backends delta hudi-mor hudi-cow memory] [--pasts 100000 1000000 5000000] [--epochs 8]
 """
@@ -24,7 +24,7 @@ from .reading import drain
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
     from .floors import Floor
 
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def cells(self) -> list[str]:
-        """As the printed table shows them."""
+        """The cells of the printed table."""
         return [
             self.backend,
             f"{self.past:,}",
@@ -85,7 +85,7 @@ _HEAD = [
 
 @define(eq=False)
 class Trial:
-    """One backend over one past."""
+    """Measures one backend with one size of the past."""
 
     backend: str
     past: int

@@ -1,4 +1,4 @@
-"""The sides of a benchmark, a process each: how they are run, what they are given, what they tell of their run."""
+"""The sides of a benchmark: runs each in its own process, and reads the measurements that it writes."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _HEAP = "2g"
 
 @frozen
 class Figures:
-    """How a side went; what is 0, or an empty list, was not measured.
+    """The measurements of a side; 0 or an empty list means that a value was not measured.
 
     Args:
-        began: when it could take its first message, in seconds since 1970; all before was its start.
-        seconds: from then until the last result was published.
-        state_bytes: what it has to keep for the next record, as it lies on disk.
-        totals: orders and cents by state, in the end, where that is what was asked.
-        state_rows: how many rows it keeps.
-        past_bytes: of the totals before the cut, on disk.
+        began: the time when it could take its first message, in seconds since 1970; everything before is its start.
+        seconds: seconds from then until the last result was published.
+        state_bytes: bytes on disk that it has to keep for the next record.
+        totals: orders and cents by state at the end, if the benchmark has these.
+        state_rows: the number of rows that it has to keep.
+        past_bytes: bytes on disk of the totals before the cut.
         epochs: seconds of each epoch.
-        view: seconds of reading the result in the end.
+        view: seconds of reading the result at the end.
         floors: seconds of a plain append of each epoch's rows.
         jobs: Spark jobs of each epoch.
         phases: the parts of each epoch's seconds.
-        waits: seconds that changes, or ticks, waited until they were visible.
-        kept_bytes: what was kept for the sake of a load alone, after each epoch.
-        load_epochs: how many epochs the load took.
+        waits: seconds that changes or ticks waited until they were visible.
+        kept_bytes: bytes stored only for the load, after each epoch.
+        load_epochs: the number of epochs of the load.
     """
 
     began: float
@@ -59,24 +59,24 @@ class Figures:
     load_epochs: int = 0
 
     def write(self, home: Path) -> None:
-        """Write them into a side's folder."""
+        """Write the measurements into a side's folder."""
         (home / FIGURES).write_text(json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, home: Path) -> Self:
-        """Those of a side's folder."""
+        """Read the measurements from a side's folder."""
         return cls(**json.loads((home / FIGURES).read_text()))
 
 
 @frozen
 class Ran:
-    """How a side's process went.
+    """The measurements of a side's process.
 
     Args:
         start: seconds from its launch until it could take its first record.
-        heap: the most (MiB) that a collection of its JVM left.
+        heap: the largest heap in MiB that was left after a garbage collection of its JVM.
         used: memory and processor time.
-        figures: what it told.
+        figures: the measurements that it wrote itself.
     """
 
     start: float
@@ -86,15 +86,15 @@ class Ran:
 
     @classmethod
     def of(cls, program: list[str], folder: Path, side: str) -> Self:
-        """Run a side to its end, in a new folder of its own beside its log.
+        """Run a side to its end, in a new folder next to its log.
 
         Args:
-            program: to which `folder` and the side's own are added.
-            folder: what every side is given.
-            side: its name.
+            program: the command, to which `folder` and the side's own folder are appended.
+            folder: the folder of the input, which all sides share.
+            side: the name of the side.
 
         Raises:
-            RuntimeError: it failed; its log tells why.
+            RuntimeError: the side failed; its log shows why.
         """
         home = folder / side
         home.mkdir()
@@ -105,7 +105,7 @@ class Ran:
 
 
 def spark_settings(home: Path) -> dict[str, str]:
-    """The heap that every side has, and where its collections are told."""
+    """Spark settings: the driver's heap, which is the same for every side, and the log of garbage collections."""
     return {
         "spark.driver.memory": _HEAP,
         "spark.driver.extraJavaOptions": f"-Xlog:gc:file={home.resolve() / GC_LOG}",
@@ -113,18 +113,18 @@ def spark_settings(home: Path) -> dict[str, str]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files of a folder, as they lie there."""
+    """The size of all files of a folder in bytes."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def typical_and_slow(seconds: Iterable[float]) -> tuple[float, float]:
-    """The median, and what 95 of 100 do not exceed; there are two at least."""
+    """The median and the 95th percentile of at least two values."""
     hundredths = quantiles(seconds, n=100, method="inclusive")
     return hundredths[49], hundredths[94]
 
 
 def wrong_rows(found: pl.DataFrame, right: pl.DataFrame, key: str) -> int:
-    """How many rows are not as they should be: other, missing, too many."""
+    """The number of wrong rows: different, missing or extra."""
     of_right = found.select(right.columns)
     missed = right.join(of_right, on=right.columns, how="anti", nulls_equal=True).height
     strange = of_right.join(right, on=key, how="anti").height

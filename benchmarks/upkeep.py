@@ -26,7 +26,7 @@ from .deployment import PIPELINE, fresh
 from .reading import drain
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 _FOLDER = Path("var/bench")
 _UPKEEP = {
@@ -39,7 +39,7 @@ _SPARK = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "1"}
 
 @frozen
 class Sample:
-    """How it stands after so many epochs; seconds of an epoch are the median of those since the sample before."""
+    """Measurements after some epochs; seconds of an epoch are the median of the epochs since the last sample."""
 
     backend: str
     upkeep: str
@@ -109,7 +109,7 @@ class Trial:
         )
 
     def _check_unleased(self, headwater: Headwater) -> None:
-        """What is not held has gone, where anything goes."""
+        """Check that versions without a lease have expired, if this way of upkeep expires any."""
         headwater.upkeep(PIPELINE).expire(dry_run=False)
         try:
             headwater.view(f"{PIPELINE}.ranks", at=0)

@@ -1,10 +1,10 @@
-"""How fresh a view is: from the moment of a change in the database, over Kafka, to the publication that has it.
+"""The freshness of a view: the time from a change in the database, through Kafka, to the publication with this change.
 
 python -m benchmarks.view_freshness [--orders 100000] [--customers 10000] [--rate 300] [--seconds 120] [--backend delta]
 
-Two tables are loaded while their changes come, five of six of orders, and a view joins them; what is measured is after
-the load. In the end every row of the view must be what the tables were at its moment. Needs Kafka's jars, which the
-first run fetches.
+Two tables are loaded while their changes arrive, and a view joins them. Five of six changes are of orders. Measuring
+begins after the load. At the end, every row of the view must match the tables at the view's time. Needs Kafka's jars,
+which the first run downloads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attrs import asdict, define, field, frozen
 from confluent_kafka import Producer
 
 from headwater import Headwater
-from headwater.domain.materialized_view import ViewPlan
+from headwater.domain.service.materialized_view import ViewPlan
 from headwater.testing.kafka_broker import kafka_broker
 
 from .deployment import fresh
@@ -34,8 +34,8 @@ from .sides import spark_settings, typical_and_slow, wrong_rows
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport, Runner
-    from headwater.domain.epoch import Publication
+    from headwater.app.run.runner import EpochReport, Runner
+    from headwater.domain.epoch.epoch import Publication
 
 _FOLDER = Path("var/bench/view_freshness")
 _VIEW = "order_worth"
@@ -74,17 +74,17 @@ sql = "SELECT o.id, c.name, o.amount * c.level AS worth FROM o JOIN c ON o.custo
 
 @frozen
 class Result:
-    """What was measured.
+    """The measurements.
 
     Args:
-        backend, rate, seconds: as it was asked for.
-        changes: how many were made and shown in that time.
-        publications: of the view.
-        p50, p95: seconds from a change to the publication of the view that has it.
+        backend, rate, seconds: the options of the run.
+        changes: the number of changes that were made and published in that time.
+        publications: the number of publications of the view.
+        p50, p95: seconds from a change to the publication of the view that contains it.
         between: median seconds from one publication of the view to the next.
         orders, customers, view: median seconds of an epoch of each pipeline.
-        rows: of the view in the end.
-        wrong: those of them that are not what the tables were at the view's moment.
+        rows: the number of rows of the view at the end.
+        wrong: the number of these rows that differ from the tables at the view's time.
     """
 
     backend: str
@@ -113,10 +113,10 @@ class Change:
 
 @define(eq=False)
 class Tables:
-    """What the database holds.
+    """The content of the database.
 
     Args:
-        orders, customers: how many there are.
+        orders, customers: the number of rows of each table.
     """
 
     orders: int
@@ -151,7 +151,7 @@ class Tables:
         return Change(table, before, rows[key])
 
     def view(self) -> pl.DataFrame:
-        """What the view has to show."""
+        """The expected rows of the view."""
         customers = self.rows["customers"]
         return pl.DataFrame(
             {
@@ -165,12 +165,12 @@ class Tables:
 
 @define(eq=False)
 class Shop:
-    """The database at work: it tells of each change as Debezium does, and remembers when it was made.
+    """Changes the database, sends each change as Debezium does, and records its time.
 
     Args:
-        tables: what it holds.
+        tables: the content of the database.
         producer: writes to the broker.
-        made: milliseconds since 1970 of each change.
+        made: the time of each change, in milliseconds since 1970.
     """
 
     tables: Tables
@@ -214,7 +214,7 @@ def _moment(publication: Publication) -> datetime:
 
 
 def _ages(publications: list[Publication], made: list[int]) -> list[float]:
-    """Seconds from each change to the publication that brought it, of all publications but the first."""
+    """Seconds from each change to the publication with this change, for all publications but the first."""
     ages = list[float]()
     for before, after in pairwise(publications):
         shown, newest = (_moment(each).timestamp() * 1000 for each in (before, after))
@@ -228,9 +228,9 @@ class Trial:
     """A run with its view.
 
     Args:
-        options: what was asked for.
-        shop: whose tables are followed.
-        home: a folder of its own.
+        options: the options of the command line.
+        shop: the database whose changes the pipelines read.
+        home: the folder of the run.
     """
 
     options: argparse.Namespace
@@ -239,7 +239,7 @@ class Trial:
     reports: list[tuple[float, EpochReport]] = field(factory=list)
 
     def result(self, servers: str) -> Result:
-        """Run, and tell how it went."""
+        """Run, and return the measurements."""
         config = _deployment(self.home, self.options.backend, servers)
         self.shop.tables.write(self.home / "in")
         with Headwater.from_config(config, report=lambda each: self.reports.append((time(), each))) as headwater:
@@ -255,7 +255,7 @@ class Trial:
             return self._told(headwater, view, began)
 
     def _run(self, headwater: Headwater, view: Runner) -> float:
-        """Load, warm up and run; when what is measured began."""
+        """Load, warm up and run; return the time at which measuring began."""
         runners = headwater.start()
         while view.ledger.latest is None:
             for runner in runners:

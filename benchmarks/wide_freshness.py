@@ -1,8 +1,9 @@
-"""How fresh and how dear reads of a wide table on Hudi are, merged on read: all of it, and base files alone.
+"""The freshness and the cost of reading a merge-on-read wide table on Hudi: snapshot reads, and base files only.
 
 python -m benchmarks.wide_freshness [--keys 200000] [--rows 20000] [--every 4] [--compact-every 8]
 
-The same records once without compaction, and once with it; both kinds of reads after every so many epochs.
+The same records are merged once without compaction and once with it. After every `--every` epochs, both kinds of reads
+run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .tables import print_table
 from .wide_headwater import PIPELINE, arrive, deployment
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 _FOLDER = Path("var/bench/wide_freshness")
 _READS = 3
@@ -40,19 +41,19 @@ _HEAD = (
 
 @frozen
 class Sample:
-    """How it stands after so many epochs; seconds are medians, those of an epoch of the ones since the sample before.
+    """Measurements after some epochs. Seconds are medians; those of an epoch are over the epochs since the last sample.
 
     Args:
-        compact_every: epochs between two compactions; 0 for none.
-        epochs: how many there were.
-        epoch: seconds of one, compaction not among them.
-        compaction: seconds of the compaction since the sample before; 0 if there was none.
-        snapshot: seconds of reading all rows as they are.
-        base: seconds of reading base files alone.
-        rows: how many there are.
-        rows_behind: how many of them base files lack, or have older.
-        epochs_behind: how many epochs came after the newest one that base files show.
-        seconds_behind: between the publications of that one and the newest.
+        compact_every: epochs between two compactions; 0 for no compaction.
+        epochs: the number of epochs so far.
+        epoch: seconds of an epoch, without compaction.
+        compaction: seconds of the compaction since the last sample; 0 if there was none.
+        snapshot: seconds of a snapshot read of all rows.
+        base: seconds of reading base files only.
+        rows: the number of rows.
+        rows_behind: the number of rows that base files lack or have in an older state.
+        epochs_behind: the number of epochs after the newest one that base files show.
+        seconds_behind: the time between the publications of that epoch and the newest one.
     """
 
     compact_every: int
@@ -68,7 +69,7 @@ class Sample:
 
     @property
     def cells(self) -> list[str]:
-        """A line of the table."""
+        """The cells of a line of the table."""
         return [
             str(self.compact_every or "never"),
             str(self.epochs),
@@ -85,8 +86,8 @@ class Trial:
     """A run of all epochs.
 
     Args:
-        folder: where the records lie.
-        home: a folder of its own.
+        folder: the folder of the records.
+        home: the folder of the run.
         compact_every: epochs between two compactions.
         size: records of a topic in an epoch.
     """
@@ -130,7 +131,7 @@ class Trial:
         )
 
     def _behind(self, snapshot: Any, base: Any) -> tuple[int, int, int]:
-        """How many rows there are, how many of them base files have not or not so, and how many epochs these show."""
+        """The number of rows, of rows that are behind in base files, and of epochs that base files show."""
         older = base.select(items.KEY, *(F.col(at).alias(f"old_{at}") for at in _AT.values()))
         as_new = [F.col(at).eqNullSafe(F.col(f"old_{at}")) for at in _AT.values()]
         newest = F.max(F.greatest(*(f"old_{at}" for at in _AT.values())))

@@ -19,7 +19,7 @@ from .items import KEY, TOPICS, columns, ddl, sequence
 from .sides import spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 PIPELINE = "items"
 _SOURCE = """
@@ -43,7 +43,7 @@ sequence = ["{{sequence}}"]
 
 
 def deployment(home: Path, backend: str, upkeep: str = "") -> Path:
-    """Write a deployment of the wide table of the items' topics; where its config is."""
+    """Write a deployment with the wide table of the items' topics; return the path of its configuration."""
     sources = "".join(_SOURCE.format(topic=topic, ddl=ddl(topic)) for topic in TOPICS)
     topics = (_TOPIC.format(topic=topic, columns=list(columns(topic)), sequence=sequence(topic)) for topic in TOPICS)
     work = sources + _PIPELINE + "".join(topics)
@@ -54,13 +54,13 @@ def deployment(home: Path, backend: str, upkeep: str = "") -> Path:
 
 
 def arrive(folder: Path, home: Path, name: str) -> None:
-    """Let a file of each topic come in."""
+    """Add a file of each topic to the sources."""
     for topic in TOPICS:
         os.link(folder / topic / name, home / "in" / topic / name)
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     backend, (folder, home) = sys.argv[1], map(Path, sys.argv[2:])
     reports = list["EpochReport"]()
     with Headwater.from_config(deployment(home, backend), report=reports.append) as headwater:

@@ -1,4 +1,4 @@
-"""One side of `benchmarks.wide_table`: Flink SQL into a partial-update table of Paimon, a sequence group a topic.
+"""One side of `benchmarks.wide_table`: Flink SQL into a partial-update table of Paimon, one sequence group per topic.
 
 FLINK/venv/bin/python benchmarks/wide_paimon.py stream|epochs FOLDER HOME
 
@@ -16,7 +16,7 @@ from typing import Any
 from flink_side import ran, start, tell
 
 _SETTINGS = {
-    "taskmanager.memory.managed.size": "256m",  # sorting in batch jobs; writers of Paimon take theirs from the heap
+    "taskmanager.memory.managed.size": "256m",  # memory for sorting in batch jobs; Paimon's writers use the heap
     "table.exec.sink.upsert-materialize": "NONE",
 }
 _KINDS = {"seq": "BIGINT", "at": "BIGINT", "units": "BIGINT", "value": "DOUBLE", "note": "STRING"}
@@ -40,28 +40,28 @@ def _wide(tables: Any) -> None:
 
 
 def _topic(tables: Any, topic: str, files: Path, name: str) -> str:
-    """Make a topic's files a table; what brings its columns, and nothing of the other ones."""
+    """Make a table of a topic's files; return the SELECT of its columns, with nulls for those of the other topic."""
     columns = ", ".join(["item_id BIGINT", *(f"{each} {_TYPED[each]}" for each in _COLUMNS[topic])])
     tables.execute_sql(_FILES.format(name=name, columns=columns, path=files.as_uri()))
-    given = (each if each in _COLUMNS[topic] else f"CAST(NULL AS {_TYPED[each]})" for each in _ALL)
-    return f"SELECT item_id, {', '.join(given)} FROM {name}"
+    values = (each if each in _COLUMNS[topic] else f"CAST(NULL AS {_TYPED[each]})" for each in _ALL)
+    return f"SELECT item_id, {', '.join(values)} FROM {name}"
 
 
 def _merge(tables: Any, files: dict[str, Path], number: int = 0) -> float:
-    """Write the records of both topics; the seconds that the job ran."""
+    """Write the records of both topics; return the seconds that the job ran."""
     parts = [_topic(tables, topic, each, f"{topic}_{number}") for topic, each in files.items()]
     return ran(tables.execute_sql(f"INSERT INTO {_WIDE} {' UNION ALL '.join(parts)}"))
 
 
 def _epoch(tables: Any, files: dict[str, Path], number: int) -> float:
-    """Write the records of an epoch; seconds from asking for it until it is done."""
+    """Write the records of an epoch; return the seconds from the call until the job is done."""
     began = perf_counter()
     _merge(tables, files, number)
     return perf_counter() - began
 
 
 def _read(tables: Any, home: Path) -> float:
-    """Write all rows of the table as Parquet, for the check; before that, the seconds of reading them."""
+    """Read all rows of the table, then write them as Parquet for the check; return the seconds of reading."""
     names = ["item_id", *(name for name in _ALL if not name.endswith("_seq"))]
     columns = ", ".join(f"{name} {_TYPED.get(name, 'BIGINT')}" for name in names)
     tables.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
@@ -75,7 +75,7 @@ def _read(tables: Any, home: Path) -> float:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     way, (folder, home) = sys.argv[1], (Path(each).resolve() for each in sys.argv[2:])
     environment = start(home, _SETTINGS)
     batch = environment("batch")

@@ -1,8 +1,8 @@
-"""One side of `benchmarks.wide_table`: Spark joins the newest record of each topic anew, and writes the whole table.
+"""One side of `benchmarks.wide_table`: Spark joins the newest records of both topics and writes the whole table again.
 
 python -m benchmarks.wide_rejoin EVERY FOLDER HOME
 
-After every so many epochs, from the Parquet files that are there by then, to Delta.
+It does so after every EVERY epochs, from all Parquet files written until then, to Delta.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _newest(session: Any, topic: str, files: list[Path]) -> Any:
 
 
 def _refresh(session: Any, folder: Path, epochs: int, table: str) -> float:
-    """Write the table as of so many epochs; its seconds."""
+    """Write the table as of the first `epochs` epochs; return the seconds."""
     began = perf_counter()
     price, stock = (_newest(session, topic, sorted((folder / topic).iterdir())[:epochs]) for topic in TOPICS)
     joined = price.join(stock, KEY, "full")
@@ -40,7 +40,7 @@ def _refresh(session: Any, folder: Path, epochs: int, table: str) -> float:
 
 
 def main() -> int:
-    """Measure, and write the figures down."""
+    """Measure, and write the figures to a file."""
     every, (folder, home) = int(sys.argv[1]), (Path(each).resolve() for each in sys.argv[2:])
     session = open_session(
         spark_settings(home), packages=package.PACKAGES, extensions=package.EXTENSIONS, defaults=package.SETTINGS

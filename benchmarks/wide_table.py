@@ -1,8 +1,8 @@
-"""Join two topics by their key: Headwater's wide table next to a plain append, a join on Spark, and Paimon's tables.
+"""Merge two topics by their key: Headwater's wide table, a plain append, a join on Spark, and Paimon's tables.
 
 python -m benchmarks.wide_table [--keys 200000] [--rows 50000] [--backends delta hudi-mor] [--flink FOLDER]
 
-Each side runs in a process of its own, over the same records, with the same heap; all must come to the same rows.
+Each side runs in its own process, over the same records and with the same heap; all must have the same rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDER = Path("var/bench/wide_table")
 
 
 def _prepared(count: int, rows: int) -> Trial:
-    """A trial whose records are written."""
+    """A trial with its records written."""
     folder = _FOLDER / str(count)
     shutil.rmtree(folder, ignore_errors=True)
     items.write(folder, count, rows)
@@ -32,7 +32,7 @@ def _prepared(count: int, rows: int) -> Trial:
 
 
 def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
-    """The program of each side, to which the folder of the records and one of its own are added."""
+    """The command of each side; the folder of the records and the side's own folder are appended to it."""
     here = [sys.executable, "-m"]
     sides = {backend: [*here, "benchmarks.wide_headwater", backend] for backend in options.backends}
     sides["spark-join"] = [*here, "benchmarks.wide_rejoin", str(options.every)]
@@ -45,10 +45,10 @@ def _sides(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=200_000, help="each topic tells of all of them")
-    parser.add_argument("--rows", type=int, default=50_000, help="records an epoch, of both topics together")
-    parser.add_argument("--backends", nargs="+", default=["delta", "hudi-mor"], help="the first one gives the floor")
-    parser.add_argument("--every", type=int, default=1, help="epochs after which Spark joins anew")
+    parser.add_argument("--keys", type=int, default=200_000, help="number of keys; each topic has all of them")
+    parser.add_argument("--rows", type=int, default=50_000, help="records per epoch, of both topics together")
+    parser.add_argument("--backends", nargs="+", default=["delta", "hudi-mor"], help="the first one measures the floor")
+    parser.add_argument("--every", type=int, default=1, help="number of epochs between two joins by Spark")
     parser.add_argument("--flink", metavar="FOLDER", type=Path, help="with PyFlink in venv, and its jars in jars")
     options = parser.parse_args()
     if 2 * options.keys <= WARM_UP * options.rows:
@@ -57,7 +57,7 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print the table, and write it as JSON; 0 if every row is right."""
+    """Measure, print the table, and write it as JSON; return 0 if every row is right."""
     options = _options()
     results = _prepared(options.keys, options.rows).measured(_sides(options))
     return tell(results, _FOLDER / f"wide-table-{options.keys}.json")

@@ -1,1 +1,1 @@
-"""Deployments to learn from; each runs from the project's root."""
+"""Example deployments; run each from the root of the project."""

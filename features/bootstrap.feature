@@ -1,6 +1,6 @@
 Feature: Loading a history in bulk, before the stream takes over
-  Years of a topic lie in a plain table. They are loaded in bulk and the stream goes on from a place that was written down
-  before, with no row missing and none that stands for more than it says.
+  Years of a topic are in a plain table. They are loaded in bulk, and the stream continues from a position that was
+  recorded before the load. No row is missing, and no row counts twice.
 
   Background:
     Given the deployment bootstrap.toml

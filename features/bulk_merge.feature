@@ -1,7 +1,7 @@
 Feature: A table is loaded in bulk while its changes come in
-  The load and the changelog run side by side, without a lock or a stop. A row of the load is the oldest there is of its
-  key; whatever the changelog tells of the key from then on comes after it. Every publication shows the table as it stood
-  where the changelog has got to, as far as it is known by then.
+  The load and the changelog run at the same time, without a lock or a stop. A row of the load is the oldest image of its
+  key; every change of the key after the read is newer. Every publication shows the table as of the position that the
+  changelog has reached, as far as the table is known by then.
 
   Rule: Where the load and the changelog share a position, the newest image of a key is the one that counts
 

@@ -1,4 +1,4 @@
-"""The backends that the feature files run over; their steps are those that ship in `headwater.testing.steps`."""
+"""The backends on which the feature files run. Their steps are those of `headwater.testing.steps`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _TELLING = {
 
 BACKENDS = [
     "memory",
-    "parquet",
+    pytest.param("parquet", marks=pytest.mark.example),
     pytest.param("delta", marks=pytest.mark.delta),
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
-    pytest.param("hudi-cow", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
 ]
 
 
@@ -109,8 +109,8 @@ def _run_telling(trial: Trial, fault: Fault) -> None:
     """Run with a sink that fails as told."""
     deployment = trial.open()
     (runner,) = deployment.start(["contract_rank"])
-    assert runner.outlet is not None
-    runner.outlet.sink = FailingSink(runner.outlet.sink, fault)
+    assert runner.publisher is not None
+    runner.publisher.sink = FailingSink(runner.publisher.sink, fault)
     deployment.run(until_idle=True)
 
 

@@ -1,6 +1,6 @@
 Feature: Cumulate windows
-  Today's page views and visitors, a point a minute: a curve that never dips and is drawn the same again.
-  At every step that the watermark passes, each group has its tick: what the window has come to by then.
+  Today's page views and visitors, one point per minute: a curve that never dips, and is the same on every run.
+  At every step that the watermark passes, each group gets a tick: the totals of the window until then.
 
   Background:
     Given the deployment views.toml

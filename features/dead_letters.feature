@@ -1,6 +1,6 @@
 Feature: Records that could not be used are kept, and read again after a fix
-  A letter goes with the publication that brings its rows, whatever dies on the way. What fails again stays, with its
-  new reason.
+  A dead letter is removed by the publication that adds its rows, whatever dies on the way. A dead letter that fails again
+  stays, with its new reason.
 
   Background:
     # The column kind says what a contract is about. It is taken for what happens to the contract, which is a mistake.

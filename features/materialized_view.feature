@@ -1,9 +1,9 @@
 Feature: A SQL result over merged tables is kept fresh, and never shows a mixed state
-  The user writes a batch query and names the key of its rows. An epoch computes the keys anew that a change may have
-  touched, and no others. All inputs are read as of one time, which the slowest of them has reached: a source that lags
+  The user writes a batch query and names the key of its rows. An epoch recomputes the keys that a change may have
+  affected, and no others. All inputs are read as of one time, which the slowest of them has reached: a source that lags
   makes the answer older, not wrong.
 
-  Rule: An epoch computes the affected keys only, and tells one net change a key
+  Rule: An epoch computes the affected keys only, and makes one net change per key
 
     Background:
       Given the deployment order_lines.toml
@@ -251,7 +251,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | branch | total |
         | north  | 300   |
 
-  Rule: A query that is no function of its key's rows is refused, with the reason
+  Rule: A query whose result is not a function of the rows of its key is refused, with the reason
 
     Background:
       Given the deployment order_lines.toml

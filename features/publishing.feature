@@ -1,7 +1,7 @@
 @kafka
 Feature: A view's changes are published to a topic
-  A pipeline can tell a Kafka topic what every epoch changed in a view, each epoch whole, in order, and once. Who follows
-  the topic, another pipeline for example, is then as exact as the view.
+  A pipeline can publish the changes of a view to a Kafka topic: each epoch as a whole, in order, and once. A reader of the
+  topic, another pipeline for example, is then as exact as the view.
 
   Background:
     Given the deployment contracts.toml

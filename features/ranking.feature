@@ -1,6 +1,6 @@
 Feature: Ranking with a historical snapshot
-  Which contract of this project is this one, over all history, now?
-  The rank is exact after every epoch, whatever came late, changed or went.
+  What is the rank of this contract in its project, over all history, now?
+  The rank is exact after every epoch, whichever rows came late, changed or were deleted.
 
   Background:
     Given the deployment contracts.toml

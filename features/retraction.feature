@@ -1,6 +1,6 @@
 Feature: Changelog retraction
   How many orders are in each state, over all history, now, when each record of the binlog is seen once?
-  Each change takes its old image back and adds its new one, so nothing but the sums has to be kept.
+  Each change subtracts its old image and adds its new one, so only the sums have to be stored.
 
   Background:
     Given the deployment orders.toml
@@ -173,7 +173,7 @@ Feature: Changelog retraction
       | 2024-03-01 | new   | 1   | 1      |
       | 2024-03-03 | new   | 2   | 2      |
 
-  Rule: Messages say where in a log they stand, so that what is sent again counts once
+  Rule: Messages have a position in a log, so that a message that is sent again counts once
 
     @core
     Scenario: A producer sends again what it sent before, within an epoch and across epochs
@@ -324,7 +324,7 @@ Feature: Changelog retraction
         | state | orders | amount | buyers |
         | new   | 3      | 3.00   | 1      |
 
-  Rule: The past may be a batch table of the user's own
+  Rule: The past may be a user-supplied batch table
 
     Background:
       Given the setting pipelines.order_states.measures = { orders = "count(*)" }

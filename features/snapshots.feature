@@ -1,6 +1,6 @@
 Feature: A batch stage publishes versions, and readers finish on the one they began with
-  A version is a whole new content of one or several tables, all at one moment, made from its inputs as they stood at one
-  moment. It bears the watermark of its inputs as its label. Where nothing has moved, there is no new version.
+  A version is the whole new content of one or several tables, published at the same time, and computed from the inputs as
+  of one time. Its label is the watermark of its inputs. If no input has changed, there is no new version.
 
   Rule: A version is made of other pipelines' publications and of plain tables
 

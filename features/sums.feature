@@ -1,6 +1,7 @@
 Feature: Sums are exact, or stop
-  Amounts may be as large as their types allow. What overflows on the way and is taken back is added up exactly; a sum
-  that does not fit stops the run with the measure, the group and what to do. No sum is ever wrapped around, 0 or null.
+  Amounts may be as large as their types allow. A sum that overflows only on the way is still exact. A sum that does not
+  fit stops the run, with an error that names the measure, the group and the remedy. No sum ever wraps around or becomes
+  0 or null.
 
   Background:
     Given the deployment sums.toml

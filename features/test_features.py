@@ -1,5 +1,8 @@
-"""Every scenario, over every backend."""
+"""Runs every scenario on every backend."""
 
+import pytest
 from pytest_bdd import scenarios
+
+pytestmark = pytest.mark.scenario
 
 scenarios(".")

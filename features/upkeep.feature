@@ -1,6 +1,6 @@
 Feature: The past is given up as asked, and never under a reader's eyes
-  Publications stay readable for as long as the retention says, and longer for a reader that holds a lease. What is gone
-  is told to be gone before any row is read.
+  Publications stay readable for as long as the retention says, and longer for a reader with a lease. Reading an expired
+  publication fails before any row is read.
 
   Background:
     Given the deployment contracts.toml

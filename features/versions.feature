@@ -1,6 +1,6 @@
 Feature: Readers ask for versions by what they hold, and are told what changed between two
-  Every publication is a version, with its epoch, the time it was made and a label: the watermark of what it was made
-  from. A reader waits for a watermark, reads the version of a label, and asks how two versions differ.
+  Every publication is a version, with its epoch, the time of its publication and a label, which is the watermark of its
+  inputs. A reader can wait for a watermark, read the version with a label, and compare two versions.
 
   Background:
     Given the deployment versions.toml

@@ -1,6 +1,6 @@
 Feature: A wide table of which each topic knows a part
-  Topics share a key, each knows some columns. One row a key shows the newest of each, without a join, whatever the
-  order in which the topics came, and wherever the batches were cut.
+  Topics share a key, and each has some of the columns. One row per key shows the newest values of each topic, without a
+  join, whatever the order in which the topics came, and wherever the batches ended.
 
   Background:
     Given the deployment shops.toml
@@ -292,7 +292,7 @@ Feature: A wide table of which each topic knows a part
         | 1       |       |      | 5          |
         | 2       | South | Bari |            |
 
-  Rule: A column or a topic more is one edit and a restart
+  Rule: Adding a column or a topic takes one edit and a restart
 
     Scenario: A column and a topic are added, and the rows there are stay as they are
       Given these rows arrive at info
@@ -481,7 +481,7 @@ Feature: A wide table of which each topic knows a part
         | chance           | select | { item_count = "cast(rand() * items as int)" }                             | rand              |
         | an aggregate in a condition | where | "items > max(items)"                                             | an aggregate, max |
 
-  Rule: What a record does not tell, it leaves as it is; what it tells is null, is null
+  Rule: A field that a record lacks stays as it is; a field that is null in the record becomes null
 
     Scenario: Absent is kept and null overwrites, each column by the newest record that tells it
       Given these lines arrive at info

@@ -14,15 +14,15 @@ from .app.config import (
     SourceSettings,
     StreamInput,
 )
-from .app.latency import Latency
-from .app.runner import EpochReport
+from .app.read.latency import Latency
+from .app.run.runner import EpochReport
 from .domain.errors import HeadwaterError
-from .domain.label import Label
-from .domain.latency import Span
-from .domain.ranking import RankingSettings
-from .domain.retention import Retention
-from .domain.schema import Schema
-from .domain.source import RecordSpec
+from .domain.ledger.label import Label
+from .domain.ledger.latency import Span
+from .domain.ledger.retention import Retention
+from .domain.service.ranking import RankingSettings
+from .domain.source.record_spec import RecordSpec
+from .domain.table.schema import Schema
 
 __version__ = version("headwater")
 

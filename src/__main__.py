@@ -2,7 +2,7 @@
 
 import sys
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

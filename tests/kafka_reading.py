@@ -1,4 +1,4 @@
-"""What a reader of completed transactions finds in a topic, and what becomes of it."""
+"""Reads the completed transactions of a topic, and applies their records."""
 
 from __future__ import annotations
 

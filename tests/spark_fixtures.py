@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.app.runner import Runner
+    from headwater.app.run.runner import Runner
 
 TUNED = {
     # CI gives two cores; more threads only wait for each other.
@@ -128,9 +128,9 @@ def _forget_tables() -> Iterator[None]:
 
 def compact_few_files(runner: Runner) -> None:
     """Let a compaction take up the few files of a scenario."""
-    from headwater.adapters.delta.compaction import CompactionPolicy as DeltaPolicy
+    from headwater.adapters.delta.compact import CompactionPolicy as DeltaPolicy
     from headwater.adapters.delta.store import DeltaStore
-    from headwater.adapters.hudi.compaction import CompactionPolicy as HudiPolicy
+    from headwater.adapters.hudi.compact import CompactionPolicy as HudiPolicy
     from headwater.adapters.hudi.store import HudiStore
 
     match runner.keeper:

@@ -2,8 +2,8 @@
 
 python -m examples.flights.cluster [--backend delta|hudi-mor|hudi-cow] [--year]
 
-The cluster is a standalone master and two workers on this machine. Each worker has a folder and a Python environment of
-its own, which holds what `WORKER_PACKAGES` names: not Headwater, and not PySpark.
+The cluster is a standalone master and two workers on this machine. Each worker has its own folder and its own Python
+environment, in which only `WORKER_PACKAGES` are installed: not Headwater, and not PySpark.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHOW = ("--until-idle", "--show", f"{PIPELINE}.ranks", "--format", "jsonl")
 
 
 def main() -> int:
-    """Run the demo; 0 if every rank is right."""
+    """Run the demo; return 0 if every rank is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--backend", default="delta", help="delta (default), hudi-mor or hudi-cow")
     parser.add_argument("--year", action="store_true", help="all flights of 2013, not only January's")
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _python(worker: str) -> Path:
-    """A worker's Python environment, made once."""
+    """The Python environment of a worker; made by the first call."""
     home = _HOME / "pythons" / worker
     if not (home / "made").exists():
         print(f"Making the Python environment of {worker}: {', '.join(WORKER_PACKAGES)} …", flush=True)
@@ -86,7 +86,7 @@ def _plain(master: str) -> list[str]:
 
 
 def _submitted(master: str, backend: str) -> list[str]:
-    """spark-submit of the same command, which brings master and packages; the configuration tells of neither."""
+    """The same command by spark-submit, whose options name master and packages; the configuration names neither."""
     packages = (delta if backend == "delta" else hudi).PACKAGES
     submit = [str(Path(spark_home(), "bin", "spark-submit")), "--master", master, "--driver-memory", "2g"]
     return [*submit, "--packages", ",".join(packages), str(command_line.__file__), "run", str(CONFIG), *_SHOW]
@@ -94,13 +94,13 @@ def _submitted(master: str, backend: str) -> list[str]:
 
 @frozen
 class _Run:
-    """A run from nothing until all files are ranked.
+    """A run from empty tables until all files are ranked.
 
     Args:
-        name: what it is called here.
-        command: what is run; it shows the ranks in the end.
-        backend: where the tables are kept.
-        landings: the files.
+        name: its name in the output.
+        command: the command line; it prints the ranks at the end.
+        backend: the name of the backend.
+        landings: the folder of the input files.
     """
 
     name: str
@@ -109,12 +109,15 @@ class _Run:
     landings: Path
 
     def finish(self, cluster: SparkCluster, *, kill: str, after: int) -> int:
-        """Run it, kill a worker in the epoch after one of a number, and compare; 0 if every rank is right."""
+        """Run the command, kill worker `kill` in the epoch after number `after`, and compare the ranks.
+
+        Returns 0 if every rank is right.
+        """
         print(f"\n{self.name}:", flush=True)
         shutil.rmtree(_HOME / "lake", ignore_errors=True)
         began = perf_counter()
         last: deque[str] = deque(maxlen=30)
-        # spark-submit puts what the program and the JVM write to standard error, and Ivy's report, on standard output.
+        # spark-submit writes to standard output what the program and the JVM write to standard error, and Ivy's report.
         with subprocess.Popen(
             self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environ()
         ) as run:
@@ -139,7 +142,7 @@ class _Run:
 
 
 def _follow(lines: IO[str], last: deque[str], cluster: SparkCluster, kill: str, when: str) -> list[str]:
-    """Show what a run says of its epochs, and what goes wrong; kill a worker in the middle of one; the rows shown."""
+    """Print a run's lines about epochs and errors; kill a worker in the middle of an epoch; return the view's rows."""
     shown = []
     for line in lines:
         if line.startswith("{"):

@@ -1,4 +1,4 @@
-"""The day so far at New York's airports, from Kafka: every point checked, then drawn again in other epochs.
+"""Totals of the day so far at New York's airports, from Kafka: check every point, then draw again with other epochs.
 
 python -m examples.flights.curve [--backend delta|hudi-mor|hudi-cow|memory] [--days 3 --rows 400 --again 1000]
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from headwater import Headwater
-from headwater.app.progress import moment, progress
+from headwater.app.run.progress import moment, progress
 from headwater.testing.kafka_broker import kafka_broker
 
 from .demo import ROOT, polars
@@ -26,7 +26,7 @@ from .departures import MEASURES, TICK, batch, messages, sent
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from headwater.app.runner import EpochReport
+    from headwater.app.run.runner import EpochReport
 
 _CONFIG = Path(__file__).with_name("curve.toml")
 _PIPELINE, _TOPIC = "day_so_far", "departures"
@@ -34,7 +34,7 @@ _ROWS = "HEADWATER_SOURCES__DEPARTURES__MAX_ROWS_PER_EPOCH"
 
 
 def main() -> int:
-    """Run the demo; 0 if every tick of every epoch is right, and drawn the same again."""
+    """Run the demo; return 0 if every tick of every epoch is right, and the second curve is the same."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--backend", default="delta", help="delta (default), hudi-mor, hudi-cow or memory")
     parser.add_argument("--days", type=int, default=365, help="only the departures of the year's first days")
@@ -51,13 +51,13 @@ def main() -> int:
         again, more = _drawn(departures, options.again)
     differ = once.height + again.height - 2 * once.join(again, on=once.columns, how="semi", nulls_equal=True).height
     print(f"{differ} of {once.height:,} revisions differ when they are made in epochs of {options.again} departures")
-    if options.backend != "memory":  # which keeps nothing beyond its run
+    if options.backend != "memory":  # its tables are lost when the run ends
         _draw(again["window_start"].max())
     return 1 if wrong or more or differ else 0
 
 
 def _drawn(departures: pl.DataFrame, rows: int) -> tuple[pl.DataFrame, int]:
-    """All revisions that a run over the topic makes, so many rows an epoch; how many ticks a batch tells otherwise."""
+    """Run over the topic with `rows` rows per epoch; return all revisions, and the number of ticks that are wrong."""
     os.environ[_ROWS] = str(rows)
     shutil.rmtree(ROOT / "curve", ignore_errors=True)
     began = perf_counter()
@@ -76,7 +76,7 @@ def _drawn(departures: pl.DataFrame, rows: int) -> tuple[pl.DataFrame, int]:
 
 
 def _draw(window: datetime) -> None:
-    """Draw the last whole day, as a user does: the curve of each airport, and that of all."""
+    """Draw the last whole day with `headwater plot`: the curve of each airport, and the curve of all airports."""
     for curve, measure in (("curve", "departures"), ("curve_total", "aircraft")):
         picture = ROOT / "curve" / f"{curve}.png"
         plot = [sys.executable, "-m", "headwater", "plot", str(_CONFIG), f"{_PIPELINE}.{curve}"]
@@ -89,7 +89,7 @@ def _tell(epoch: EpochReport) -> None:
 
 
 def _mismatches(headwater: Headwater, departures: pl.DataFrame, epoch: int) -> tuple[int, int]:
-    """How many ticks there were as of an epoch, and how many of them the batch does not have, or has and they not."""
+    """The number of ticks as of an epoch, and the number of ticks that only the view or only the batch has."""
     publication = headwater.snapshot(_PIPELINE, epoch).publication
     assert publication
     assert publication.watermark

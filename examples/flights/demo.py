@@ -1,4 +1,4 @@
-"""Rank a year of flights epoch by epoch, then hold the result against one batch window over all rows.
+"""Rank a year of flights epoch by epoch, then compare the result with one batch window over all rows.
 
 python -m examples.flights.demo [--backend delta|hudi-mor|hudi-cow|memory]
 """
@@ -17,7 +17,7 @@ import narwhals as nw
 import polars as pl
 
 from headwater import Headwater
-from headwater.app.progress import progress
+from headwater.app.run.progress import progress
 
 from .prepare import write
 
@@ -28,7 +28,7 @@ PIPELINE = "flight_rank"
 
 
 def main() -> int:
-    """Run the demo; 0 if every rank is right."""
+    """Run the demo; return 0 if every rank is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--backend", default="delta", help="memory, delta (default), hudi-mor or hudi-cow")
     backend = parser.parse_args().backend
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def polars(frame: Any) -> pl.DataFrame:
-    """A view's rows, small enough here to look at in one piece."""
+    """The rows of a view as a Polars frame; here they are few enough for that."""
     rows: pl.DataFrame = nw.from_native(frame).lazy().collect(backend="polars").to_native()
     return rows
 
@@ -68,7 +68,7 @@ def _show_corrections(headwater: Headwater) -> None:
 
 
 def compare(ranks: pl.DataFrame, landings: Path = ROOT / "landings") -> int:
-    """Hold ranks against the window function over all input at once; 0 if every one is right."""
+    """Compare ranks with the window function over all input at once; return 0 if every rank is right."""
     everything = pl.concat([pl.read_ndjson(file) for file in sorted(landings.glob("*.json"))])
     known = everything.filter(pl.col("tailnum").is_not_null())
     window = known.select("flight_id", pl.col("scheduled").rank("dense").over("tailnum").cast(pl.Int64).alias("batch"))

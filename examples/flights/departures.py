@@ -1,4 +1,4 @@
-"""The departures of 2013 as they are sent, and what a batch says of them at every minute of their day."""
+"""The departures of 2013 in the order in which they are sent, and a batch query for every minute of their days."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-_LATE = 45  # minutes that a message in a hundred takes longer
+_LATE = 45  # minutes by which one message in a hundred is delayed
 TICK = ("window_start", "tick", "grouping", "origin")
 MEASURES = ("departures", "aircraft")
 
 
 def sent(days: int) -> pl.DataFrame:
-    """The departures of the year's first days, in the order in which they are sent, the same in every run.
+    """The departures of the first `days` of the year, in the order in which they are sent; the same in every run.
 
     Columns: flight_id, origin, tailnum, departed (UTC).
     """
@@ -27,19 +27,22 @@ def sent(days: int) -> pl.DataFrame:
     departed = pl.col("scheduled") + pl.duration(minutes=pl.col("dep_delay"))
     mixed = pl.col("flight_id") * 2_654_435_761 % 2**32
     takes = mixed % 5 + pl.when(mixed % 100 == 0).then(_LATE).otherwise(0)
-    told = flights.select("flight_id", "origin", "tailnum", departed.alias("departed"), takes.alias("takes"))
-    in_order = told.sort(pl.col("departed") + pl.duration(minutes=pl.col("takes")), "flight_id")
+    records = flights.select("flight_id", "origin", "tailnum", departed.alias("departed"), takes.alias("takes"))
+    in_order = records.sort(pl.col("departed") + pl.duration(minutes=pl.col("takes")), "flight_id")
     return in_order.drop("takes")
 
 
 def messages(departures: pl.DataFrame) -> Iterator[str]:
     """The departures as JSON."""
-    told = departures.with_columns(pl.col("departed").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return iter(told.select(pl.struct(pl.all()).struct.json_encode().alias("message"))["message"])
+    records = departures.with_columns(pl.col("departed").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return iter(records.select(pl.struct(pl.all()).struct.json_encode().alias("message"))["message"])
 
 
 def batch(departures: pl.DataFrame, watermark: datetime) -> pl.DataFrame:
-    """What a query over all of them says at each minute in which one fell, up to a watermark: `TICK` and `MEASURES`."""
+    """The expected ticks up to a watermark, by a batch query: one row for each minute with a departure.
+
+    Columns: `TICK` and `MEASURES`.
+    """
     local = pl.col("departed").dt.convert_time_zone("America/New_York")
     placed = departures.with_columns(
         window_start=local.dt.truncate("1d").dt.convert_time_zone("UTC"),

@@ -33,7 +33,7 @@ _RUN = [sys.executable, "-m", "headwater", "run"]
 
 
 def main() -> int:
-    """Run the demo; 0 if every rank is right."""
+    """Run the demo; return 0 if every rank is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--backend", default="delta", help="memory or delta (default)")
     parser.add_argument("--kill", action="store_true", help="kill -9 in the middle, and start again")
@@ -54,14 +54,14 @@ def main() -> int:
 
 
 def _produce(broker: KafkaBroker) -> None:
-    """Write the records to one partition, in the order in which they came in."""
+    """Write the records to one partition, in the order in which they became known."""
     broker.create_topic(_TOPIC)
     for file in sorted((ROOT / "landings").glob("*.json")):
         broker.produce(_TOPIC, file.read_text().splitlines(), partition=0)
 
 
 def _run_until_idle() -> pl.DataFrame:
-    """Run to the end of the topic in a process of its own; the ranks that it prints."""
+    """Run to the end of the topic in a separate process; return the ranks that it prints."""
     command = [*_RUN, str(_CONFIG), "--until-idle"]
     output = _FOLDER / "ranks.jsonl"
     with output.open("wb") as out:

@@ -1,8 +1,8 @@
-"""The table `air.flights` of 2013 as it changes, Maxwell's messages of that, and what the table comes to.
+"""The changes of the table `air.flights` in 2013, Maxwell's messages for them, and the final table.
 
-A flight is inserted as `scheduled` a day ahead, and updated when it departs, arrives, is cancelled, or does not come
-down where it was to (`diverted`); departures and arrivals bring their delays. Now and then Maxwell crashes and says
-again what it said before: each time about a day of flights.
+A flight is inserted as `scheduled` a day ahead. It is updated when it departs, arrives, is cancelled, or lands
+elsewhere (`diverted`). Departures and arrivals set their delays. Now and then Maxwell crashes and sends its last
+messages again: each time about a day of flights.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ _KNOWN = ("flight_id", "carrier", "flight", "tailnum", "origin", "dest", "schedu
 _COLUMNS = (*_KNOWN, "state", "dep_delay", "arr_delay", "mtime")
 _LEARNT = {DEPARTED: "dep_delay", ARRIVED: "arr_delay"}
 _MESSAGES_BETWEEN_CRASHES = 50_000
-_SAID_AGAIN = 3_000
+_RESENT = 3_000
 _BYTES_OF_A_TRANSACTION = 400
 _HOURS_TO_ANOTHER_AIRPORT = 6
 
 
 def sent() -> pl.DataFrame:
-    """What Maxwell sends in a year: the changes in their order, and again those that it repeats after a crash.
+    """What Maxwell sends in a year: the changes in order, including those that it sends again after a crash.
 
-    Columns: those of the table, with `mtime`, when the change was made; `change`, its number; where it stands in the
-    binlog; and `old_state` and `old_mtime` of the image before, null where the flight is new.
+    Columns: those of the table, with `mtime`, the time of the change; `change`, its number; its position in the
+    binlog; and `old_state` and `old_mtime` of the old image, which are null if the flight is new.
     """
-    return said_again(_in_the_binlog(_changes()).with_row_index("change"))
+    return with_resent(_in_the_binlog(_changes()).with_row_index("change"))
 
 
-def said_again(messages: pl.DataFrame) -> pl.DataFrame:
-    """Messages in their order as a producer sends them that crashes now and then, and says the last ones again."""
+def with_resent(messages: pl.DataFrame) -> pl.DataFrame:
+    """The messages in order, as sent by a producer that crashes now and then and sends its last messages again."""
     parts, start = [], 0
     for crash in range(_MESSAGES_BETWEEN_CRASHES, messages.height, _MESSAGES_BETWEEN_CRASHES):
-        parts += [messages[start:crash], messages[crash - _SAID_AGAIN : crash]]
+        parts += [messages[start:crash], messages[crash - _RESENT : crash]]
         start = crash
     return pl.concat([*parts, messages[start:]])
 
 
 def message(change: Mapping[str, Any]) -> str:
-    """The message of a change, as Maxwell writes it."""
+    """A change as a Maxwell message in JSON."""
     state, old_state = change["state"], change["old_state"]
-    told = {"database": "air", "table": "flights", "type": "insert" if old_state is None else "update"}
-    told |= {name: change[name] for name in ("ts", "xid", "position")}
-    told |= {"commit": True} if change["commit"] else {"xoffset": change["xoffset"]}
-    told["data"] = {name: change[name] for name in _COLUMNS} | {
+    fields = {"database": "air", "table": "flights", "type": "insert" if old_state is None else "update"}
+    fields |= {name: change[name] for name in ("ts", "xid", "position")}
+    fields |= {"commit": True} if change["commit"] else {"xoffset": change["xoffset"]}
+    fields["data"] = {name: change[name] for name in _COLUMNS} | {
         name: _wall(change[name]) for name in ("scheduled", "mtime")
     }
     if old_state is not None:
-        told["old"] = {"state": old_state, "mtime": _wall(change["old_mtime"])}
-        told["old"] |= {_LEARNT[state]: None} if state in _LEARNT else {}
-    return json.dumps(told)
+        fields["old"] = {"state": old_state, "mtime": _wall(change["old_mtime"])}
+        fields["old"] |= {_LEARNT[state]: None} if state in _LEARNT else {}
+    return json.dumps(fields)
 
 
 def counted(messages: pl.DataFrame) -> pl.DataFrame:
-    """The table as it is after some messages, counted by carrier and state in one batch."""
+    """Totals of the table by carrier and state after these messages, counted in one batch."""
     flights = messages.sort("change").unique("flight_id", keep="last")
     known = pl.col("arr_delay").count() > 0
     return flights.group_by("carrier", "state").agg(
@@ -76,7 +76,7 @@ def counted(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changes() -> pl.DataFrame:
-    """Every image of every flight, in the order in which they came to be."""
+    """Every image of every flight, in the order of the changes."""
     flights = table().with_columns(departed=_later("scheduled", pl.col("dep_delay")))
     flew, landed = pl.col("dep_delay").is_not_null(), pl.col("air_time").is_not_null()
     elsewhere = pl.lit(60 * _HOURS_TO_ANOTHER_AIRPORT)
@@ -95,14 +95,14 @@ def _later(column: str, minutes: pl.Expr) -> pl.Expr:
 
 
 def _images(flights: pl.DataFrame, state: str, when: pl.Expr, before: str | None, *unknown: str) -> pl.DataFrame:
-    """The flights as they are once they have come to a state, and what is not known by then."""
+    """The image of each flight when it enters a state; the columns in `unknown` are still null then."""
     blank = [pl.lit(None, pl.Int64).alias(name) for name in unknown]
     states = [pl.lit(state).alias("state"), pl.lit(before, pl.String).alias("old_state")]
     return flights.with_columns(*blank, *states, when.alias("mtime")).select(*_COLUMNS, "old_state")
 
 
 def _in_the_binlog(changes: pl.DataFrame) -> pl.DataFrame:
-    """Add where each change stands: a month is a file, a minute a transaction, whose rows `xoffset` tells apart."""
+    """Add the binlog position of each change: a file per month, a transaction per minute, an `xoffset` per row."""
     row = pl.int_range(pl.len())
     placed = changes.with_columns(
         pl.col("mtime").shift(1).over("flight_id").alias("old_mtime"),

@@ -1,7 +1,7 @@
-"""Follow the table of flights through the year, and hold the totals at each month's end against a batch count.
+"""Count the table of flights through the year, and compare the totals at each month's end with a batch count.
 
-`examples.flights.states` runs this in a process of its own, which it kills. Started again, it goes on: the topic tells
-what was sent, the tables tell what was counted.
+`examples.flights.states` runs this in a separate process, which it kills. When started again, it resumes: the topic
+contains what was already sent, and the tables contain what was already counted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from headwater import Headwater
-from headwater.adapters.kafka.broker import held
+from headwater.adapters.kafka.broker import offset_bounds
 from headwater.adapters.kafka.settings import KafkaSettings
-from headwater.app.progress import progress
+from headwater.app.run.progress import progress
 from headwater.testing.kafka_broker import produce
 
 from .demo import polars
@@ -34,7 +34,7 @@ _KEY = ["carrier", "state"]
 
 
 def main() -> int:
-    """Follow the year; 0 if every total is right."""
+    """Run all months of the year; return 0 if every total is right."""
     messages = sent()
     with Headwater.from_config(CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         done = _counted_so_far(headwater)
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _months(messages: pl.DataFrame) -> list[tuple[str, int]]:
-    """Each month, and how many messages have been sent by its end; those of the last flights come with December."""
+    """The name of each month, and the number of messages sent by its end. December includes all later messages."""
     later = [(messages["mtime"] >= end).arg_true() for end in MONTHS[:-1]]
     ends = [*(each[0] for each in later), messages.height]
     return [(f"{end - timedelta(days=1):%B}", at) for end, at in zip(MONTHS, ends, strict=True)]
@@ -62,9 +62,9 @@ class Month:
     """One month of the year.
 
     Args:
-        headwater: what counts.
-        messages: all that is sent by the end of the month.
-        name: its name.
+        headwater: runs the pipeline.
+        messages: all messages that are sent by the end of the month.
+        name: the name of the month.
     """
 
     headwater: Headwater
@@ -72,7 +72,7 @@ class Month:
     name: str
 
     def run(self) -> int:
-        """Send what is missing, count it, and say how many totals differ from the batch count."""
+        """Send the messages that the topic lacks, run the pipeline, and return the number of wrong totals."""
         self._send()
         self.headwater.run(until_idle=True)
         ours, batch = polars(self.headwater.view(PIPELINE)), counted(self.messages)
@@ -86,13 +86,13 @@ class Month:
 
     def _send(self) -> None:
         servers = os.environ["FLIGHTS_SERVERS"]
-        before = held(KafkaSettings(servers, (TOPIC,)))[TOPIC, 0].high
+        before = offset_bounds(KafkaSettings(servers, (TOPIC,)))[TOPIC, 0].high
         for some in self.messages[before:].iter_slices(_AT_ONCE):
             produce(servers, TOPIC, map(message, some.iter_rows(named=True)), partition=0)
 
 
 def mismatches(ours: pl.DataFrame, batch: pl.DataFrame) -> int:
-    """How many groups are not the same in both."""
+    """The number of groups that differ between the two."""
     mine, theirs = (Counter(each.select(batch.columns).rows()) for each in (ours, batch))
     return len({row[: len(_KEY)] for row in (mine - theirs) + (theirs - mine)})
 

@@ -11,9 +11,9 @@ import shutil
 import sys
 
 from headwater import EpochReport, Headwater
-from headwater.app.backends import on_one_session
 from headwater.app.config import Deployment, load
-from headwater.app.progress import progress
+from headwater.app.registry.backends import on_one_session
+from headwater.app.run.progress import progress
 
 from .demo import CONFIG, PIPELINE, ROOT, compare, polars
 from .prepare import write
@@ -22,7 +22,7 @@ _EPOCHS = 13
 
 
 def main() -> int:
-    """Run the example; 0 if every rank is right in the end."""
+    """Run the example; return 0 if every rank is right in the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--from", dest="one", default="delta", metavar="BACKEND")
     parser.add_argument("--to", dest="other", default="hudi-mor", metavar="BACKEND")

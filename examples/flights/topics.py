@@ -1,14 +1,14 @@
 """Three topics of 2013 that share a flight's key, record by record as they are sent.
 
-* `flights` tells a flight's life: scheduled a day ahead, departed, arrived or diverted. One that is cancelled is taken
-  off, which is a delete; now and then it flies in the end, and is there again.
-* `weather` tells of each flight what was measured where and when it is to leave. Some hours are corrected a day later,
-  some come days late, behind their own correction. A correction tells the temperature and no more.
-* `planes` tells which aircraft is to fly it, and what is known of that, from half a day to two days late. Some flights
-  change aircraft: one is taken off, another one put on. A cancelled flight has none.
+* `flights` has the states of a flight: scheduled a day ahead, departed, arrived or diverted. A cancelled flight is
+  deleted; now and then it departs after all, and is inserted again.
+* `weather` has the weather of each flight at its airport and scheduled hour. Some hours are corrected a day later. Some
+  reports come days late, after their own correction. A correction contains the temperature only.
+* `planes` has the aircraft assigned to each flight, with its data, from half a day to two days late. Some flights
+  change aircraft: one assignment is deleted, another one inserted. A cancelled flight has none.
 
-Records lag, so they come in another order than that of what they tell of; and a producer that crashes says the last
-ones again. All of that is the same in every run.
+Records are delayed, so they do not arrive in the order of their event times. A producer that crashes sends its last
+records again. All of this is the same in every run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from .lives import ARRIVED, CANCELLED, DEPARTED, DIVERTED, SCHEDULED, said_again
+from .lives import ARRIVED, CANCELLED, DEPARTED, DIVERTED, SCHEDULED, with_resent
 from .prepare import planes, table, weather
 
 if TYPE_CHECKING:
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 KEY = "flight_id"
 TOPICS = ("flights", "weather", "planes")
 INSERT, UPDATE, DELETE = "c", "u", "d"
-TOLD = ("carrier", "flight", "origin", "dest", "scheduled", "dep_delay", "arr_delay")
+FLIGHT_COLUMNS = ("carrier", "flight", "origin", "dest", "scheduled", "dep_delay", "arr_delay")
 _MEASURED = ("temp", "wind_speed", "precip", "visib")
 _KNOWN_OF_A_PLANE = ("tailnum", "built", "model", "seats")
 _CORRECTED = (KEY, "observed_at", "revision", "temp", "reported_at")
 
 
 def sent(days: int) -> dict[str, pl.DataFrame]:
-    """What each topic's producer sends, in that order, for the flights of the year's first days.
+    """The records of each topic in the order in which they are sent, for the flights of the first `days` of the year.
 
-    Columns: those of the records, times in UTC, and `week`, the number of the week in which a record is sent.
+    Columns: those of the records, with times in UTC, and `week`, the number of the week in which a record is sent.
     """
     flights = table().filter(pl.col("scheduled") < pl.datetime(2013, 1, 1, time_zone="UTC") + pl.duration(days=days))
     records = {"flights": _lives(flights), "weather": _weather(flights), "planes": _assignments(flights)}
-    ordered = {name: said_again(each.sort("sent_at", KEY, maintain_order=True)) for name, each in records.items()}
+    ordered = {name: with_resent(each.sort("sent_at", KEY, maintain_order=True)) for name, each in records.items()}
     start = min(_earliest(each) for each in ordered.values())
     week = ((pl.col("sent_at").cum_max() - start).dt.total_days() // 7).alias("week")
     return {name: each.with_columns(week).drop("sent_at") for name, each in ordered.items()}
 
 
 def messages(records: pl.DataFrame) -> Iterator[str]:
-    """The records as JSON; a correction of the weather leaves out what it does not tell."""
+    """The records as JSON; a correction of the weather has only the fields that it corrects."""
     names = [name for name in records.columns if name != "week"]
     times = [pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%SZ") for name in names if records.schema[name].is_temporal()]
     record = pl.struct(names).struct.json_encode()
@@ -62,7 +62,7 @@ def corrects() -> pl.Expr:
 
 
 def by(week: int, topics: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """What has been sent by the end of a week."""
+    """The records that were sent by the end of a week."""
     return {name: records.filter(pl.col("week") <= week) for name, records in topics.items()}
 
 
@@ -73,7 +73,7 @@ def _lives(flights: pl.DataFrame) -> pl.DataFrame:
     reinstated = flew & (pl.col("dep_delay") > 60) & (_chance(1) < 0.1)
     images = [
         _life(flights, SCHEDULED, pl.col("scheduled") - pl.duration(days=1), "dep_delay", "arr_delay", op=INSERT),
-        _life(flights.filter(~flew | reinstated), CANCELLED, pl.col("scheduled"), *TOLD, op=DELETE),
+        _life(flights.filter(~flew | reinstated), CANCELLED, pl.col("scheduled"), *FLIGHT_COLUMNS, op=DELETE),
         _life(flights.filter(flew), DEPARTED, departed, "arr_delay"),
         _life(flights.filter(flew, landed), ARRIVED, arrived),
         _life(flights.filter(flew, ~landed), DIVERTED, departed + pl.duration(hours=6), "arr_delay"),
@@ -83,10 +83,10 @@ def _lives(flights: pl.DataFrame) -> pl.DataFrame:
 
 
 def _life(flights: pl.DataFrame, state: str, when: pl.Expr, *unknown: str, op: str = UPDATE) -> pl.DataFrame:
-    """The flights as they are once they have come to a state, and what is not told by then."""
+    """The record of each flight when it enters a state; the columns in `unknown` are still null then."""
     blank = [pl.lit(None, flights.schema[name]).alias(name) for name in unknown]
-    told = flights.with_columns(when.alias("updated_at"), op=pl.lit(op), state=pl.lit(state)).with_columns(blank)
-    return told.select("op", KEY, *TOLD, "state", "updated_at")
+    records = flights.with_columns(when.alias("updated_at"), op=pl.lit(op), state=pl.lit(state)).with_columns(blank)
+    return records.select("op", KEY, *FLIGHT_COLUMNS, "state", "updated_at")
 
 
 def _weather(flights: pl.DataFrame) -> pl.DataFrame:
@@ -122,14 +122,14 @@ def _assignments(flights: pl.DataFrame) -> pl.DataFrame:
         _assignment(planned.filter(swapped), 3, -1),
         _assignment(planned.filter(cancelled), 4, 0, op=DELETE),
     ]
-    told = pl.concat(steps).join(known, on="tailnum", how="left", maintain_order="left")
-    return told.select("op", KEY, *_KNOWN_OF_A_PLANE, "assignment", "assigned_at").with_columns(
+    records = pl.concat(steps).join(known, on="tailnum", how="left", maintain_order="left")
+    return records.select("op", KEY, *_KNOWN_OF_A_PLANE, "assignment", "assigned_at").with_columns(
         sent_at=_later(pl.col("assigned_at"), 12, 36, behind=pl.duration(days=2))
     )
 
 
 def _assignment(flights: pl.DataFrame, number: int, hours: int, op: str = UPDATE) -> pl.DataFrame:
-    """The flights at a step of who is to fly them; what is taken off tells no more than that."""
+    """The records of one step of assigning aircraft; a delete has no data of the aircraft."""
     tail = pl.lit(None, pl.String) if op == DELETE else pl.col("tailnum")
     return flights.select(
         pl.lit(op).alias("op"),
@@ -141,13 +141,13 @@ def _assignment(flights: pl.DataFrame, number: int, hours: int, op: str = UPDATE
 
 
 def _later(when: pl.Expr, least: int, most: int, *, behind: pl.Expr) -> pl.Expr:
-    """When a record is sent: some hours later, or one in a hundred much later."""
+    """When a record is sent: `least` to `most` hours later; one in a hundred is late by `behind` on top."""
     lag = pl.duration(minutes=(least + _chance(3, when) * (most - least)) * 60)
     return when + lag + pl.when(_chance(4, when) < 0.01).then(behind).otherwise(pl.duration(days=0))
 
 
 def _chance(salt: int, when: pl.Expr | None = None) -> pl.Expr:
-    """A number from 0 to 1, spread evenly over the flights, and over the moments of each: the same in every run."""
+    """A pseudo-random number from 0 to 1 for each flight and time, evenly distributed; the same in every run."""
     seed = pl.col(KEY) * 31 + (0 if when is None else when.dt.epoch("s") // 60)
     mixed = (seed * (2_654_435_761 + 2 * salt)) % 2**32
     return (mixed // 2**8) / 2**24

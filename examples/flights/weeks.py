@@ -1,4 +1,4 @@
-"""The year week by week: send it, run the pipelines, and hold tables and versions against the batch join."""
+"""The year week by week: send records, run the pipelines, and compare tables and versions with the batch join."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 from attrs import asdict, define, field, frozen
 
-from headwater.app.progress import moment
+from headwater.app.run.progress import moment
 
 from .demo import polars
-from .join import RANKINGS, joined, mismatches, told_of
+from .join import RANKINGS, joined, mismatches, reported_flights
 from .topics import KEY, by, messages
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headwater.testing.kafka_broker import KafkaBroker
 
 FLOWN, RANKED = "flown", "rankings"
-"""The pipelines: one row a flight, and what is made of it."""
+"""The pipelines: one wide row per flight, and the rankings over these rows."""
 
 KEYS = {"carrier_days": ("day", "carrier"), "carriers": ("carrier",)}
 _HAPPENED = {"flights": "updated_at", "weather": "reported_at", "planes": "assigned_at"}
@@ -30,14 +30,14 @@ _WEEKS_BETWEEN_CHECKS = 4
 
 
 @frozen
-class Checked:
-    """How many of the batch's rows are not the same in a table, or the other way round.
+class Check:
+    """The result of one comparison with the batch.
 
     Args:
-        month: as of which they were.
+        month: the month of the newest label at the time of the check, ``2013-01`` for example.
         what: `versions` or `flights`.
-        rows: how many the batch has.
-        mismatches: how many differ.
+        rows: the number of rows of the batch.
+        mismatches: the number of rows that differ.
     """
 
     month: str
@@ -48,21 +48,21 @@ class Checked:
 
 @define(eq=False)
 class Weeks:
-    """Sends the year, and checks what becomes of it.
+    """Sends the records of the year, runs the pipelines, and checks their results.
 
     Args:
         headwater: runs the pipelines.
-        broker: where the records go.
-        topics: all that is sent.
-        seconds: how long the pipelines have run.
-        checked: what was found.
+        broker: the broker to which the records are sent.
+        topics: all records of each topic.
+        seconds: how long the pipelines have run so far.
+        checks: the results of all checks so far.
     """
 
     headwater: Headwater
     broker: KafkaBroker
     topics: dict[str, pl.DataFrame]
     seconds: float = field(init=False, default=0.0)
-    checked: list[Checked] = field(init=False, factory=list)
+    checks: list[Check] = field(init=False, factory=list)
     _versions: int = field(init=False, default=0)
 
     @property
@@ -72,7 +72,7 @@ class Weeks:
         return int(weeks.max())  # type: ignore[arg-type]
 
     def run(self, week: int) -> None:
-        """Send a week's records, let the pipelines run, and check what they made of it."""
+        """Send the records of a week, run the pipelines, and check their results."""
         for name, records in self.topics.items():
             self.broker.produce(name, messages(records.filter(pl.col("week") == week)), partition=0)
         began = perf_counter()
@@ -85,21 +85,24 @@ class Weeks:
             self._check_rows(week)
 
     def by_month(self) -> pl.DataFrame:
-        """What was checked: how often, the rows of the batch, and how many were not the same."""
-        checked = pl.DataFrame([asdict(each) for each in self.checked])
+        """The number of checks, of rows of the batch, and of mismatches, for each month and kind of check."""
+        checks = pl.DataFrame([asdict(each) for each in self.checks])
         sums = [pl.len().alias("checks"), pl.col("rows").sum(), pl.col("mismatches").sum()]
-        return checked.group_by("month", "what", maintain_order=True).agg(sums).sort("month", "what")
+        return checks.group_by("month", "what", maintain_order=True).agg(sums).sort("month", "what")
 
     def check_reported(self) -> int:
-        """Hold it against the records of how many flights each topic has told: how many of these counts are wrong."""
-        told = {f"{name}_reported": flights for name, flights in told_of(self.topics).items()}
-        counted = polars(self.headwater.view(f"{FLOWN}.completeness")).select(*told).sum().row(0, named=True)
-        wrong = sum(counted[name] != told[name] for name in told)
+        """Compare the view `completeness` with the records, by the number of flights that each topic has reported.
+
+        Returns how many of these numbers are wrong.
+        """
+        expected = {f"{name}_reported": flights for name, flights in reported_flights(self.topics).items()}
+        counted = polars(self.headwater.view(f"{FLOWN}.completeness")).select(*expected).sum().row(0, named=True)
+        wrong = sum(counted[name] != expected[name] for name in expected)
         print(f"flights that each topic has told of: {counted}: {wrong} of these numbers are not those of the topics")
         return wrong
 
     def _check_version(self, version: int) -> None:
-        """Hold a version against the batch query over the records that its inputs had read, its label too."""
+        """Compare a version and its label with the batch query over the records that its inputs had read."""
         publication = self.headwater.snapshot(RANKED, version).publication
         assert publication
         read = self._read_by(publication.offsets["inputs"][FLOWN])
@@ -115,7 +118,7 @@ class Weeks:
         return mismatches(polars(self.headwater.view(f"{RANKED}.{table}", at=version)), expected, *KEYS[table])
 
     def _check_rows(self, week: int) -> None:
-        """Hold every row against the batch join over all that was sent."""
+        """Compare every row with the batch join over all records sent by the end of a week."""
         batch = joined(by(week, self.topics))
         wrong = mismatches(polars(self.headwater.view(f"{FLOWN}.rows")), batch, KEY)
         self._note("flights", f"flights by week {week}", batch.height, wrong)
@@ -123,7 +126,7 @@ class Weeks:
     def _note(self, what: str, which: str, rows: int, wrong: int) -> None:
         latest = self.headwater.snapshot(RANKED).publication
         assert latest
-        self.checked.append(Checked(latest.offsets["label"][: len("2013-01")], what, rows, wrong))
+        self.checks.append(Check(latest.offsets["label"][: len("2013-01")], what, rows, wrong))
         print(f"{which}: {wrong:,} mismatches of {rows:,} rows against the batch", flush=True)
 
     def _read_by(self, epoch: int) -> dict[str, pl.DataFrame]:
@@ -134,6 +137,6 @@ class Weeks:
 
 
 def _label(read: Mapping[str, pl.DataFrame]) -> str:
-    """Up to when all topics have told what happened: the earliest of their newest records."""
+    """The time up to which all topics have reported: the earliest of the newest event times of the topics."""
     newest: Iterator[datetime] = (read[name].select(pl.col(when).max()).item() for name, when in _HAPPENED.items())
     return moment(min(newest))

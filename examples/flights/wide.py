@@ -1,4 +1,4 @@
-"""Three topics of a year of flights as one wide row a flight, rankings over it as versions, and every row checked.
+"""Merge three topics of a year of flights into one wide row per flight, publish rankings as versions, check every row.
 
 python -m examples.flights.wide [--backend delta|hudi-mor|hudi-cow|memory] [--days 365]
 """
@@ -15,7 +15,7 @@ from time import perf_counter
 import polars as pl
 
 from headwater import Headwater
-from headwater.app.progress import progress
+from headwater.app.run.progress import progress
 from headwater.testing.kafka_broker import kafka_broker
 
 from .demo import ROOT, polars
@@ -24,11 +24,11 @@ from .topics import sent
 from .weeks import FLOWN, RANKED, Weeks
 
 _CONFIG = Path(__file__).with_name("wide.toml")
-_BEGINS_TO_READ_AFTER = 1  # week; a version is before it that nobody holds
+_BEGINS_TO_READ_AFTER = 1  # week; an earlier version exists, which has no lease
 
 
 def main() -> int:
-    """Run the demo; 0 if every row of every version is right."""
+    """Run the demo; return 0 if every row of every version is right."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--backend", default="delta", help="delta (default), hudi-mor, hudi-cow or memory")
     parser.add_argument("--days", type=int, default=365, help="only the flights of the year's first days")
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _follow(headwater: Headwater, weeks: Weeks) -> int:
-    """Let the weeks go by while someone reads an early version: how many rows were wrong."""
+    """Run all weeks while a reader reads an early version; return the number of wrong rows."""
     began, reader = perf_counter(), None
     for week in range(weeks.last + 1):
         weeks.run(week)
@@ -60,7 +60,7 @@ def _follow(headwater: Headwater, weeks: Weeks) -> int:
 
 
 def _tell(headwater: Headwater, weeks: Weeks, others: int, seconds: float) -> int:
-    """Print what was found; how many mismatches there are, those of others than the weeks' checks among them."""
+    """Print the results of the checks; return the number of mismatches, including `others` from other checks."""
     months = weeks.by_month()
     with pl.Config(tbl_rows=-1):
         print(months)

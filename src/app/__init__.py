@@ -1,1 +1,1 @@
-"""The shell around the domain: configuration, wiring, running, and the ways in."""
+"""The application around the domain: configuration, wiring, running, the Python API and the command line."""

@@ -1,4 +1,4 @@
-"""Headwater inside a program: run pipelines, and ask for their views as the engine's own frames."""
+"""The Python API: runs pipelines and reads their views as the engine's own DataFrames."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import evolve, field, frozen
 
-from ..domain import dead_letter
-from ..domain.bulk import BULK, BulkGroup
-from ..domain.bulk_merge import BulkMerge
-from ..domain.collect import collect_small
 from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
-from ..domain.label import Label
-from ..domain.ledger import BaseSnapshot, Snapshot
-from ..domain.loading import History
-from ..domain.ports import HandedOver
-from ..domain.retraction import Retraction
-from ..domain.schema import Schema
-from ..domain.service import ViewSpec
-from ..domain.topic_group import TopicGroup
-from ..domain.upkeep import Upkeep
-from .bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
-from .clock import SystemClock
+from ..domain.ledger.label import Label
+from ..domain.ledger.ledger import BaseSnapshot, Snapshot
+from ..domain.ledger.upkeep import Upkeep
+from ..domain.ports import ForeachBatchSource
+from ..domain.service.bulk_merge import BulkMerge
+from ..domain.service.history_load import HistorySource
+from ..domain.service.retraction import Retraction
+from ..domain.source import dead_letter
+from ..domain.source.bulk import BULK, BulkGroup
+from ..domain.source.topic_group import TopicGroup
+from ..domain.table.collect import collect_small
+from ..domain.table.schema import Schema
+from ..domain.table.view_spec import ViewSpec
 from .config import Deployment, load
-from .config.kinds import did_you_mean
-from .container import Container, blueprints
-from .difference import diff_spec, difference
-from .latency import Latencies, Latency
-from .moments import read_duration, read_moment, read_time
-from .move import move
-from .progress import progress
-from .runner import EpochReport, Runner, run_all
-from .view_inputs import ViewInputs
-from .waiting import wait_for
+from .config.value_types import did_you_mean
+from .read.difference import diff_spec, difference
+from .read.latency import Latencies, Latency
+from .read.moments import read_duration, read_moment, read_time
+from .read.waiting import wait_for
+from .run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
+from .run.clock import SystemClock
+from .run.move import move
+from .run.progress import progress
+from .run.runner import EpochReport, Runner, run_all
+from .run.view_inputs import ViewInputs
+from .wiring.container import Container, blueprints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,35 +46,35 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ..domain.epoch import Offsets, Publication
-    from ..domain.ledger import Ledger
+    from ..domain.epoch.epoch import Offsets, Publication
+    from ..domain.ledger.ledger import Ledger
+    from ..domain.ledger.upkeep import Pin
     from ..domain.ports import FrameEngine
-    from ..domain.service import Kept, Service
-    from ..domain.upkeep import Pin
-    from .moments import Duration, Moment, Time
-    from .replay import Replayed
+    from ..domain.service.base import PendingRows, Service
+    from .read.moments import Duration, Moment, Time
+    from .run.replay import ReplayResult
 
 _log = logging.getLogger(__name__)
 
 
 def log_progress(report: EpochReport) -> None:
-    """Tell the log of an epoch; what `Headwater` does where it is given nothing else."""
+    """Log one line about an epoch, at level INFO; the default report of `Headwater`."""
     _log.info("%s", progress(report))
 
 
 @frozen
 class PipelineStatus:
-    """Where a pipeline stands.
+    """The status of a pipeline.
 
     Args:
         pipeline: its name.
-        publication: the newest one; None before the first.
-        lag: what waits in the source, in words, or why that cannot be told.
-        dead_letters: how many there are.
-        latency: how long it takes until a record can be read: expected, and measured.
-        bookkeeping: what is kept only until what it waits for has come (`Service.bookkeeping`).
-        alarms: what does not go as it should, each with the reason.
-        repeats: rows that were passed over, as they had been read before; None where none ever is.
+        publication: the newest one; None if nothing is published yet.
+        lag: the unread input of the source, as text, or why it is unknown.
+        dead_letters: their number.
+        latency: expected and measured time until a record can be read.
+        bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
+        alarms: problems, each with its reason.
+        repeats: rows that were skipped because they had been read before; None if the service never skips rows.
     """
 
     pipeline: str
@@ -82,14 +82,14 @@ class PipelineStatus:
     lag: str
     dead_letters: int
     latency: Latency
-    bookkeeping: Mapping[str, Kept] = field(factory=dict)
+    bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
     alarms: tuple[str, ...] = ()
     repeats: int | None = None
 
 
 @frozen(eq=False)
 class Answer:
-    """A view's rows, not computed yet, and what they look like."""
+    """The rows of a view as a lazy frame, with the view's columns and the engine of the frame."""
 
     view: ViewSpec
     frame: nw.LazyFrame[Any]
@@ -97,14 +97,14 @@ class Answer:
 
 
 class Headwater:
-    """A deployment: runs its pipelines and answers their views. Close it, or use it as a context manager.
+    """A deployment: runs its pipelines and reads their views. Close it, or use it as a context manager.
 
     Args:
-        deployment: backend, sources and pipelines, as `from_config` reads them or a program makes them.
-        report: told of every epoch published; the log of level INFO if not given.
+        deployment: backend, sources and pipelines, read by `from_config` or built by a program.
+        report: called with each published epoch; by default it logs a line at level INFO.
 
     Raises:
-        ConfigError: a service refuses its settings; nothing has been started then.
+        ConfigError: a service refuses its settings; nothing has been started.
     """
 
     def __init__(self, deployment: Deployment, *, report: Callable[[EpochReport], None] = log_progress) -> None:
@@ -125,54 +125,54 @@ class Headwater:
         environ: Mapping[str, str] | None = None,
         report: Callable[[EpochReport], None] = log_progress,
     ) -> Self:
-        """A deployment from its TOML file.
+        """Read a deployment from its TOML file.
 
         Args:
             path: the file; relative paths in it start from its folder.
-            environ: the environment that overrides it; the process's own if not given.
+            environ: environment variables that override it; those of the process if not set.
             report: see `Headwater`.
 
         Raises:
-            ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
+            ConfigError: names file, line and key of the first mistake, and what is allowed.
         """
         return cls(load(path, environ), report=report)
 
     def run(self, pipelines: Iterable[str] | None = None, *, until_idle: bool = False) -> None:
-        """Run pipelines side by side, all of them if none is named, until `stop`, or until their sources are drained.
+        """Run pipelines, by default all of them, until `stop` or (with `until_idle`) until their sources are drained.
 
         Raises:
-            HeadwaterError: a fault that does not pass, or did not within the retries. Nothing is lost: the next run
-                goes on from the newest publication.
+            HeadwaterError: a permanent fault, or a transient one that outlasted the retries. Nothing is lost: the next
+                run resumes from the newest publication.
         """
         run_all(self.start(pipelines), until_idle=until_idle)
 
     def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
-        """Start the engine, and what runs these pipelines; `run` does so by itself."""
+        """Start the engine and create the runners of these pipelines; `run` calls this itself."""
         return [self._runner(name) for name in (self.deployment.pipelines if pipelines is None else pipelines)]
 
     def foreach_batch(self, pipeline: str) -> Callable[[Any, int], None]:
-        """What a Structured Streaming query of your own is to call: ``writeStream.foreachBatch(…)``.
+        """Return the function that your Structured Streaming query passes to ``writeStream.foreachBatch(…)``.
 
-        Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``; a batch that the query
-        repeats is passed over. The query keeps its checkpoint: without it, a new query's batches are refused.
+        Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``. A batch that the query
+        repeats is skipped. Keep the query's checkpoint: the batches of a query with a new checkpoint are refused.
 
         Raises:
-            ConfigError: there is no such pipeline, or its source is read by Headwater itself.
+            ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
         """
         runner = self._runner(pipeline)
         source = runner.source
-        if not isinstance(source, HandedOver):
+        if not isinstance(source, ForeachBatchSource):
             raise ConfigError(f'pipeline {pipeline!r} reads its source itself; give the source kind = "stream"')
 
         def epoch(rows: Any, batch: int) -> None:
             query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            source.offer(query or "by hand", batch, rows)
+            source.submit(query or "by hand", batch, rows)
             runner.advance()
 
         return epoch
 
     def stop(self) -> None:
-        """Ask a run to end after the epoch under way; safe in a signal handler."""
+        """Ask the run to end after the current epoch; safe in a signal handler."""
         self._stopped = True
         for runner in self._runners.values():
             runner.stop()
@@ -191,27 +191,28 @@ class Headwater:
         longest: Duration | None = None,
         read_optimized: bool = False,
     ) -> Any:
-        """The rows of a view, as the engine's own DataFrame: Polars', or Spark's, not computed yet.
+        """Return the rows of a view as the engine's own DataFrame, of Polars or (lazy) of Spark.
 
         Args:
-            name: ``pipeline.view``; the pipeline alone for its first view. A table that the pipeline keeps
-                (``pipeline.dead_letters``) can be asked for as well.
-            at: as known at an epoch, a time or a `Label`; the newest publication if not given.
-            label: the newest version of this label, the watermark of its inputs (``2024-03-01T09:00:00Z``), in the
-                place of `at`.
-            as_of: only what had happened up to this event time.
-            since: the earlier one for a view that is asked between two; the epoch before `at` if not given.
-            longest: how long the read may take at most: refused now, where the rows could go before it ends.
-            read_optimized: answer from base files alone, as of each one's last compaction: the cheapest read of tables
-                that are merged on read.
+            name: ``pipeline.view``; the pipeline alone for its first view. A table of the pipeline
+                (``pipeline.dead_letters``) can be read as well.
+            at: the version to read: an epoch, a time or a `Label`; the newest publication if not set.
+            label: instead of `at`: the newest version with this label, the watermark of its inputs
+                (``2024-03-01T09:00:00Z``).
+            as_of: only rows up to this event time.
+            since: the earlier version, for a view that compares two; the epoch before `at` if not set.
+            longest: the longest time that the read may take. The read is refused if its rows could expire before it
+                ends.
+            read_optimized: read base files only, each as of its last compaction: the cheapest read of merge-on-read
+                tables.
 
         Raises:
-            ConfigError: there is no such pipeline or view, or it has no event time to go by; or base files, which are
-                no publication, are asked for one.
-            NotSupported: `read_optimized`, and the backend's tables keep no log beside their base files.
+            ConfigError: there is no such pipeline or view, or the view has no event time for `as_of`; or
+                `read_optimized` is combined with a version, because base files belong to no single one.
+            NotSupported: `read_optimized`, and the backend's tables have no log next to their base files.
             VersionNotFound: nothing was published at `at`, or with the label.
-            VersionExpired: it has been cleaned away.
-            RetentionTooShort: the rows are not sure to be kept for `longest`: pin the publication first.
+            VersionExpired: that version has expired.
+            RetentionTooShort: the rows may expire within `longest`: pin the publication first.
         """
         answer = self.answer(
             name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
@@ -229,11 +230,13 @@ class Headwater:
         longest: Duration | None = None,
         read_optimized: bool = False,
     ) -> Answer:
-        """The rows of a view for any engine; see `view`."""
+        """Return the rows of a view as an engine-independent frame; see `view`."""
         pipeline, spec = self.find(name)
         until = None if as_of is None else read_time(as_of)
         if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
-            raise ConfigError(f"{name}: base files are of no one moment: ask for them alone, or for the view itself")
+            raise ConfigError(
+                f"{name}: base files belong to no single version: read them without a version, or read the view itself"
+            )
         snapshot = self.snapshot(pipeline, _moment(at, label))
         if read_optimized:
             snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
@@ -246,28 +249,29 @@ class Headwater:
         return Answer(spec, frame, self._container.engine)
 
     def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
-        """How a view differs between two publications, as the engine's own DataFrame, not computed yet on Spark.
+        """Return the difference of a view between two publications as the engine's own DataFrame, lazy on Spark.
 
         Args:
-            name: ``pipeline.view``, or a table that the pipeline keeps; the pipeline alone for its first view.
-            after: the earlier epoch, time or label; the epoch before `until` if not given; -1 is before all.
-            until: the later one; the newest if not given.
+            name: ``pipeline.view``, or a table of the pipeline; the pipeline alone for its first view.
+            after: the earlier epoch, time or label; the epoch before `until` if not set; -1 is before the first epoch.
+            until: the later one; the newest if not set.
 
         Returns:
-            The view's columns and string ``_row_kind``. Where rows have a key: ``+I`` for one that came, ``-D`` for one
-            that went, ``-U`` with the old and ``+U`` with the new row where they differ; else whole rows, ``+I`` and
-            ``-D``, and bigint ``_multiplicity``: how many equal ones.
+            The view's columns and string ``_row_kind``. If rows have a key: ``+I`` is an inserted row, ``-D`` a deleted
+            one, ``-U`` the old and ``+U`` the new row of an update. Without a key: ``+I`` and ``-D`` with whole rows,
+            and bigint ``_multiplicity``, the number of equal rows.
 
         Raises:
-            ConfigError: there is no such pipeline or view; it is one of changes; or `after` is the later one.
-            VersionNotFound: nothing was published at one of them.
-            VersionExpired: it has been cleaned away.
+            ConfigError: there is no such pipeline or view; the view itself compares versions; or `after` is later than
+                `until`.
+            VersionNotFound: nothing was published at `after` or `until`.
+            VersionExpired: one of the two versions has expired.
         """
         answer = self.difference(name, after=after, until=until)
         return answer.engine.hand_out(answer.frame)
 
     def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
-        """How a view differs between two publications, for any engine; see `diff`."""
+        """Return the difference of a view between two publications as an engine-independent frame; see `diff`."""
         pipeline, spec = self.find(name)
         wanted = diff_spec(f"{pipeline}.{spec.name}", spec)
         later = self.snapshot(pipeline, until)
@@ -277,8 +281,8 @@ class Headwater:
                 f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first"
             )
         runner = self._runner(pipeline)
-        kept = spec not in runner.service.views or spec.name in runner.options.materialize
-        table = f"{pipeline}.{spec.name}" if kept else None
+        stored = spec not in runner.service.views or spec.name in runner.options.materialize
+        table = f"{pipeline}.{spec.name}" if stored else None
         with self._container.engine.working():
             frame = difference(runner.service, spec, table, earlier, later)
         if not spec.schema.columns:  # each version has its own
@@ -286,18 +290,18 @@ class Headwater:
         return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
 
     def wait_for(self, pipeline: str, watermark: Time, *, timeout: Duration | None = None) -> Publication:
-        """Wait until a pipeline's newest publication has reached a watermark, whichever process runs the pipeline.
+        """Wait until a pipeline's newest publication has reached a watermark. Any process may run the pipeline.
 
         Args:
             pipeline: its name.
-            watermark: the event time up to which input is wanted; in UTC if it has no zone.
-            timeout: after which to give up; None to wait until `stop`.
+            watermark: the event time to wait for; in UTC if it has no zone.
+            timeout: the longest wait; None to wait until `stop`.
 
         Returns:
-            That publication; ask for views with ``at=publication.epoch.number``.
+            That publication; read views with ``at=publication.epoch.number``.
 
         Raises:
-            WaitTimeout: it has not come in time; the message says how far the pipeline is.
+            WaitTimeout: the watermark was not reached in time; the message names the watermark of the pipeline.
         """
         runner = self._runner(pipeline)
         return wait_for(
@@ -310,26 +314,26 @@ class Headwater:
         )
 
     def explaining(self) -> AbstractContextManager[None]:
-        """Compute a view's frame inside, and stored rows that it cannot read are told with a remedy.
+        """Compute a view's frame inside this context to get Headwater's errors, with a remedy, instead of the engine's.
 
         Raises:
-            VersionExpired: the frame's version was given up after it was asked for, without a lease.
-            TableDamaged: a file is cut off or changed.
-            StoreUnavailable: the rows cannot be reached just now.
+            VersionExpired: the frame's version expired after the view was read, because no lease held it.
+            TableDamaged: a file is truncated or was changed.
+            StoreUnavailable: the rows cannot be reached at the moment.
         """
         return self._container.engine.explaining()
 
     def changes(self, pipeline: str, *, after: Moment, until: Moment | None = None) -> Any:
-        """What changed in a pipeline's answer between two publications, as the engine's own DataFrame.
+        """Return the rows of a pipeline's view of changes between two publications, as the engine's own DataFrame.
 
         Args:
             pipeline: its name.
-            after: the earlier epoch, time or `Label`; epoch -1 is the one before all.
-            until: the later one; the newest if not given.
+            after: the earlier epoch, time or `Label`; epoch -1 is before the first.
+            until: the later one; the newest if not set.
 
         Raises:
-            ConfigError: the pipeline has no view that is asked between two publications.
-            VersionNotFound: nothing was published at one of them.
+            ConfigError: the pipeline has no view of changes.
+            VersionNotFound: nothing was published at `after` or `until`.
         """
         between = [view.name for view in self._service(pipeline).views if view.between]
         if not between:
@@ -337,19 +341,19 @@ class Headwater:
         return self.view(f"{pipeline}.{between[0]}", at=until, since=after)
 
     def epoch(self, pipeline: str) -> int:
-        """The number of the newest epoch published; -1 before the first."""
+        """The number of the newest published epoch; -1 if nothing is published yet."""
         return self._ledger(pipeline).next_epoch.number - 1
 
     def loading(self, pipeline: str) -> bool:
-        """Whether a load of its history has begun, and nothing is published yet."""
+        """Whether a load of the history has begun and nothing is published yet."""
         return self._runner(pipeline).loading
 
     def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
-        """All tables of a pipeline, pinned at one publication, the newest if none is given.
+        """All tables of a pipeline as of one publication, the newest if `at` is not set.
 
         Raises:
             VersionNotFound: nothing was published at `at`.
-            VersionExpired: it has been cleaned away.
+            VersionExpired: that version has expired.
         """
         ledger = self._ledger(pipeline)
         if at is None:
@@ -362,15 +366,15 @@ class Headwater:
         return ledger.snapshot(ledger.as_of_time(moment))
 
     def upkeep(self, pipeline: str) -> Upkeep:
-        """What can be done for a pipeline's tables: compact, expire, pin, and tell why a version is kept."""
+        """The maintenance of a pipeline's tables: compact, expire, pin, and explain why a version is kept."""
         runner = self._runner(pipeline)
         return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
 
     def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: Duration) -> None:
-        """Compact pipelines' tables again and again, all of them if none is named, until `stop`.
+        """Compact the tables of pipelines, by default of all, at an interval until `stop`.
 
-        That may be done in a process or a thread of its own while the stream runs, which then needs not compact by
-        itself (`compact_every = 0`). A compaction that fails is left for the next time.
+        Call this in a separate process or thread while the pipelines run; the run then needs no compaction of its own
+        (`compact_every = 0`). If a compaction fails, it is logged and tried again at the next interval.
         """
         names = list(self.deployment.pipelines if pipelines is None else pipelines)
         while not self._stopped:
@@ -383,20 +387,20 @@ class Headwater:
             self._clock.sleep(read_duration(every))
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:
-        """Keep a publication readable: take this before a read that lasts longer than the retention lets it.
+        """Keep a publication readable. Call this before a read that takes longer than the retention allows.
 
         Args:
             pipeline: its name.
-            at: an epoch, a time (ISO text, datetime) or a label; the newest publication if not given.
-            hold: for how long at most; to renew it, pin again before.
-            holder: who asks, for people to read; this machine and process if not given.
+            at: an epoch, a time (ISO text, datetime) or a label; the newest publication if not set.
+            hold: the longest time to keep it; to renew it, pin again before it ends.
+            holder: who reads, for display; this machine and process if not set.
 
         Returns:
-            A pin to release, or to use as a context manager; ask for views with ``at=pin.epoch``.
+            A pin to release, or to use as a context manager; read views with ``at=pin.epoch``.
 
         Raises:
             VersionNotFound: nothing was published at `at`.
-            VersionExpired: it has been cleaned away, or is about to.
+            VersionExpired: the version has expired, or is being removed.
         """
         publication = self.snapshot(pipeline, at).publication
         if publication is None:
@@ -404,46 +408,50 @@ class Headwater:
         return self.upkeep(pipeline).pin(publication, holder or f"{gethostname()}:{getpid()}", read_duration(hold))
 
     def unpin(self, lease: str) -> None:
-        """Take a lease back by its name.
+        """End a lease, named by its identifier.
 
         Raises:
-            LeaseNotFound: there is none.
+            LeaseNotFound: there is no such lease.
         """
         pipeline = lease.rpartition("-")[0]
         if pipeline not in self.services:
-            raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists those there are")
+            raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists all leases")
         self.upkeep(pipeline).unpin(lease)
 
-    def replay(self, pipeline: str) -> Replayed:
-        """Read a pipeline's dead letters once more, after what was wrong with them has been put right.
+    def replay(self, pipeline: str) -> ReplayResult:
+        """Read a pipeline's dead letters again, after their cause has been fixed.
 
-        That is an epoch of its own: with it, the rows of a letter are there and the letter is gone, or neither. The
-        pipeline must not run meanwhile.
+        This is a separate epoch. Its publication adds the rows of a dead letter and removes the dead letter, in one
+        step. The pipeline must not run at the same time.
 
         Raises:
-            ConfigError: there is no such pipeline, or it keeps no dead letters.
+            ConfigError: there is no such pipeline, or it has no dead letters table.
             EpochConflict: the pipeline is running; nothing is changed.
-            SourceChanged: a CSV file is gone whose header is needed; nothing is changed.
+            SourceChanged: a CSV file whose header is needed is missing; nothing is changed.
         """
         return self._runner(pipeline).replay()
 
     def move(self, target: Headwater) -> dict[str, Publication]:
-        """Copy every pipeline, as of its newest publication, to another backend: what was published there, by name.
+        """Copy every pipeline, as of its newest publication, to another backend.
 
-        The target goes on from there, its sources from the same offsets; nothing is lost or doubled, whether or not
-        this one runs meanwhile. A pipeline that has published nothing is left out: it starts anew there.
+        The target resumes from the same offsets of the sources. Nothing is lost or counted twice, even if this
+        deployment runs at the same time. A pipeline that has published nothing is not copied: it starts from the
+        beginning on the target.
 
         Args:
-            target: the same deployment but for its backend.
+            target: the same deployment on another backend.
+
+        Returns:
+            The publications of the target, by pipeline.
 
         Raises:
-            ConfigError: the target holds one of the pipelines already.
-            NotSupported: its engine cannot take this one's frames.
+            ConfigError: the target already has one of the pipelines.
+            NotSupported: the target's engine cannot read this engine's frames.
         """
         runners = zip(self.start(), target.start(), strict=True)
         with self._container.engine.working():
-            moved = [move(here, there) for here, there in runners]
-        return {publication.epoch.pipeline: publication for publication in moved if publication}
+            publications = [move(here, there) for here, there in runners]
+        return {publication.epoch.pipeline: publication for publication in publications if publication}
 
     def bootstrap(
         self,
@@ -453,51 +461,51 @@ class Headwater:
         stream_from: str | Offsets = "beginning",
         files_per_chunk: int = FILES_PER_CHUNK,
     ) -> Publication | None:
-        """Load the history of a wide table in bulk, before its stream takes over; once begun, go on with the load.
+        """Load the history of a wide table in bulk, before its stream takes over. An interrupted load is resumed.
 
-        Readers see nothing of it before all of it is there. A row passes through what the rows of the stream do: the
-        topic's expressions, the dead letters, the merge by its sequence.
+        Readers see the history only when all of it is loaded. Its rows are processed like rows of the stream: by the
+        topic's expressions, the checks for dead letters and the merge by sequence.
 
         Args:
             pipeline: its name.
-            history: for each topic that has one, a plain table in the columns of its source's schema: ``PATH`` or
-                ``PATH:FORMAT``, Parquet if no format is named.
-            stream_from: where the stream takes over: the ``beginning`` of what the source holds, ``now``, or offsets
-                by topic. Found out before any history is read; a load that is gone on with keeps what it had.
-            files_per_chunk: how many files of each topic are read before the load can be gone on with from there.
+            history: a plain table for each topic that has a history, with the columns of its source's schema: ``PATH``
+                or ``PATH:FORMAT``, Parquet by default.
+            stream_from: where the stream takes over: the ``beginning`` of the source, ``now``, or offsets by topic.
+                It is determined before any history is read; a load that is resumed keeps its first value.
+            files_per_chunk: files of each topic in one chunk. A load is resumed after its last finished chunk.
 
         Returns:
-            The pipeline's first publication; None if the load was asked to stop before.
+            The pipeline's first publication; None if the load was stopped first.
 
         Raises:
-            ConfigError: the pipeline is no wide table, has been run already, or its load began with other tables.
+            ConfigError: the pipeline is not a wide table, has been run already, or its load began with other tables.
             NotSupported: the backend does not read a table's format.
-            HeadwaterError: it failed; asked for again, it goes on after the last chunk that was finished.
+            HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         runner = self._runner(pipeline)
         tables = {
             topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
         }
         service, source = self._container.history(pipeline, tables, files_per_chunk)
-        assert isinstance(runner.source, TopicGroup)  # as the histories of wide tables alone are loaded
+        assert isinstance(runner.source, TopicGroup)  # only wide tables have a history
         stream = stream_offsets(stream_from, runner.source)
-        told = History(source, {topic: str(table) for topic, table in tables.items()}, stream)
-        self._load = Bootstrap.of(runner, service, told, self._report)
+        history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)
+        self._load = Bootstrap.of(runner, service, history_source, self._report)
         with self._container.engine.working():
             return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
-        """Cut a retraction's days: those before the cut go into its past, or a past of the user's own is read anew.
+        """Move the days before a cut into a retraction's past, or read a user-supplied past again.
 
         Args:
             pipeline: its name.
-            cut: the first day that is not in the past; the day of the watermark if not given, today if there is none.
+            cut: the first day after the past; if not set, the day of the watermark, or today without a watermark.
 
         Returns:
             The cut.
 
         Raises:
-            ConfigError: the pipeline is no retraction, has published nothing yet, or its past reaches farther already.
+            ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
         """
         service = self._runner(pipeline).service
         if not isinstance(service, Retraction):
@@ -508,45 +516,45 @@ class Headwater:
         return day
 
     def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
-        """Which keys of a bulk merge are exact by now, though its bulk may still be loading.
+        """Return whether keys of a bulk merge are exact already; its bulk may still be loading.
 
         Args:
             pipeline: its name.
-            keys: a DataFrame of the engine with the first column of the key at least, never null.
-            at: as known at an epoch, a time or a `Label`; the newest publication if not given.
-            as_of: the event time (UTC) as of which `rows` is to be read.
+            keys: a DataFrame of the engine with at least the first column of the key, never null.
+            at: the version to read: an epoch, a time or a `Label`; the newest publication if not set.
+            as_of: the event time (UTC) at which `rows` will be read.
 
         Returns:
             The same DataFrame with boolean ``settled``.
 
         Raises:
-            ConfigError: it is no bulk merge, or there is no such pipeline.
+            ConfigError: the pipeline is not a bulk merge, or there is no such pipeline.
             VersionNotFound: nothing was published at `at`.
-            VersionExpired: it has been cleaned away.
+            VersionExpired: that version has expired.
         """
         runner = self._runner(pipeline)
         service = runner.service
         if not isinstance(service, BulkMerge) or not isinstance(runner.source, BulkGroup):
-            raise ConfigError(f"pipeline {pipeline!r} is no bulk merge: all its keys are always exact")
+            raise ConfigError(f"pipeline {pipeline!r} is not a bulk merge: all its keys are always exact")
         snapshot = self.snapshot(pipeline, at)
         offsets = snapshot.publication.offsets if snapshot.publication else {}
         remaining = runner.source.bulk.remaining(offsets.get(BULK))
         moment = None if as_of is None else read_time(as_of)
         engine = self._container.engine
         with engine.working():
-            told = service.settled(engine.take_in(keys), snapshot, remaining, moment)
-        return engine.hand_out(told)
+            answer = service.settled(engine.take_in(keys), snapshot, remaining, moment)
+        return engine.hand_out(answer)
 
     def status(self) -> tuple[PipelineStatus, ...]:
-        """Where each pipeline stands."""
+        """The status of each pipeline."""
         latencies = Latencies(self.deployment, self._ledger)
         return tuple(self._status(name, latencies.of(name)) for name in self.deployment.pipelines)
 
     def find(self, name: str) -> tuple[str, ViewSpec]:
-        """The pipeline and the view that a name means; tables that the pipeline keeps come behind its views.
+        """Return the pipeline and the view that a name stands for. A view comes before a table of the same name.
 
         Raises:
-            ConfigError: there is no such pipeline or view; the message lists what there is.
+            ConfigError: there is no such pipeline or view; the message lists those that exist.
         """
         pipeline, _, wanted = name.partition(".")
         service = self._service(pipeline)
@@ -563,7 +571,7 @@ class Headwater:
         return pipeline, known[wanted]
 
     def close(self) -> None:
-        """Stop the engine, if this deployment has started it."""
+        """Stop the engine if this deployment has started it."""
         self._container.close()
 
     def __enter__(self) -> Self:
@@ -589,8 +597,8 @@ class Headwater:
         return self._runners[pipeline]
 
     def _ledger(self, pipeline: str) -> Ledger:
-        """The ledger as it is now: a run, here or elsewhere, goes on undisturbed."""
-        return self._runner(pipeline).standing()
+        """The current ledger, opened for reading; it does not disturb a run."""
+        return self._runner(pipeline).current_ledger()
 
     def _frame(
         self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
@@ -610,18 +618,18 @@ class Headwater:
         try:
             lag = runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
-            lag = f"cannot be told: {error}"
+            lag = f"unknown: {error}"
         if runner.loading:
             lag = f"{lag}; its history is being loaded"
         with self._container.engine.working():
             snapshot = self.snapshot(pipeline)
             bookkeeping = runner.service.bookkeeping(snapshot) if latest else {}
             repeats = runner.service.repeats(snapshot) if latest else None
-        letters, alarms = self._dead_letters(pipeline), tuple(self._told(self._alarms(runner, latest)))
-        return PipelineStatus(pipeline, latest, lag, letters, latency, bookkeeping, alarms, repeats)
+        dead_letters, alarms = self._dead_letters(pipeline), tuple(self._append_error(self._alarms(runner, latest)))
+        return PipelineStatus(pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats)
 
-    def _told(self, alarms: Iterator[str]) -> Iterator[str]:
-        """Alarms, the last one being why no more could be told, if so."""
+    def _append_error(self, alarms: Iterator[str]) -> Iterator[str]:
+        """Yield alarms; if finding them fails, the error is the last one."""
         try:
             yield from alarms
         except HeadwaterError as error:
@@ -630,7 +638,7 @@ class Headwater:
     def _alarms(self, runner: Runner, latest: Publication | None) -> Iterator[str]:
         if isinstance(runner.source, BulkGroup):
             bulk, done = runner.source.bulk, latest.offsets.get(BULK) if latest else None
-            if bulk.repeatable:  # which chunks another process could not read shows by trying them here
+            if bulk.repeatable:  # this process finds unreadable chunks only by planning them
                 bulk.plan(done, latest.watermark if latest else None)
             yield from bulk.trouble()
         if isinstance(runner.source, ViewInputs):
@@ -641,8 +649,8 @@ class Headwater:
         if name not in {spec.name for spec in self.services[pipeline].tables}:
             return 0
         with self._container.engine.working():
-            (counted,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("letters")))
-        return int(counted["letters"])
+            (row,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("count")))
+        return int(row["count"])
 
 
 def _number(snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Durations as the configuration writes them: ``"90s" "5m" "1h" "1d"``."""
+"""Durations as they are written in the configuration: ``"90s" "5m" "1h" "1d"``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a duration; several parts add up, and a leading ``-`` turns it round.
+    """Parse a duration. Several parts add up; a leading ``-`` makes it negative.
 
     Raises:
-        ConfigError: the text is no duration; the message shows the form.
+        ConfigError: the text is not a duration; the message shows the form.
 
     >>> parse_duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -35,16 +35,16 @@ def parse_duration(text: str) -> timedelta:
 
 
 def _hint(body: str) -> str:
-    """What a text that is not a duration may have been meant for."""
+    """A hint for a text that is not a duration: the text that was probably meant, or an empty text."""
     if body.isdecimal():
         return f"; seconds would be '{body}s'"
     if _CALENDAR.search(body):
-        return "; months and years are not of one length, so write days, such as '30d'"
+        return "; months and years differ in length, so write days, such as '30d'"
     return ""
 
 
 def show_duration(duration: timedelta) -> str:
-    """A duration for people, as the configuration would write it; seconds down to a tenth, less in milliseconds.
+    """A duration for display, in the form of the configuration: tenths of a second, below one second milliseconds.
 
     >>> show_duration(timedelta(minutes=75)), show_duration(timedelta(seconds=6.29)), show_duration(timedelta())
     ('1h15m', '6.2s', '0s')
@@ -63,11 +63,11 @@ def show_duration(duration: timedelta) -> str:
 
 
 def microseconds(duration: timedelta) -> int:
-    """The duration in whole microseconds, exactly."""
+    """The duration in whole microseconds."""
     return duration // timedelta(microseconds=1)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MICRO = microseconds(datetime(1, 1, 1, tzinfo=UTC) - _EPOCH)
 LAST_MICRO = microseconds(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH)
-"""The first and the last timestamp that is taken, in microseconds from 1970: 0001-01-01 and 9999-12-31, in UTC."""
+"""The first and the last timestamp that is accepted, in microseconds since 1970: 0001-01-01 and 9999-12-31, in UTC."""

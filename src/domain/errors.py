@@ -1,4 +1,4 @@
-"""Every error Headwater raises: one tree, each also a fitting builtin, each naming its remedy."""
+"""The errors that Headwater raises. Each is a `HeadwaterError` and a matching builtin, and its message has a remedy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class HeadwaterError(Exception):
 
 
 @contextmanager
-def noting(place: str) -> Iterator[None]:
-    """Note on errors raised inside the place of the configuration that they are about, where none is noted yet."""
+def add_place(place: str) -> Iterator[None]:
+    """Add the place in the configuration as a note to errors raised inside, unless they have a note already."""
     try:
         yield
     except HeadwaterError as error:
@@ -25,7 +25,7 @@ def noting(place: str) -> Iterator[None]:
 
 
 class Transient(HeadwaterError):
-    """Mix-in: the same call may succeed later, so the runner retries it."""
+    """Mix-in for temporary faults: the same call may succeed later, so the runner retries it."""
 
 
 class ConfigError(HeadwaterError, ValueError):
@@ -33,11 +33,11 @@ class ConfigError(HeadwaterError, ValueError):
 
 
 class NotInstalled(HeadwaterError, ImportError):
-    """A backend or source needs a package that is not here; the message names the extra to install."""
+    """A backend or source needs a package that is not installed; the message names the extra to install."""
 
 
 class NotSupported(HeadwaterError, NotImplementedError):
-    """A declared gap: this backend does not offer this part of a port."""
+    """This backend does not support a part of a port; backends declare such gaps."""
 
     def __init__(self, port: str, backend: str, remedy: str) -> None:
         super().__init__(f"{backend} does not support {port}: {remedy}")
@@ -46,11 +46,11 @@ class NotSupported(HeadwaterError, NotImplementedError):
 
 
 class BadInput(HeadwaterError, ValueError):
-    """Input that no epoch can be made of (a file without a declared column, say)."""
+    """The input cannot be read as declared (a file lacks a declared column, for example)."""
 
 
 class SumOverflow(HeadwaterError, OverflowError):
-    """A sum is beyond what its column can hold; the message names the measure or column, and the group."""
+    """A sum does not fit into its column; the message names the measure or column, and the group."""
 
 
 class SchemaConflict(HeadwaterError, TypeError):
@@ -58,52 +58,52 @@ class SchemaConflict(HeadwaterError, TypeError):
 
 
 class EpochConflict(HeadwaterError, RuntimeError):
-    """Another writer has committed to this pipeline; this one stops before it damages anything."""
+    """Another writer has committed to this pipeline; this one stops before it changes anything."""
 
 
 class VersionNotFound(HeadwaterError, LookupError):
-    """The version asked for was never made."""
+    """The requested version never existed."""
 
 
 class VersionExpired(HeadwaterError, LookupError):
-    """The version asked for existed and has been cleaned away."""
+    """The requested version existed and has expired."""
 
 
 class RetentionTooShort(HeadwaterError, LookupError):
-    """A query was to take longer than the version that it reads is sure to be kept."""
+    """A query may take longer than its version is guaranteed to be kept."""
 
 
 class WaitTimeout(HeadwaterError, TimeoutError):
-    """What was waited for has not come in time."""
+    """The awaited watermark was not reached in time."""
 
 
 class LeaseNotFound(HeadwaterError, LookupError):
-    """There is no lease of that name: it was never taken, was taken back, or ended and was cleaned away."""
+    """There is no lease of that name: it never existed, was released, or has ended and been deleted."""
 
 
 class StoreUnavailable(Transient, ConnectionError):
-    """The table store cannot be reached or written just now."""
+    """The table store cannot be reached or written at present."""
 
 
 class TableDamaged(HeadwaterError, RuntimeError):
-    """What a table or its log holds is not as it was written: a file is cut off, changed or lost."""
+    """A file of a table or of its log is truncated, changed or lost."""
 
 
 class ClusterUnavailable(Transient, ConnectionError):
-    """The cluster that is to compute cannot be reached, or has nothing to spare just now."""
+    """The compute cluster cannot be reached, or has no free resources at present."""
 
 
 class SourceUnavailable(Transient, ConnectionError):
-    """The source cannot be reached just now (a broker that is down, say)."""
+    """The source cannot be reached at present (a broker is down, for example)."""
 
 
 class SinkUnavailable(Transient, ConnectionError):
-    """The sink cannot be reached or written just now; what it lacks is published later."""
+    """The sink cannot be reached or written at present; missing epochs are published later."""
 
 
 class SinkChanged(HeadwaterError, RuntimeError):
-    """What the sink holds does not come from these tables, or they no longer hold what it lacks."""
+    """The sink's records do not come from these tables, or the tables no longer have the epochs that the sink lacks."""
 
 
 class SourceChanged(HeadwaterError, RuntimeError):
-    """What was read before is no longer what the source holds, so going on would lose or repeat rows."""
+    """The source no longer holds the records read before, so continuing would lose or repeat rows."""

@@ -1,4 +1,4 @@
-"""What proves a backend, and what specifications are written with.
+"""Test support: the contract suites for a backend, and the pytest-bdd steps for specifications.
 
-The contracts are `store_contract`, `engine_contract` and `query_contract`; the steps stand in `steps`.
+The contracts are in `store_contract`, `engine_contract` and `query_contract`, the steps in `steps`.
 """

@@ -1,4 +1,4 @@
-"""Backends to run a test over, each with what a test needs of its engine."""
+"""The backends to run a test on, each with its frame engine, query engine and stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..domain.ports import FrameEngine, KeptStore, QueryEngine
-    from ..domain.schema import Schema
+    from ..domain.table.schema import Schema
 
 
 @frozen(eq=False)
@@ -23,11 +23,11 @@ class Backend:
     """A backend under test.
 
     Args:
-        name: as the configuration names it.
-        engine: of its frames.
-        queries: evaluates users' SQL over them.
-        frame: makes a frame from rows of values, in the order of a schema's columns.
-        open: a store over this test's tables; a new object at each call, where that makes sense.
+        name: its name in the configuration, `delta` for example.
+        engine: the engine of its frames.
+        queries: runs user-supplied SQL over frames.
+        frame: makes a frame from rows, which are tuples of values in the order of a schema's columns.
+        open: returns a store over this test's tables: a new object for each call, or on memory always the same one.
     """
 
     name: str
@@ -48,22 +48,22 @@ def memory_backend() -> Backend:
 
 
 def delta_backend(session: SparkSession, root: str) -> Backend:
-    """The Delta backend over tables below a folder."""
-    from ..adapters.delta.compaction import CompactionPolicy
+    """The Delta backend, with its tables below the folder `root`."""
+    from ..adapters.delta.compact import CompactionPolicy
     from ..adapters.delta.store import DeltaStore
 
-    eager = CompactionPolicy(min_files=2, min_share=0)  # the few files of a test are to be compacted
+    eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted
     return _spark_backend("delta", session, lambda: DeltaStore(session, root, eager))
 
 
 def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
-    """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, over tables below a folder."""
-    from ..adapters.hudi.compaction import CompactionPolicy
-    from ..adapters.hudi.definition import TableType
+    """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, with its tables below the folder `root`."""
+    from ..adapters.hudi.compact import CompactionPolicy
+    from ..adapters.hudi.spec import TableType
     from ..adapters.hudi.store import HudiStore
 
     kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[name]
-    eager = CompactionPolicy(min_files=1)  # the few files of a test are to be compacted
+    eager = CompactionPolicy(min_files=1)  # so that even the few files of a test are compacted
     return _spark_backend(name, session, lambda: HudiStore(session, root, kind, buckets=1, compaction=eager))
 
 

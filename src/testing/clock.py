@@ -1,4 +1,4 @@
-"""A clock that tests move by hand."""
+"""A clock that tests set by hand."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..domain.ports import Clock
 
 @define(eq=False)
 class ManualClock(Clock):
-    """Shows a moment that only sleeping, or the test, moves."""
+    """A clock that shows `moment`. Only the test, `sleep` and each look at the clock move it."""
 
     moment: datetime = field(default=datetime(2024, 1, 1, tzinfo=UTC))
 
     def now(self) -> datetime:
-        """The moment it shows; a second passes with each look, so that no two publications share one."""
+        """Advance by one second and return the moment, so that no two publications have the same time."""
         self.moment += timedelta(seconds=1)
         return self.moment
 
     def sleep(self, duration: timedelta) -> None:
-        """Move on at once."""
+        """Advance by the duration without waiting."""
         self.moment += duration

@@ -1,4 +1,4 @@
-"""The contract every frame engine is held to: rows computed once, and wall clocks of any zone."""
+"""The contract of every frame engine: rows are computed once, wall clocks of any zone, exact sums, digests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 import pytest
 
-from ..domain.boundaries import Boundaries
 from ..domain.duration import microseconds
 from ..domain.errors import SumOverflow
-from ..domain.schema import Schema
+from ..domain.service.boundaries import Boundaries
+from ..domain.table.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime.fromisoformat("1970-01-01")
 
-# zone, UTC, what the wall clock shows
+# zone, time in UTC, time on the wall clock
 CLOCKS = [
     ("UTC", "2024-03-10 07:30:00.000001", "2024-03-10 07:30:00.000001"),
     ("UTC", "1969-12-31 23:59:59.999999", "1969-12-31 23:59:59.999999"),
@@ -37,7 +37,7 @@ CLOCKS = [
     ("America/New_York", "1965-07-01 04:00:00", "1965-07-01 00:00:00"),
 ]
 
-# zone, how long after midnight its days begin
+# zone: how long after midnight the test's days begin there
 _CHANGING = {
     "Europe/Berlin": timedelta(hours=2, minutes=30),
     "America/New_York": timedelta(hours=1, minutes=45),
@@ -60,7 +60,7 @@ _E = Decimal("1.25")
 
 
 class FrameEngineContract(ABC):
-    """All of `FrameEngine`."""
+    """Tests of all methods of `FrameEngine`."""
 
     @pytest.fixture
     @abstractmethod
@@ -69,7 +69,7 @@ class FrameEngineContract(ABC):
 
     @abstractmethod
     def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame of the engine: rows of values in the order of the schema's columns."""
+        """A frame of the engine, from rows: tuples of values in the order of the schema's columns."""
 
     @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/New_York"])
     def test_wall_clocks_go_there_and_back(self, engine: FrameEngine, zone: str) -> None:
@@ -101,7 +101,7 @@ class FrameEngineContract(ABC):
         assert sorted(found.collect(backend="polars").rows()) == sorted(expected)
 
     def test_days_of_every_zone_are_cut_at_instants(self, engine: FrameEngine) -> None:
-        """Around midnights and changes of clocks from 1970 to 2200: the days that Python's own zones give."""
+        """Days match those of Python's own zones, around midnights and clock changes from 1970 to 2200."""
         day = microseconds(timedelta(days=1))
         for zone, offset in _CHANGING.items():
             boundaries, rows = Boundaries(day, microseconds(offset), zone), _near_changes(zone)
@@ -192,11 +192,11 @@ class FrameEngineContract(ABC):
         rows = [("Größe 'x'", at, 1, number, amount, None) for at, (number, amount) in enumerate(values)]
         frame = self.frame([("other", 0, 1, 1, _E, None), *rows], SUMMED)
         sums = SUMMED.names[2:]
-        for made in (engine.add_up(frame, ["g"], sums), engine.running(frame, sums, ["g"], "at")):
+        for result in (engine.add_up(frame, ["g"], sums), engine.running(frame, sums, ["g"], "at")):
             with pytest.raises(SumOverflow) as caught, engine.explaining():
-                made.collect(backend="polars")
-            told = str(caught.value)
-            assert f"measure {column.removeprefix('_sum_')!r}: the sum of group (g = Größe 'x') does not fit" in told
+                result.collect(backend="polars")
+            message = str(caught.value)
+            assert f"measure {column.removeprefix('_sum_')!r}: the sum of group (g = Größe 'x') does not fit" in message
 
     def test_running_sums_are_exact(self, engine: FrameEngine) -> None:
         rows = [
@@ -216,9 +216,9 @@ class FrameEngineContract(ABC):
 
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))
-        kept = engine.persist(rows.with_columns(nw.col("id") + 1))
-        assert isinstance(kept, nw.LazyFrame)
-        assert sorted(kept.collect(backend="polars").rows(), key=str) == [(2, "a"), (2, "a"), (None, None)]
+        persisted = engine.persist(rows.with_columns(nw.col("id") + 1))
+        assert isinstance(persisted, nw.LazyFrame)
+        assert sorted(persisted.collect(backend="polars").rows(), key=str) == [(2, "a"), (2, "a"), (None, None)]
         engine.release()
         assert engine.persist(rows).collect(backend="polars").shape == (3, 2)
 
@@ -228,7 +228,7 @@ class FrameEngineContract(ABC):
 
 
 def _near_changes(zone: str) -> list[tuple[datetime]]:
-    """Instants around the changes of a clock in some years, and around the days next to them."""
+    """Instants near the clock changes of some years: some quarter hours of the day before and the day after."""
     tz, day, found = ZoneInfo(zone), timedelta(days=1), set[datetime]()
     for year in (1970, 1972, 1987, 2010, 2011, 2024, 2099, 2100, 2199):
         for number in range(366):

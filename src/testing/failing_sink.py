@@ -1,4 +1,4 @@
-"""A sink whose process dies, or whose other end is away, at a chosen epoch."""
+"""A sink whose process dies, or which is unavailable once, at a chosen epoch."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from .failing_store import Crash
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from ..domain.epoch import Publication
+    from ..domain.epoch.epoch import Publication
     from ..domain.ports import Receipt
     from .failing_store import Fault
 
 
 @define(eq=False)
 class FailingSink(StreamSink):
-    """A real sink that fails as told; a fault's commits are its publishings, of which 1 is the first."""
+    """A real sink with one `Fault`; the fault's `commit` counts calls of `publish`, from 1."""
 
     sink: StreamSink
     fault: Fault
     _times: int = 0
 
     def published(self) -> Receipt | None:
-        """As the sink does."""
+        """Delegate to the sink."""
         return self.sink.published()
 
     def claim(self) -> Receipt | None:
-        """As the sink does."""
+        """Delegate to the sink."""
         return self.sink.claim()
 
     def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
-        """As the sink does, unless it is time to fail."""
+        """Publish to the sink; fail before or after that if this is the chosen call."""
         self._times += 1
         if self._times == self.fault.commit and self.fault.before:
             self._fail()
@@ -45,5 +45,5 @@ class FailingSink(StreamSink):
 
     def _fail(self) -> None:
         if self.fault.passing:
-            raise SinkUnavailable("the sink is told to be away for a moment")
+            raise SinkUnavailable("the test made the sink unavailable once")
         raise Crash

@@ -1,4 +1,4 @@
-"""A store that dies at a chosen commit, as a process would."""
+"""A store that fails at a chosen commit, as if its process died there."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from ..domain.errors import StoreUnavailable
 from ..domain.ports import TableStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import narwhals as nw
 
-    from ..domain.change import Change, Matching
-    from ..domain.epoch import Mark
-    from ..domain.ledger import Snapshot
+    from ..domain.epoch.epoch import Mark
     from ..domain.ports import Commit, Version
-    from ..domain.table import TableSpec
+    from ..domain.table.change import Change, Matching
+    from ..domain.table.spec import TableSpec
 
 
 class Crash(BaseException):
-    """The process is gone; nothing that handles errors may handle this."""
+    """Simulates the death of the process; error handlers must not catch it."""
 
 
 @frozen
 class Fault:
-    """When to fail, once: before or after a commit, by its number from 1, or (None) the one that publishes.
+    """When to fail, once: before or after one commit.
 
     Args:
-        before: the commit is not made; else it is made, and nobody hears of it.
-        commit: which.
-        passing: the store was away for a moment; else the process is gone.
+        before: if True, fail before the commit is made; else after it, before the caller learns of it.
+        commit: the number of the commit, from 1; None for the commit that publishes.
+        passing: if True, raise `StoreUnavailable`, as if the store was unavailable once; else `Crash`.
     """
 
     before: bool
@@ -42,27 +41,27 @@ class Fault:
 
 @define(eq=False)
 class FailingStore(TableStore):
-    """A real store that fails as told."""
+    """A real store with one `Fault`."""
 
     store: TableStore
     fault: Fault
     _commits: int = 0
     _failed: bool = False
 
-    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
-        """As the store does."""
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+        """Delegate to the store."""
         self.store.ensure(spec, published)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.read(table, at, matching)
 
     def size(self, table: str, at: Version) -> int:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.size(table, at)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        """As the store does, unless it is time to fail."""
+        """Commit to the store; fail before or after that if this is the chosen commit."""
         self._commits += 1
         due = not self._failed and self._is_due(mark)
         if due and self.fault.before:
@@ -73,19 +72,19 @@ class FailingStore(TableStore):
         return version
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.rollback(table, to, mark)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.changes(table, after, until)
 
     def versions(self, table: str) -> Iterator[Commit]:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.versions(table)
 
     def version(self, table: str, version: Version) -> Commit:
-        """As the store does."""
+        """Delegate to the store."""
         return self.store.version(table, version)
 
     def _is_due(self, mark: Mark) -> bool:
@@ -94,5 +93,5 @@ class FailingStore(TableStore):
     def _fail(self) -> None:
         self._failed = True
         if self.fault.passing:
-            raise StoreUnavailable("the store is told to be away for a moment")
+            raise StoreUnavailable("the test made the store unavailable once")
         raise Crash

@@ -1,4 +1,4 @@
-"""Frames of the engines that ship, from rows of values: mix-ins for the contract classes."""
+"""Mix-ins for the contract classes that make Polars or Spark frames from rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from ..domain.schema import Schema
+    from ..domain.table.schema import Schema
 
 
 def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-    """A Polars frame from rows of values."""
+    """A Polars frame from rows: tuples of values in the order of the schema's columns."""
     import narwhals as nw
     import polars as pl
 
@@ -27,14 +27,14 @@ def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFram
 
 
 class PolarsFrames:
-    """Frames of Polars."""
+    """Makes Polars frames."""
 
     def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
         return polars_frame(rows, schema)
 
 
 class SparkFrames:
-    """Frames of the Spark session that a fixture named `spark` gives."""
+    """Makes frames of the Spark session from the fixture `spark`."""
 
     @pytest.fixture(autouse=True)
     def _session(self, spark: SparkSession) -> None:
@@ -46,6 +46,6 @@ class SparkFrames:
         return frame_of(self.spark, schema, rows)
 
     def explaining(self) -> AbstractContextManager[None]:
-        from ..adapters.spark.faults import explained
+        from ..adapters.spark.errors import explain_read_errors
 
-        return explained()
+        return explain_read_errors()

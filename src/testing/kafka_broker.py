@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests: one process on loopback, from Maven's jars, without a container."""
+"""A real Kafka broker for tests: one process on loopback, run from Maven jars, without a container."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KAFKA_VERSION = "4.1.1"
 _SCALA = "2.13"
-_PORTS = range(15_000, 32_000)  # below those that Linux gives to clients
+_PORTS = range(15_000, 32_000)  # below Linux's range of ephemeral client ports
 _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -57,7 +57,7 @@ log.initial.task.delay.ms=500
 
 
 def _free_port() -> int:
-    """A port that nobody listens on now, and that the system gives no client on its own accord meanwhile."""
+    """A loopback port that is free now, outside the range from which the system takes ports for clients."""
     for port in random.sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe, suppress(OSError):
             probe.bind((_LOOPBACK, port))
@@ -67,10 +67,10 @@ def _free_port() -> int:
 
 @define(eq=False)
 class KafkaBroker:
-    """A broker that can be stopped and started again; its data stays until `kafka_broker` ends.
+    """A broker that can be stopped and started again. Its data stays until `kafka_broker` ends.
 
     Args:
-        home: a directory of its own.
+        home: an empty directory for its data, settings and log.
         jars: the directory of Kafka's jars.
     """
 
@@ -82,14 +82,14 @@ class KafkaBroker:
 
     @property
     def servers(self) -> str:
-        """Where clients find it: ``host:port``."""
+        """The address for clients: ``host:port``."""
         return f"{_LOOPBACK}:{self._port}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers.
+        """Start the broker and wait until it answers.
 
         Raises:
-            SourceUnavailable: it does not come up; the message shows the end of its log.
+            SourceUnavailable: it does not answer within 60 seconds; the message shows the end of its log.
         """
         if not self._properties.exists():
             self._format()
@@ -107,7 +107,7 @@ class KafkaBroker:
         self._await_answer()
 
     def stop(self) -> None:
-        """Stop it; clients lose their connections at once."""
+        """Stop the broker; clients lose their connections immediately."""
         if self._process is None:
             return
         self._process.terminate()
@@ -119,9 +119,9 @@ class KafkaBroker:
         self._process = None
 
     def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Create a topic; keywords are its settings, with ``_`` for ``.``."""
+        """Create a topic; keyword arguments are its settings, with ``_`` in place of ``.``."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
-        admin = self.admin()  # kept by name: what it was asked for ends with it
+        admin = self.admin()  # the name keeps the client alive: without it, its requests are cancelled
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(_SECONDS)
 
     def produce(
@@ -131,18 +131,21 @@ class KafkaBroker:
         partition: int | None = None,
         key: str | bytes | None = None,
     ) -> None:
-        """Write records, and wait until the broker has them.
+        """Write records and wait until the broker has acknowledged them.
 
         Args:
-            topic: where they go.
-            values: one a record; None is a tombstone.
-            partition: where they go, else the key, or chance, decides.
-            key: of all of them.
+            topic: the topic.
+            values: one value for each record; None is a tombstone.
+            partition: the partition; if None, it is chosen by the key, or at random without a key.
+            key: the key of all records.
+
+        Raises:
+            SourceUnavailable: the broker does not take all records within 20 seconds.
         """
         produce(self.servers, topic, values, partition, key)
 
     def admin(self) -> AdminClient:
-        """A client for all else: adding partitions, deleting records, removing topics."""
+        """A client for other administration: adding partitions, deleting records, removing topics."""
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
     @property
@@ -161,7 +164,8 @@ class KafkaBroker:
             host=_LOOPBACK, port=self._port, controller_port=self._controller_port, logs=self.home / "logs"
         )
         self._properties.write_text(properties)
-        cluster = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")  # no option begins with a letter
+        # The id begins with a letter, so that it is not taken for an option.
+        cluster = "c" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")
         command = [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
         subprocess.run(command, check=True, capture_output=True, cwd=self.home)
 
@@ -174,7 +178,7 @@ class KafkaBroker:
                 continue
             return
         self.stop()
-        raise SourceUnavailable(f"the Kafka broker did not come up:\n{self._log.read_text()[-2000:]}")
+        raise SourceUnavailable(f"the Kafka broker did not start; the end of its log:\n{self._log.read_text()[-2000:]}")
 
 
 def produce(
@@ -184,10 +188,10 @@ def produce(
     partition: int | None = None,
     key: str | bytes | None = None,
 ) -> None:
-    """Write records to a broker that runs somewhere; see `KafkaBroker.produce`.
+    """Write records to any running broker; see `KafkaBroker.produce`.
 
     Raises:
-        SourceUnavailable: it does not take them.
+        SourceUnavailable: the broker does not take all records within 20 seconds.
     """
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
     to = _ANY_PARTITION if partition is None else partition
@@ -195,16 +199,16 @@ def produce(
         producer.produce(topic, value, key, to)
         producer.poll(0)
     if left := producer.flush(_SECONDS):
-        raise SourceUnavailable(f"{left} records were not taken by {servers} in {_SECONDS:g} s; is it up?")
+        raise SourceUnavailable(f"{servers} did not take {left} records in {_SECONDS:g} s; is the broker running?")
 
 
 @contextmanager
 def kafka_broker() -> Iterator[KafkaBroker]:
-    """A broker of its own, started; it and its data are gone at the end.
+    """A new running broker; when the block ends, it is stopped and its data deleted.
 
     Raises:
-        NotInstalled: there is no Java 17, or the jars cannot be had.
-        SourceUnavailable: it does not come up.
+        NotInstalled: there is no Java 17, or the jars cannot be downloaded.
+        SourceUnavailable: the broker does not start.
     """
     home = Path(tempfile.mkdtemp(prefix="headwater-kafka-"))
     broker = KafkaBroker(home, kafka_jars())
@@ -217,15 +221,15 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 
 
 def kafka_jars() -> Path:
-    """The directory of Kafka's jars; the first call fetches them from Maven Central, 45 MB, with Spark's Ivy.
+    """The directory of Kafka's jars. The first call downloads 45 MB from Maven Central, with Spark's Ivy.
 
     Raises:
-        NotInstalled: they cannot be had; the message shows what Ivy said.
+        NotInstalled: the jars cannot be downloaded; the message shows the end of Ivy's output.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
     cache.mkdir(parents=True, exist_ok=True)
     jars = cache / f"kafka-{KAFKA_VERSION}"
-    # Test processes start side by side: one fetches, the others wait, and nobody sees half a directory.
+    # Test processes start at the same time: one downloads, the others wait, and none sees an incomplete directory.
     with (cache / "kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (jars / f"kafka_{_SCALA}-{KAFKA_VERSION}.jar").exists():
@@ -242,7 +246,9 @@ def _fetch(jars: Path) -> None:
         ]
         answer = subprocess.run(command, check=False, capture_output=True, text=True)
         if answer.returncode or not (Path(scratch) / "jars" / f"kafka_{_SCALA}-{KAFKA_VERSION}.jar").exists():
-            raise NotInstalled(f"Kafka's jars cannot be fetched; check the network. Ivy says:\n{answer.stdout[-2000:]}")
+            raise NotInstalled(
+                f"Kafka's jars cannot be downloaded; check the network. Ivy's output ends:\n{answer.stdout[-2000:]}"
+            )
         shutil.rmtree(jars, ignore_errors=True)
         (Path(scratch) / "jars").rename(jars)
 

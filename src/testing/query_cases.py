@@ -1,4 +1,7 @@
-"""What Spark 3.5 answers, found by asking it: over the rows of `query_contract.T_ROWS`, in the order of their ids."""
+"""Expected results of SQL expressions and queries, as Spark 3.5 returned them.
+
+The expressions run over the rows of `query_contract.T_ROWS`. Each case lists its results in the order of the rows' ids.
+"""
 
 from __future__ import annotations
 
@@ -507,7 +510,7 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "id bigint, e bigint",
         [(1, 0), (1, 1), (1, 7), (2, None), (2, 0), (2, 2)],
     ),
-    # What the public test suites of streaming databases try, over these tables.
+    # Queries like those in the public test suites of streaming databases, over these tables.
     (
         "select id from t where id not in (select id from u where id is not null) order by id",
         "id bigint",

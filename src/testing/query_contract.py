@@ -1,4 +1,4 @@
-"""The contract every query engine is held to: Spark's answers, to the type and the last digit."""
+"""The contract of every query engine: the same results as Spark, with the same types and all digits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import narwhals as nw
 import pytest
 
 from ..domain.errors import BadInput, ConfigError, SumOverflow
-from ..domain.schema import Schema
+from ..domain.table.schema import Schema
 from .query_cases import CASTS, CONDITIONS, NUMBERS, QUERIES, TEXT, TIMES
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ U = Schema.parse("id bigint, tag string")
 U_ROWS: list[tuple[Any, ...]] = [(1, "x"), (1, "y"), (9, "z"), (None, "n")]
 
 REFUSED = [
-    ("selec id from t", "cannot read|no query"),
+    ("selec id from t", "cannot read|is not a query"),
     ("select id from t where", "cannot read"),
     ("select id from t; select id from t", "2 statements"),
-    ("drop table t", "no query"),
+    ("drop table t", "is not a query"),
     ("select id from elsewhere", "no table 'elsewhere'; there are: t, u"),
     ("select id from other.t", "plain names"),
     ("select id from parquet.`some/path`", "plain names"),
@@ -82,7 +82,7 @@ REFUSED = [
     ("select count(*) from t", "has no name"),
     ("select id, id from t", "'id' stands twice"),
     ("select t.id, u.id from t cross join u", "'id' stands twice"),
-    ("with t as (select 1 as id) select id from t", "names a query like its input 't'"),
+    ("with t as (select 1 as id) select id from t", "has a WITH query with the name of its input 't'"),
     ("select id::string as x from t", "CAST"),
     ("select s + d as x from t", "(?i)cast|type"),
     ("select id from t where n + 1", "(?i)condition|boolean"),
@@ -90,7 +90,7 @@ REFUSED = [
 
 
 class QueryEngineContract(ABC):
-    """All of `QueryEngine`."""
+    """Tests of all methods of `QueryEngine`."""
 
     @pytest.fixture
     @abstractmethod
@@ -98,12 +98,12 @@ class QueryEngineContract(ABC):
         """The engine under test."""
 
     def explaining(self) -> AbstractContextManager[None]:
-        """Frames are computed inside, as in `FrameEngine.explaining`."""
+        """The block in which frames are computed; see `FrameEngine.explaining`."""
         return nullcontext()
 
     @abstractmethod
     def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame of the engine: rows of values in the order of the schema's columns."""
+        """A frame of the engine, from rows: tuples of values in the order of the schema's columns."""
 
     @pytest.fixture
     def tables(self) -> dict[str, nw.LazyFrame[Any]]:
@@ -135,11 +135,11 @@ class QueryEngineContract(ABC):
         assert list(found.schema.items()) == [(each.name, each.type.narwhals) for each in Schema.parse(ddl).columns]
         assert found.rows() == expected
 
-    @pytest.mark.parametrize(("sql", "told"), REFUSED, ids=[sql for sql, _ in REFUSED])
+    @pytest.mark.parametrize(("sql", "message"), REFUSED, ids=[sql for sql, _ in REFUSED])
     def test_what_cannot_be_answered_is_told_at_once(
-        self, queries: QueryEngine, tables: dict[str, nw.LazyFrame[Any]], sql: str, told: str
+        self, queries: QueryEngine, tables: dict[str, nw.LazyFrame[Any]], sql: str, message: str
     ) -> None:
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             queries.query(sql, tables)
 
     @pytest.mark.parametrize(
@@ -239,16 +239,16 @@ class QueryEngineContract(ABC):
             return queries.state(str(folder), "csv"), queries.state(str(file), "csv")
 
         file.write_text("id\n1\n")
-        met = [states()]
-        assert states() == met[0]
+        history = [states()]
+        assert states() == history[0]
         file.write_text("id\n1\n2\n")
-        met.append(states())
+        history.append(states())
         os.utime(file, (0, 1_700_000_000))
-        met.append(states())
-        assert len({of_folder for of_folder, _ in met}) == len({of_file for _, of_file in met}) == len(met)
+        history.append(states())
+        assert len({of_folder for of_folder, _ in history}) == len({of_file for _, of_file in history}) == len(history)
         (folder / "2.csv").write_text("id\n3\n")
-        assert states()[0] not in {of_folder for of_folder, _ in met}
-        assert states()[1] == met[-1][1]
+        assert states()[0] not in {of_folder for of_folder, _ in history}
+        assert states()[1] == history[-1][1]
         with pytest.raises(ConfigError, match="nowhere"):
             queries.state(str(tmp_path / "nowhere"), "csv")
 

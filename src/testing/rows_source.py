@@ -1,4 +1,4 @@
-"""A source of plain rows, for tests of services: no files, no broker, epochs cut where the test says."""
+"""A source of in-memory rows for tests of services, without files or a broker. The test decides where epochs end."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..adapters.records import batch_schema
-from ..domain.changelog.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..domain.collect import collect_small
-from ..domain.dead_letter import IN_ORDER
-from ..domain.epoch import ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from ..adapters.records.decoder import batch_schema
+from ..domain.epoch.batch import ORIGIN, RAW
+from ..domain.epoch.epoch import OffsetRange
 from ..domain.ports import StreamSource
+from ..domain.source.dead_letter import IN_ORDER
+from ..domain.table.change import POSITION
+from ..domain.table.collect import collect_small
+from ..domain.table.row_kind import INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import narwhals as nw
 
-    from ..domain.epoch import Offsets
-    from ..domain.schema import Schema
+    from ..domain.epoch.epoch import Offsets
+    from ..domain.table.schema import Schema
 
 
 @define(eq=False)
 class RowsSource(StreamSource):
-    """Rows given by the test, as dicts by column name; ``_row_kind`` is ``+I`` where it is left out.
+    """A source of the rows that the test gives, as dicts by column name; ``_row_kind`` is ``+I`` if left out.
 
-    A row that became a dead letter is read again as it is given by then.
+    A row that became a dead letter is read again with the values that it has in `given` at that time.
 
     Args:
-        schema: the rows' columns; those a row leaves out are null.
-        frame: makes a frame of the engine under test from rows of values.
-        limit: how many rows an epoch reads at most; one more where that would part the images of an update.
+        schema: the columns of the rows; a column that a row leaves out is null.
+        frame: makes a frame of the engine under test, from rows as tuples of values.
+        limit: the maximum number of rows in an epoch; one more if the limit falls between the images of an update.
+        given: all rows so far.
     """
 
     schema: Schema
@@ -39,14 +42,14 @@ class RowsSource(StreamSource):
     limit: int = 1_000_000
     given: list[Mapping[str, Any]] = field(factory=list)
     format: str = "rows"
-    rereads: Collection[str] = ("rows",)
+    reread_formats: Collection[str] = ("rows",)
 
     def give(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Let more rows come."""
+        """Append rows to the source."""
         self.given.extend(rows)
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
-        """The rows not read yet, at most `limit`."""
+        """The range of the rows after `after`, at most `limit`; None if there are no more rows."""
         start = after["rows"] if after else 0
         stop = min(start + self.limit, len(self.given))
         while self._parts(stop):
@@ -54,7 +57,7 @@ class RowsSource(StreamSource):
         return OffsetRange(after, {"rows": stop}) if stop > start else None
 
     def end(self) -> Offsets | None:
-        """Behind the last row given."""
+        """The offsets after the last row; None if there are no rows."""
         return {"rows": len(self.given)} if self.given else None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
@@ -62,17 +65,17 @@ class RowsSource(StreamSource):
         start = offsets.after["rows"] if offsets.after else 0
         return self._frame(range(start, offsets.until["rows"]))
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows of letters, as they are given now."""
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of dead letters, with their current values in `given`."""
         lines = collect_small(letters.sort(*IN_ORDER).select("raw"))
         return self._frame(int(line["raw"].partition(" ")[0]) for line in lines)
 
     def lag(self, after: Offsets | None) -> str:
-        """The rows not read yet."""
+        """The number of rows not read yet, as text."""
         return f"{len(self.given) - (after['rows'] if after else 0)} rows"
 
     def _parts(self, at: int) -> bool:
-        """Whether a cut before a row parts the images of an update, which came in one record."""
+        """Whether row `at` is the new image of an update and the row before it the old one, of the same record."""
         kinds = [row.get(ROW_KIND) for row in self.given[max(at - 1, 0) : at + 1]]
         return kinds == [UPDATE_BEFORE, UPDATE_AFTER]
 

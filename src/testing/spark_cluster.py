@@ -1,4 +1,4 @@
-"""A standalone Spark cluster for tests: a master and workers, processes of their own, all on loopback."""
+"""A standalone Spark cluster for tests: a master and workers, each in its own process, all on loopback."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ENVIRONMENT_OF_DRIVERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPAT
 
 @frozen(eq=False)
 class _Daemon:
-    """A master or a worker.
+    """The process of a master or a worker.
 
     Args:
-        process: what runs.
-        log: the file with all that it says.
+        process: the process.
+        log: the file with its output.
     """
 
     process: subprocess.Popen[bytes]
@@ -66,7 +66,7 @@ class _Daemon:
                 return found
             time.sleep(0.1)
         self.stop()
-        raise ClusterUnavailable(f"a part of the Spark cluster did not come up:\n{self.log.read_text()[-2000:]}")
+        raise ClusterUnavailable(f"the Spark cluster did not start; the log ends:\n{self.log.read_text()[-2000:]}")
 
     def kill(self) -> None:
         self.process.kill()
@@ -82,10 +82,10 @@ class _Daemon:
 
 @define(eq=False)
 class SparkCluster:
-    """A master that workers come to.
+    """A master, to which workers can be added.
 
     Args:
-        home: a folder of its own.
+        home: the folder in which each process has its own folder.
         master: the address of the master, ``spark://…``.
     """
 
@@ -94,13 +94,13 @@ class SparkCluster:
     _workers: dict[str, _Daemon] = field(init=False, factory=dict)
 
     def add_worker(self, name: str, python: Path | None = None, *, cores: int = 1, memory: str = "1g") -> None:
-        """Start a worker, and wait until the master knows it.
+        """Start a worker and wait until it has registered with the master.
 
         Args:
-            name: also that of its folder.
-            python: the home of the Python environment that is first on its PATH.
-            cores: what it offers.
-            memory: what it offers, of which each application takes a gibibyte if it asks for nothing else.
+            name: the name of the worker and of its folder.
+            python: the root of a Python environment, which is put first on the worker's PATH; None for no change.
+            cores: the number of cores that it offers.
+            memory: the memory that it offers; an application takes 1 GiB of it unless it asks for another amount.
         """
         home = self.home / name
         path = f"{python / 'bin'}{os.pathsep}" if python else ""
@@ -109,11 +109,11 @@ class SparkCluster:
         worker.await_line(_REGISTERED)
 
     def kill_worker(self, name: str) -> None:
-        """``kill -9``; its executors end as they miss it."""
+        """Kill a worker (``kill -9``); its executors end when they notice that it is gone."""
         self._workers.pop(name).kill()
 
     def executors(self, name: str) -> int:
-        """How many executors a worker has started."""
+        """The number of executors that a worker has started so far."""
         return len(list((self.home / name / "work").glob("app-*/*")))
 
     def stop(self) -> None:
@@ -123,16 +123,16 @@ class SparkCluster:
 
 
 def spark_home() -> str:
-    """Where Spark's own programs are, in ``bin``."""
+    """Spark's home folder; its programs are in ``bin``."""
     return str(_find_spark_home())  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def spark_cluster(home: Path) -> Iterator[SparkCluster]:
-    """A master without workers, until the block ends.
+    """A running master without workers; the block's end stops it and all workers.
 
     Raises:
-        ClusterUnavailable: it does not come up; the message shows the end of its log.
+        ClusterUnavailable: it does not start; the message shows the end of its log.
     """
     master = _Daemon.start(home / "master", "master.Master")
     try:

@@ -1,8 +1,9 @@
-"""A pytest plugin: fixtures and pytest-bdd steps by which a deployment of one's own is specified in plain words.
+"""A pytest plugin with fixtures and pytest-bdd steps, to specify a user's deployment in plain words.
 
-``pytest_plugins = ["headwater.testing.steps"]`` in the conftest.py at the root brings them in. A scenario runs on the
-backend that ``--headwater-backend`` names, memory if none is; where a conftest.py has a fixture `headwater_backend` of
-its own, on the one that it returns, and with `params` and `autouse=True` on each in turn.
+To load it, write ``pytest_plugins = ["headwater.testing.steps"]`` in the conftest.py at the root of the tests. A
+scenario runs on the backend that the option ``--headwater-backend`` names (default: memory). A conftest.py may override
+this with its own fixture `headwater_backend`, which returns a backend's name. If that fixture has `params` and
+`autouse=True`, each scenario runs on each of these backends.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..app.api import Answer, Headwater
-    from ..domain.schema import Schema
-    from ..domain.upkeep import Pin
+    from ..domain.ledger.upkeep import Pin
+    from ..domain.table.schema import Schema
     from .tables import Table
 
 _MOMENTS = {
@@ -55,13 +56,13 @@ def headwater_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def headwater_folder(request: pytest.FixtureRequest) -> Path:
-    """The folder that scenarios name deployment files from: that of the test module."""
+    """The folder to which the paths of deployment files in scenarios are relative: that of the test module."""
     return request.path.parent
 
 
 @pytest.fixture(scope="session")
 def headwater_exits() -> Iterator[ExitStack]:
-    """Closes what was opened when all tests are done: engines that take long to start are shared till then."""
+    """Closes all deployments after the last test, because engines that start slowly are shared by all tests."""
     with ExitStack() as exits:
         yield exits
 
@@ -74,7 +75,7 @@ def headwater_trial(headwater_backend: str, headwater_exits: ExitStack, tmp_path
 
 @frozen(eq=False)
 class _Held:
-    """Rows that a reader was given and has not looked at yet."""
+    """Rows that a reader has asked for and not computed yet."""
 
     frame: nw.LazyFrame[Any]
     schema: Schema
@@ -99,8 +100,8 @@ def deployment_text(headwater_trial: Trial, docstring: str) -> None:
 
 @given(parsers.parse("the file {name:S}"))
 @when(parsers.parse("the file {name:S} is"))
-def file_beside(headwater_trial: Trial, name: str, docstring: str) -> None:
-    """A file in the deployment's folder, such as a table of the user's own."""
+def write_file(headwater_trial: Trial, name: str, docstring: str) -> None:
+    """Write a file into the deployment's folder, such as a user-supplied table."""
     (headwater_trial.folder / name).write_text(docstring + "\n", encoding="utf-8")
 
 
@@ -238,7 +239,7 @@ def history_file(headwater_trial: Trial, source: str, datatable: Table) -> None:
 @given(parsers.parse("a chunk of {pipeline:S}"))
 @when(parsers.parse("a chunk of {pipeline:S} is"))
 def chunk(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
-    """A chunk of what a pipeline loads in bulk, where it is told to load files of JSON."""
+    """Write one chunk of a pipeline's bulk load; the pipeline must load JSON files."""
     headwater_trial.fill(pipeline, datatable)
 
 
@@ -275,7 +276,7 @@ def run_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) ->
 
 @then(parsers.parse("{pipeline:S} cannot run: {reason}"))
 def cannot_run(headwater_trial: Trial, pipeline: str, reason: str) -> None:
-    """The deployment is refused with a message that has these words in it."""
+    """The deployment is refused with a `ConfigError` whose message contains the reason."""
     with pytest.raises(ConfigError) as caught:
         headwater_trial.run([pipeline])
     assert reason in str(caught.value)
@@ -323,8 +324,8 @@ def shows_nothing(headwater_trial: Trial, view: str) -> None:
 
 @then(parsers.parse("{pipeline:S} has passed over {count:d} repeats"))
 def passed_over(headwater_trial: Trial, pipeline: str, count: int) -> None:
-    told = {status.pipeline: status.repeats for status in headwater_trial.open().status()}
-    assert told[pipeline] == count
+    repeats = {status.pipeline: status.repeats for status in headwater_trial.open().status()}
+    assert repeats[pipeline] == count
 
 
 @then(parsers.parse("{view:S} as of {moment} shows exactly"))

@@ -1,4 +1,4 @@
-"""Contract: what each part of a change does to the rows, alone and together."""
+"""Contract: the effect of each part of a change on the rows, alone and with other parts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from ..domain.change import Change
-from ..domain.merge import Sum
-from ..domain.schema import Schema
+from ..domain.table.change import Change
+from ..domain.table.merge import Sum
+from ..domain.table.schema import Schema
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
-    from ..domain.table import Layout
+    from ..domain.table.spec import Layout
 
 NAMES = spec_of("id bigint, name string", ["id"])
 TOTALS = spec_of("day int, id bigint, total bigint", ["day", "id"], rules={"total": Sum()}, partition_by=["day"])
@@ -30,9 +30,9 @@ class CommittingContract(StoreHarness):
 
     def test_columns_go_by_name(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
-        turned = Schema.parse("name string, id bigint")
-        table.commit_change(Change(append=self.frame([("a", 1)], turned), merge=self.frame([("b", 2)], turned)))
-        table.commit_change(Change(delete=self.frame([("x", 1)], turned)))
+        swapped = Schema.parse("name string, id bigint")
+        table.commit_change(Change(append=self.frame([("a", 1)], swapped), merge=self.frame([("b", 2)], swapped)))
+        table.commit_change(Change(delete=self.frame([("x", 1)], swapped)))
         assert table.rows() == bag((2, "b"))
 
     @both_layouts
@@ -67,9 +67,9 @@ class CommittingContract(StoreHarness):
     @both_layouts
     def test_a_change_of_nothing_makes_a_version(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(NAMES, layout=layout))
-        made = [table.commit(append=[(1, "a")]), table.commit(), table.commit(append=[], merge=[], delete=[])]
-        assert len(set(made)) == len(made)
-        assert [table.rows_at(version) for version in made] == [bag((1, "a"))] * len(made)
+        versions = [table.commit(append=[(1, "a")]), table.commit(), table.commit(append=[], merge=[], delete=[])]
+        assert len(set(versions)) == len(versions)
+        assert [table.rows_at(version) for version in versions] == [bag((1, "a"))] * len(versions)
         found = [commit.mark.sequence for commit in store.versions(NAMES.name) if commit.mark]
         assert found == [3, 2, 1]
 

@@ -1,4 +1,4 @@
-"""The contract every table store is held to; subclass `StoreContract` in a test module to prove a backend.
+"""The contract of every table store. To test a backend, subclass `StoreContract` in a test module.
 
 The subclass opens stores (`reopen`) and makes frames of the backend's engine (`frame`); see `StoreHarness`.
 """
@@ -30,4 +30,4 @@ class StoreContract(
     ChangesContract,
     WholeContract,
 ):
-    """All of `TableStore` and `TableKeeper`."""
+    """Tests of all methods of `TableStore` and `TableKeeper`."""

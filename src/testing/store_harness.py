@@ -1,22 +1,20 @@
-"""What the store contract needs of a backend, and short words for its tests to speak to a table in."""
+"""What the store contract needs from a backend, and helpers for its tests to commit and read in one line."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import pytest
 from attrs import define, evolve
 
-from ..domain.change import Change, Matching
-from ..domain.epoch import POSITION, Epoch, Mark, OffsetRange, Publication
-from ..domain.ledger import Snapshot
-from ..domain.schema import Schema, column
-from ..domain.table import Layout, TableSpec
+from ..domain.epoch.epoch import Epoch, Mark, OffsetRange
+from ..domain.table.change import POSITION, Change, Matching
+from ..domain.table.schema import Schema, column
+from ..domain.table.spec import Layout, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,22 +31,25 @@ both_layouts = pytest.mark.parametrize("layout", list(Layout), ids=lambda layout
 
 
 class StoreHarness(ABC):
-    """A backend under test: subclass it with the contract, and say how frames are made and stores opened."""
+    """A backend under test. A subclass inherits the contract too, and defines `reopen` and `frame`."""
 
     @abstractmethod
     def reopen(self) -> KeptStore:
-        """A store over this test's tables, none at first; a new object at each call, where that makes sense."""
+        """A store over this test's tables, of which there are none at first.
+
+        Each call returns a new object over the same tables, unless the backend keeps its tables in the object.
+        """
 
     @abstractmethod
     def frame(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame of the backend's engine: rows of values in the order of the schema's columns."""
+        """A frame of the backend's engine, from rows: tuples of values in the order of the schema's columns."""
 
     def rows(self, frame: nw.LazyFrame[Any]) -> list[Row]:
-        """The rows of a frame, values as plain Python has them: moments aware, in UTC."""
+        """The rows of a frame as tuples of Python values; timestamps are aware, in UTC."""
         return frame.collect(backend="polars").rows()
 
     def broken(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame that cannot be computed: the error says `BROKEN`."""
+        """A frame that fails when it is computed; the error's message contains `BROKEN`."""
         frame = self.frame(rows, schema)
         native, first = frame.to_native(), schema.columns[0]
         if frame.implementation.is_polars():
@@ -60,7 +61,7 @@ class StoreHarness(ABC):
         return failing_rows
 
     def explaining(self) -> AbstractContextManager[None]:
-        """Frames are computed inside, as in `FrameEngine.explaining`."""
+        """The block in which frames are computed; see `FrameEngine.explaining`."""
         return nullcontext()
 
     @pytest.fixture
@@ -68,7 +69,7 @@ class StoreHarness(ABC):
         return self.reopen()
 
     def table(self, store: KeptStore, spec: TableSpec) -> TableDriver:
-        """Ensure a table, and speak to it."""
+        """Ensure a table, and return its driver."""
         store.ensure(spec)
         return TableDriver(self, store, spec)
 
@@ -78,32 +79,26 @@ def _break(_rows: Any) -> Any:
 
 
 def bag(*rows: Row) -> Bag:
-    """Rows in no order, repeats counted."""
+    """Rows as a multiset: without order, with duplicates counted."""
     return Counter(rows)
 
 
 def spec_of(ddl: str, key: Sequence[str] = (), *, name: str = "pipeline.items", **more: Any) -> TableSpec:
-    """A table's spec, from its columns as DDL."""
+    """The spec of a table, with its columns as DDL; `more` are further fields of `TableSpec`."""
     return TableSpec(name, Schema.parse(ddl), tuple(key), **more)
 
 
 def mark_of(sequence: int, **more: Any) -> Mark:
-    """The mark of a table's commit of this sequence, by a pipeline whose every epoch is one row of its source."""
+    """The mark of a table's commit number `sequence`, from 1; each epoch reads one row. `more` replaces fields."""
     after = {"at": sequence - 1} if sequence > 1 else None
     epoch = Epoch("pipeline", sequence - 1)
     mark = Mark(epoch, OffsetRange(after, {"at": sequence}), sequence, "writer", "settings", "pipeline.items")
     return evolve(mark, **more)
 
 
-def published_at(store: KeptStore, table: str, version: Version | None) -> Snapshot:
-    """The snapshot of a publication that holds a table at a version."""
-    at = datetime(2024, 3, 1, tzinfo=UTC)
-    return Snapshot(store, Publication(Epoch("pipeline", 0), {table: version} if version else {}, {}, None, at, ""))
-
-
 @define(eq=False)
 class TableDriver:
-    """One table; its commits are numbered as they come, and reads are of the newest version known here."""
+    """One table of a store. Numbers its commits in order, and reads the newest version that was made through it."""
 
     harness: StoreHarness
     store: KeptStore
@@ -119,7 +114,10 @@ class TableDriver:
         delete: Sequence[Row] | None = None,
         overwrite: Sequence[Row] | None = None,
     ) -> Version:
-        """Commit rows given in the order of the columns; to be merged, they may have their `_position` at the end."""
+        """Commit rows with the next mark. Values are in the order of the columns; `delete` takes values of the key.
+
+        Rows of `merge` may have their `_position` at the end.
+        """
         key = self.spec.schema.select(self.spec.key)
         return self.commit_change(
             Change(
@@ -131,11 +129,11 @@ class TableDriver:
         )
 
     def load(self, rows: Sequence[Row]) -> Version:
-        """Load rows, given as those to be merged are."""
+        """Load rows (`Change.load`), in the same form as `merge` takes."""
         return self.commit_change(Change(load=self.harness.frame(rows, self._positioned(rows))))
 
     def commit_change(self, change: Change) -> Version:
-        """Commit with the next mark."""
+        """Commit a change with the next mark."""
         self.newest = self.store.commit(self.spec.name, change, mark_of(self.sequence + 1))
         self.sequence += 1
         return self.newest
@@ -148,11 +146,11 @@ class TableDriver:
         return self.newest
 
     def compact(self) -> None:
-        """Compact, whether or not it pays."""
+        """Compact the table; `newest` becomes the version of the compaction, if it made one."""
         self.newest = self.store.compact(self.spec.name) or self.newest
 
     def frame(self, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        """The newest version, unread."""
+        """A frame of the newest version's rows, not yet computed."""
         return self.store.read(self.spec.name, self.newest, matching)
 
     def rows(self, matching: Matching | None = None) -> Bag:
@@ -164,16 +162,16 @@ class TableDriver:
         return bag(*self.harness.rows(self.store.read(self.spec.name, version)))
 
     def changes(self, after: Version | None, until: Version) -> Bag:
-        """Net changes between two versions, each row with its kind at the end."""
+        """Net changes between two versions, each row with its row kind at the end."""
         frame = self.store.changes(self.spec.name, after, until)
         return bag(*self.harness.rows(frame.select(*self.spec.schema.names, "_row_kind")))
 
     def matching(self, keys: Sequence[Row] | None = None, on: Sequence[str] = (), /, **within: Any) -> Matching:
-        """What to look for: keys in the columns `on`, and literals by column."""
+        """A filter: keys in the columns `on`, and literals (`within`) by column."""
         frame = None if keys is None else self.harness.frame(keys, self.spec.schema.select(on))
         return Matching(frame, within)
 
     def _positioned(self, rows: Sequence[Row]) -> Schema:
         schema = self.spec.schema
-        longer = bool(rows) and len(rows[0]) > len(schema.columns)
-        return schema.plus(column(POSITION, "bigint")) if longer else schema
+        has_position = bool(rows) and len(rows[0]) > len(schema.columns)
+        return schema.plus(column(POSITION, "bigint")) if has_position else schema

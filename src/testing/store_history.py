@@ -1,4 +1,4 @@
-"""Contract: versions carry marks and stay; writers are fenced; work can be taken back; changes can be told."""
+"""Contract: versions with marks, fencing of writers, rollback, compaction, and changes between versions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from ..domain.change import Change
-from ..domain.epoch import Epoch, OffsetRange, Place, Publication
+from ..domain.epoch.epoch import Epoch, OffsetRange, Place, Publication
 from ..domain.errors import EpochConflict, VersionNotFound
 from ..domain.ports import Version
+from ..domain.table.change import Change
 from .store_harness import StoreHarness, bag, both_layouts, mark_of, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
-    from ..domain.table import Layout
+    from ..domain.table.spec import Layout
 
 NAMES = spec_of("id bigint, name string", ["id"])
 PARTED = spec_of("id bigint, name string, n int", ["id"], partition_by=["id"])
@@ -41,12 +41,12 @@ class MarksContract(StoreHarness):
 
     def test_versions_are_told_newest_first(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
-        made = [table.commit(append=[(1, "a")]), table.commit(merge=[(1, "b")])]
+        versions = [table.commit(append=[(1, "a")]), table.commit(merge=[(1, "b")])]
         table.compact()
-        made.append(table.commit(merge=[(1, "c")]))
+        versions.append(table.commit(merge=[(1, "c")]))
         commits = list(self.reopen().versions(NAMES.name))
         marked = [commit for commit in commits if commit.mark]
-        assert [commit.version for commit in marked] == made[::-1]
+        assert [commit.version for commit in marked] == versions[::-1]
         assert [commit.mark.sequence for commit in marked if commit.mark] == [3, 2, 1]
         assert commits == sorted(commits, key=lambda commit: commit.committed_at, reverse=True)
         assert all(commit.committed_at.utcoffset() is not None for commit in commits)
@@ -61,10 +61,10 @@ class MarksContract(StoreHarness):
                 store.version(NAMES.name, Version(unknown))
 
     def test_history_is_told_of_a_table_that_was_not_ensured(self, store: KeptStore) -> None:
-        made = self.table(store, NAMES).commit(append=[(1, "a")])
-        again = self.reopen()
-        assert again.version(NAMES.name, made).mark == mark_of(1)
-        assert made in [commit.version for commit in again.versions(NAMES.name)]
+        version = self.table(store, NAMES).commit(append=[(1, "a")])
+        reopened = self.reopen()
+        assert reopened.version(NAMES.name, version).mark == mark_of(1)
+        assert version in [commit.version for commit in reopened.versions(NAMES.name)]
 
     def test_a_table_that_is_not_there_has_no_versions(self, store: KeptStore) -> None:
         assert list(store.versions("pipeline.unknown")) == []
@@ -190,8 +190,7 @@ class ChangesContract(StoreHarness):
         first = table.commit(append=[(1, "a"), (2, "b")])
         table.compact()
         second = table.commit(overwrite=[(2, "b"), (3, "c")])
-        gone_and_come = bag((1, "a", "-D"), (3, "c", "+I"))
-        assert table.changes(first, second) == gone_and_come
+        assert table.changes(first, second) == bag((1, "a", "-D"), (3, "c", "+I"))
         restored = table.rollback(first)
         assert table.changes(first, restored) == bag()
         assert table.changes(second, restored) == bag((1, "a", "+I"), (3, "c", "-D"))

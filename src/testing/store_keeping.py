@@ -1,4 +1,4 @@
-"""Contract: versions are given up as asked, never under a lease, and are told to be gone before any row is read."""
+"""Contract: versions expire on request, never under a lease. Reading an expired one fails before any row is read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 
 from ..domain.errors import VersionExpired, VersionNotFound
-from ..domain.lease import Lease
 from ..domain.ports import Version
-from ..domain.table import Layout
+from ..domain.table.lease import Lease
+from ..domain.table.spec import Layout
 from .store_harness import StoreHarness, bag, both_layouts, mark_of, spec_of
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ def pin(table: TableDriver, version: Version, until: datetime = NOW + HOUR, name
 def three_versions(
     harness: StoreHarness, store: KeptStore, layout: Layout = Layout.LOG
 ) -> tuple[TableDriver, list[Version]]:
-    """Versions that hold rows 1, then 1 and 2, then 3 alone."""
+    """A table with three versions, of row 1, of rows 1 and 2, and of row 3 only."""
     table = harness.table(store, evolve(NAMES, layout=layout))
-    made = [table.commit(append=[(1, "a")]), table.commit(append=[(2, "b")]), table.commit(overwrite=[(3, "c")])]
-    return table, made
+    versions = [table.commit(append=[(1, "a")]), table.commit(append=[(2, "b")]), table.commit(overwrite=[(3, "c")])]
+    return table, versions
 
 
 class ExpiringContract(StoreHarness):
     def test_what_is_not_kept_goes(self, store: KeptStore) -> None:
         table, (first, second, third) = three_versions(self, store)
-        gone = expire(table, [second, third])
-        assert gone.versions[-1:] == (first,)
+        expiry = expire(table, [second, third])
+        assert expiry.versions[-1:] == (first,)
         assert (table.rows_at(second), table.rows_at(third)) == (bag((1, "a"), (2, "b")), bag((3, "c")))
         with pytest.raises(VersionExpired):
             table.rows_at(first)
@@ -73,13 +73,13 @@ class ExpiringContract(StoreHarness):
 
     def test_a_dry_run_tells_and_changes_nothing(self, store: KeptStore) -> None:
         table, (first, second, third) = three_versions(self, store)
-        told = expire(table, [third], dry_run=True)
-        assert {first, second}.issubset(told.versions)
-        assert told.files > 0
-        assert told.size > 0
+        plan = expire(table, [third], dry_run=True)
+        assert {first, second}.issubset(plan.versions)
+        assert plan.files > 0
+        assert plan.size > 0
         assert table.rows_at(first) == bag((1, "a"))
         assert not store.expired(NAMES.name)
-        assert expire(table, [third]) == told
+        assert expire(table, [third]) == plan
         again = expire(table, [third])
         assert (again.versions, again.files, again.size) == ((), 0, 0)
 
@@ -93,13 +93,13 @@ class ExpiringContract(StoreHarness):
         assert table.rows_at(third) == bag((3, "c"))
 
     def test_versions_that_went_are_still_told(self, store: KeptStore) -> None:
-        table, made = three_versions(self, store)
-        expire(table, made[-1:])
-        found = self.reopen()
-        found.ensure(table.spec)
-        assert found.version(NAMES.name, made[0]).mark == mark_of(1)
-        assert {commit.version for commit in found.versions(NAMES.name)}.issuperset(made)
-        assert set(made[:2]).issubset(found.expired(NAMES.name))
+        table, versions = three_versions(self, store)
+        expire(table, versions[-1:])
+        reopened = self.reopen()
+        reopened.ensure(table.spec)
+        assert reopened.version(NAMES.name, versions[0]).mark == mark_of(1)
+        assert {commit.version for commit in reopened.versions(NAMES.name)}.issuperset(versions)
+        assert set(versions[:2]).issubset(reopened.expired(NAMES.name))
 
     def test_what_went_can_be_used_for_nothing(self, store: KeptStore) -> None:
         table, (first, _, third) = three_versions(self, store)

@@ -1,4 +1,4 @@
-"""Contract: a load makes many rows, folded with each other, a table's whole content, upon which work goes on."""
+"""Contract: a load replaces a table's whole content by many rows, merged with each other; later commits build on it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from ..domain.change import Change
-from ..domain.merge import Latest, Sum
-from ..domain.schema import Schema
+from ..domain.table.change import Change
+from ..domain.table.merge import Latest, Sum
+from ..domain.table.schema import Schema
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
-    from ..domain.table import Layout
+    from ..domain.table.spec import Layout
 
 GROUPED = spec_of(
     "id bigint, seq bigint, x string, total bigint",

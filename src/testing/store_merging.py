@@ -1,4 +1,4 @@
-"""Contract: every merge rule gives the answer of the reference fold, however the rows are cut into commits."""
+"""Contract: every merge rule gives the result of the reference fold, however the rows are split into commits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from attrs import evolve
 
 from ..domain.errors import SumOverflow
-from ..domain.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
+from ..domain.table.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
-    from ..domain.table import Layout
+    from ..domain.table.spec import Layout
     from .store_harness import Row, TableDriver
 
 RULED = spec_of(
@@ -125,7 +125,7 @@ class MergingContract(StoreHarness):
             ("v9", "v10", True),
             ("9", "10", True),
             ("v09", "v8", False),
-            ("v09", "v9", True),  # equal: the later arrival stands
+            ("v09", "v9", True),  # equal sequences: the row that arrives later wins
             ("a10", "b9", True),
             ("2024-03-01 09:00:01", "2024-03-01 09:00:00.5", False),
             ("1.25", "1.5", True),

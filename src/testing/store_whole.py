@@ -1,4 +1,4 @@
-"""Contract: tables that each commit replaces as a whole, every version in columns of its own."""
+"""Contract: tables that each commit replaces as a whole (`whole=True`); each version has its own columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from attrs import evolve
 
-from ..domain.change import Change
 from ..domain.errors import ConfigError, NotSupported, SchemaConflict
-from ..domain.schema import Schema
-from ..domain.table import Layout, TableSpec
+from ..domain.table.change import Change
+from ..domain.table.schema import Schema
+from ..domain.table.spec import Layout, TableSpec
 from .store_harness import StoreHarness, bag, mark_of
 
 if TYPE_CHECKING:
@@ -24,25 +24,25 @@ WHOLE = TableSpec("pipeline.published", Schema(()), layout=Layout.MERGED, whole=
 
 class WholeContract(StoreHarness):
     retypes: ClassVar[bool] = True
-    """Whether a column may have another type than in the version before; if not, that is `NotSupported`."""
+    """Whether the type of a column may differ from the previous version; if False, that raises `NotSupported`."""
 
     def replace(self, table: TableDriver, ddl: str, rows: Sequence[Row]) -> Version:
-        """Commit a whole new content, in these columns."""
+        """Overwrite the table with rows in these columns."""
         return table.commit_change(Change(overwrite=self.frame(rows, Schema.parse(ddl))))
 
     def columns(self, store: KeptStore, version: Version) -> str:
-        """The columns of a version."""
+        """The columns of a version, as DDL."""
         return Schema.of(store.read(WHOLE.name, version)).ddl.replace("`", "")
 
     def test_each_version_is_read_in_its_own_columns(self, store: KeptStore) -> None:
         table = self.table(store, WHOLE)
         ddls = ["id bigint, name string", "id bigint, name string, n tinyint", "n tinyint, id bigint"]
         contents: list[list[Row]] = [[(1, "a"), (1, "a")], [(1, "b", 2)], [(7, 1), (None, 2)]]
-        made = [self.replace(table, ddl, rows) for ddl, rows in zip(ddls, contents, strict=True)]
-        for found in (store, self.reopen()):
-            found.ensure(WHOLE)
-            assert [self.columns(found, version) for version in made] == ddls
-            read = [self.rows(found.read(WHOLE.name, version)) for version in made]
+        versions = [self.replace(table, ddl, rows) for ddl, rows in zip(ddls, contents, strict=True)]
+        for each in (store, self.reopen()):
+            each.ensure(WHOLE)
+            assert [self.columns(each, version) for version in versions] == ddls
+            read = [self.rows(each.read(WHOLE.name, version)) for version in versions]
             assert [bag(*rows) for rows in read] == [bag(*rows) for rows in contents]
 
     def test_a_column_of_another_type(self, store: KeptStore) -> None:

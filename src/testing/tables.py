@@ -1,32 +1,34 @@
-"""Tables of text, as specifications write them, against typed rows."""
+"""Tables of text cells in specifications: converted to records, and compared with typed rows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..adapters.records import to_json
-from ..domain.decode import Undecodable, converters, from_text
+from ..adapters.records.decoder import to_json
+from ..domain.epoch.watermark import instant
 from ..domain.errors import BadInput
-from ..domain.watermark import instant
+from ..domain.source.decode import Undecodable, converters, from_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import narwhals as nw
 
-    from ..domain.decode import Convert
-    from ..domain.schema import Column, Schema
-    from ..domain.source import RecordSpec
+    from ..domain.source.decode import Convert
+    from ..domain.source.record_spec import RecordSpec
+    from ..domain.table.schema import Column, Schema
 
 Table: TypeAlias = "Sequence[Sequence[str]]"
-"""A row of column names, then rows of cells: values as CSV has them; a blank cell is null, ``""`` an empty text."""
+"""A row of column names, then rows of cells. A cell is a value as in CSV; blank means null, ``""`` an empty string."""
 
 _EMPTY_TEXT = '""'
 
 
 def as_records(table: Table, spec: RecordSpec) -> Iterator[str]:
-    """A JSON text a row, as a source would bring it: blank cells are left out, cells of no fitting value stay text.
+    """The rows of a table as JSON texts, one for each row, as a source would read them.
+
+    Blank cells are left out. A cell that does not fit its column's type stays text.
 
     Raises:
         BadInput: the source has no such column.
@@ -41,10 +43,12 @@ def as_records(table: Table, spec: RecordSpec) -> Iterator[str]:
 
 
 def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None:
-    """Hold a view's rows to a table, in the table's columns: rows in any order, repeats counted.
+    """Assert that a view has exactly the rows of a table, compared in the table's columns.
+
+    Rows may come in any order; duplicates are counted.
 
     Raises:
-        AssertionError: telling which rows are missing and which are too many.
+        AssertionError: the rows differ; the message lists the missing rows and those that are too many.
         ConfigError: the view has no such column.
     """
     names, *rows = table
@@ -73,7 +77,7 @@ def _value(convert: Convert, cell: str) -> Any:
 
 
 def _instant(column: Column, value: Any) -> Any:
-    """A timestamp as frames have it: converters leave the zone out where it is UTC."""
+    """A timestamp as in frames, with its time zone, which converters leave out if it is UTC."""
     return value if value is None or column.type.name != "timestamp" else instant(value)
 
 

@@ -1,4 +1,4 @@
-"""A deployment on trial: its sources are fed by hand, and every run is a run of its own, as after a restart."""
+"""A deployment under test. The test supplies the rows of its sources; each run starts as after a restart."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field
 
 from ..app.api import Headwater
-from ..app.backends import Part, load_backend
 from ..app.config import BulkFiles, FilesInput, load
-from ..app.config.bulk_merge import bulk_spec
 from ..app.config.document import parse
-from ..domain.bulk_merge import BulkMergeSettings
-from ..domain.changelog.settings import CHANGE_FORMATS, ChangeSpec
+from ..app.config.services.bulk_merge import bulk_spec
+from ..app.registry.backends import Part, load_backend
 from ..domain.errors import ConfigError
+from ..domain.service.bulk_merge import BulkMergeSettings
+from ..domain.source.changelog.settings import CHANGE_FORMATS, ChangeSpec
 from .clock import ManualClock
 from .failing_store import FailingStore
 from .tables import as_records
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..app.config import Deployment, PipelineSettings, SourceSettings
-    from ..app.runner import Runner
-    from ..domain.epoch import Publication
+    from ..app.run.runner import Runner
+    from ..domain.epoch.epoch import Publication
     from ..domain.ports import KeptStore
-    from ..domain.table import TableSpec
+    from ..domain.table.spec import TableSpec
     from .failing_store import Fault
     from .tables import Table
 
 
 @define(eq=False)
 class Trial:
-    """A deployment on a backend of the test's choice; what its sources bring, the test says.
+    """A deployment on the backend that the test chooses, with rows that the test supplies.
 
-    Whatever kind of source a deployment names, its rows come from JSON lines that `feed` lets arrive, one epoch each
-    time, through the decoder of the backend's own engine; where the format is a changelog's, from its messages.
+    Whatever kind of source a deployment names, its rows come from JSON lines, or from messages if its format is a
+    changelog. `feed` adds one epoch of them. They go through the decoder of the backend's own engine.
 
     Args:
-        folder: where its file, its tables and what arrives are kept.
+        folder: the folder of the deployment file, the tables and the files of the sources.
         backend: the name of the backend.
-        exits: closes what was opened, in the end.
-        prepare: what else is to be done to a runner before it runs.
-        clock: the time that all runs share.
+        exits: closes the opened deployments when it is closed.
+        prepare: is called with each runner before it runs; does nothing by default.
+        clock: the clock that all runs share.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Trial:
     exits: ExitStack = field(repr=False)
     prepare: Callable[[Runner], None] = field(default=lambda _runner: None, repr=False)
     clock: ManualClock = field(init=False, factory=ManualClock)
-    _only_store: KeptStore | None = field(init=False, default=None)
+    _shared_store: KeptStore | None = field(init=False, default=None)
     _reader: Headwater | None = field(init=False, default=None)
     _loaded: tuple[str, dict[str, str], Deployment] | None = field(init=False, default=None, repr=False)
     _fed: int = field(init=False, default=0)
@@ -70,12 +70,12 @@ class Trial:
         return self.folder / "deploy.toml"
 
     def deploy(self, text: str) -> None:
-        """Take a deployment, as TOML; its backend is put aside."""
+        """Set the deployment file, as TOML; its backend is ignored."""
         self.file.write_text(text, encoding="utf-8")
         self._reader = None
 
     def set(self, key: str, value: str) -> None:
-        """Give a key of the deployment another value, as TOML writes it on one line."""
+        """Set a key of the deployment file; the value is TOML, on one line."""
         *table, name = key.split(".")
         _, places = parse(self.file)
         lines = self.file.read_text(encoding="utf-8").splitlines()
@@ -90,10 +90,10 @@ class Trial:
         self.deploy("\n".join(lines) + "\n")
 
     def unset(self, key: str) -> None:
-        """Take a key that stands on one line out of the deployment.
+        """Remove a key from the deployment file; the key's value must be on one line.
 
         Raises:
-            ConfigError: it is not there.
+            ConfigError: the file does not set the key.
         """
         _, places = parse(self.file)
         lines = self.file.read_text(encoding="utf-8").splitlines()
@@ -102,18 +102,18 @@ class Trial:
         self.deploy("\n".join(lines[: at - 1] + lines[at:]) + "\n")
 
     def deployment(self) -> Deployment:
-        """The deployment on this backend, its sources redirected to what arrives here."""
+        """The deployment on this backend; its sources read what the test feeds."""
         chosen = {"HEADWATER_BACKEND__NAME": self.backend, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
-        given = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
-        if self._loaded is None or self._loaded[:2] != given:
-            read = load(self.file, given[1])
-            fed = {name: self._fed_by_hand(source) for name, source in read.sources.items()}
-            pipelines = {name: self._filled_by_hand(each) for name, each in read.pipelines.items()}
-            self._loaded = (*given, evolve(read, sources=fed, pipelines=pipelines))
+        inputs = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
+        if self._loaded is None or self._loaded[:2] != inputs:
+            deployment = load(self.file, inputs[1])
+            sources = {name: self._redirect_source(source) for name, source in deployment.sources.items()}
+            pipelines = {name: self._redirect_bulk(each) for name, each in deployment.pipelines.items()}
+            self._loaded = (*inputs, evolve(deployment, sources=sources, pipelines=pipelines))
         return self._loaded[2]
 
     def feed(self, source: str, lines: Iterable[str]) -> None:
-        """Let records arrive at a source, as JSON lines: one epoch of it.
+        """Add records to a source, as JSON lines; together they make one epoch.
 
         Raises:
             ConfigError: the deployment has no such source.
@@ -121,18 +121,19 @@ class Trial:
         self._arrive(self._source(source).name, lines)
 
     def feed_table(self, source: str, table: Table) -> None:
-        """Let the rows of a table arrive at a source, values typed by the source's schema; raises as `feed` does.
+        """Add the rows of a table to a source, as one epoch; values are typed by the source's schema.
 
         Raises:
-            ConfigError: the source brings messages, not rows.
+            BadInput: the source has no such column.
+            ConfigError: the deployment has no such source, or the source reads messages and not rows.
         """
         records = self._source(source).records
         if records.format in CHANGE_FORMATS:
-            raise ConfigError(f"source {source!r} brings {records.format} messages: feed them as lines")
+            raise ConfigError(f"source {source!r} reads {records.format} messages, not rows: feed them as lines")
         self._arrive(source, as_records(table, records))
 
     def remember(self, source: str, table: Table) -> None:
-        """Put rows into the history of a source: a file of it, and so a chunk of its own."""
+        """Add a file of rows to the history of a source. Each file is one chunk."""
         settings = self._source(source)
         plain = evolve(
             settings.records, schema=settings.records.columns, row_kind=None, changes=ChangeSpec(), format="json"
@@ -143,36 +144,40 @@ class Trial:
         (folder / name).write_text("".join(f"{line}\n" for line in as_records(table, plain)), encoding="utf-8")
 
     def fill(self, pipeline: str, table: Table) -> None:
-        """Put rows into what a pipeline loads in bulk: a file of it, and so a chunk of its own.
+        """Add a file of rows to a pipeline's bulk load. Each file is one chunk.
 
         Raises:
             BadInput: the load has no such column.
-            ConfigError: the pipeline loads nothing in bulk.
+            ConfigError: the pipeline has no bulk load.
         """
         found = self.deployment().pipelines[pipeline]
         settings = found.service
         if found.bulk is None or not isinstance(settings, BulkMergeSettings):
-            raise ConfigError(f"pipeline {pipeline!r} loads nothing in bulk")
+            raise ConfigError(f"pipeline {pipeline!r} has no bulk load")
         folder = self._bulk(pipeline)
         name = f"{len(list(folder.iterdir())) + 1:06d}.json"
         lines = as_records(table, bulk_spec(settings, found.bulk).records)
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def load(self, pipeline: str, *, stream_from: str = "beginning", fault: Fault | None = None) -> None:
-        """Load what there is of the history of a pipeline's topics."""
+        """Load the history of a pipeline's topics, as far as `remember` has added any.
+
+        Raises:
+            ConfigError: the pipeline has no topics.
+        """
         headwater = self.open(fault=fault)
         topics = self.deployment().pipelines[pipeline].source
         if not isinstance(topics, Mapping):
-            raise ConfigError(f"pipeline {pipeline!r} has no topics, so it has no history either")
+            raise ConfigError(f"pipeline {pipeline!r} has no topics, so it has no history to load")
         tables = {topic: f"{self._past(name)}:json" for topic, name in topics.items() if self._past(name).is_dir()}
         headwater.bootstrap(pipeline, tables, stream_from=stream_from, files_per_chunk=1)
 
     def open(self, *, fault: Fault | None = None) -> Headwater:
-        """The deployment opened anew, as by another process; with a fault, its stores will fail."""
+        """Open the deployment again, as another process would; with a fault, its stores fail."""
         headwater = Headwater(self.deployment(), report=lambda _report: None)
         self.exits.callback(headwater.close)
         for runner in headwater.start():
-            self._keep(runner)
+            self._share_store(runner)
             runner.clock = self.clock
             self.prepare(runner)
             if fault:
@@ -180,11 +185,11 @@ class Trial:
         return headwater
 
     def run(self, pipelines: Iterable[str] | None = None, *, fault: Fault | None = None) -> None:
-        """Run pipelines until nothing waits in their sources, all of them if none is named."""
+        """Run pipelines until their sources have no more rows; all pipelines if none is named."""
         self.open(fault=fault).run(pipelines, until_idle=True)
 
     def roll(self, pipeline: str, cut: date) -> None:
-        """Cut the days of a retraction."""
+        """Move the days of a retraction before `cut` into its past."""
         self.open().roll(pipeline, cut)
 
     def advance(self, pipeline: str) -> None:
@@ -197,7 +202,7 @@ class Trial:
         self.open().upkeep(pipeline).compact()
 
     def run_beside_compaction(self, pipeline: str) -> None:
-        """Run a pipeline until idle while its tables are compacted all the time, as by another process."""
+        """Run a pipeline until idle while another `Headwater` keeps compacting its tables, as a process would."""
         beside = self.open()
         beside.upkeep(pipeline).compact()
         with ThreadPoolExecutor(1) as thread:
@@ -210,7 +215,7 @@ class Trial:
 
     @property
     def reader(self) -> Headwater:
-        """One that only asks, opened once and told of each new publication."""
+        """A `Headwater` that only reads. It is opened once for each deployment file, and sees each new publication."""
         if self._reader is None:
             self._reader = self.open()
         return self._reader
@@ -221,7 +226,11 @@ class Trial:
         return list(runner.ledger.publications())
 
     def stored(self, table: str) -> tuple[TableSpec, nw.LazyFrame[Any]]:
-        """A table as any engine sees it, ``pipeline.table``, at the newest publication."""
+        """The spec and the rows of a stored table, ``pipeline.table``, at the newest publication.
+
+        Raises:
+            ConfigError: the pipeline has no such table.
+        """
         pipeline, _, _ = table.partition(".")
         (runner,) = self.reader.start([pipeline])
         specs = {spec.name: spec for spec in runner.tables}
@@ -242,22 +251,22 @@ class Trial:
         draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         draft.rename(landing / f"{self._fed:06d}.json")
 
-    def _keep(self, runner: Runner) -> None:
-        """Tables that do not outlive their process are handed from run to run."""
+    def _share_store(self, runner: Runner) -> None:
+        """Pass the store on to the next run if the backend's tables would be lost with the process."""
         if load_backend(self.backend).offers(Part.DURABILITY):
             return
         store: Any = runner.store
-        if self._only_store is None:
-            self._only_store = store
-        runner.store = runner.keeper = self._only_store
+        if self._shared_store is None:
+            self._shared_store = store
+        runner.store = runner.keeper = self._shared_store
 
-    def _fed_by_hand(self, source: SourceSettings) -> SourceSettings:
-        told = source.records.format in CHANGE_FORMATS  # messages are fed as they are
-        records = source.records if told else evolve(source.records, format="json")
+    def _redirect_source(self, source: SourceSettings) -> SourceSettings:
+        is_changelog = source.records.format in CHANGE_FORMATS  # its messages are fed as they are
+        records = source.records if is_changelog else evolve(source.records, format="json")
         return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
 
-    def _filled_by_hand(self, pipeline: PipelineSettings) -> PipelineSettings:
-        if isinstance(pipeline.service, BulkMergeSettings):  # all files of a folder are one log
+    def _redirect_bulk(self, pipeline: PipelineSettings) -> PipelineSettings:
+        if isinstance(pipeline.service, BulkMergeSettings):  # all files of its folder are one log
             pipeline = evolve(pipeline, service=evolve(pipeline.service, lanes=False))
         if not isinstance(pipeline.bulk, BulkFiles) or pipeline.bulk.format != "json":
             return pipeline

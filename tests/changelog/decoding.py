@@ -6,10 +6,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from headwater.adapters.records import Record, RecordDecoder
-from headwater.domain.changelog.settings import ChangeSpec
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.domain.source.changelog.settings import ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 STEP = 10_000
 """What lies between the positions of two records."""

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from headwater.adapters.records import Record, RecordDecoder
-from headwater.domain.changelog.settings import ChangeSpec
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.domain.source.changelog.settings import ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .decoding import Decoding
 

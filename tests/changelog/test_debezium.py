@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.domain.changelog.settings import ChangeSpec
+from headwater.domain.source.changelog.settings import ChangeSpec
 
 from .decoding import Decoding
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from headwater.domain.changelog.settings import ChangeSpec
+from headwater.domain.source.changelog.settings import ChangeSpec
 
 from .decoding import Decoding
 

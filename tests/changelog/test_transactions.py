@@ -1,4 +1,4 @@
-"""What changelogs say of transactions, and when one has been seen whole."""
+"""The transaction data of changelogs, and when a transaction is complete."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pytest
 
-from headwater.adapters.records import Record, RecordDecoder, batch_schema
-from headwater.domain.changelog.settings import COUNTED, ORDERED, ChangeSpec
-from headwater.domain.epoch import POSITION
+from headwater.adapters.records.decoder import Record, RecordDecoder, batch_schema
 from headwater.domain.errors import ConfigError
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
-from headwater.domain.transactions import AT, whole
+from headwater.domain.source.changelog.settings import COUNTED, ORDERED, ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.source.transactions import AT, split_complete
+from headwater.domain.table.change import POSITION
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import delta_backend, memory_backend
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def parted(request: pytest.FixtureRequest, tmp_path: Path) -> Parted:
         schema = batch_schema(given.rows)
         rows = backend.frame([tuple(line[name] for name in schema.names) for line in batch], schema)
         of = nw.col("_origin") if lane else None
-        both = whole(rows, backend.engine, transactions=given.transactions, order=[POSITION], lane=of)
+        both = split_complete(rows, backend.engine, transactions=given.transactions, order=[POSITION], lane=of)
         counting, waiting = (each.sort(POSITION).collect(backend="pyarrow").to_arrow().to_pylist() for each in both)
         backend.engine.release()
         return counting, waiting
@@ -234,7 +234,7 @@ def test_canals_transactions_go_by_their_gtid(parted: Parted) -> None:
 
 @pytest.mark.parametrize("format_", ["json", "canal-json"])
 def test_a_source_that_marks_no_transactions_is_not_asked_to(format_: str) -> None:
-    with pytest.raises(ConfigError, match="do not say which transaction"):
+    with pytest.raises(ConfigError, match="do not name their transaction"):
         RecordSpec(Schema.parse(DDL), format_, tells_transactions=True)
 
 

@@ -1,4 +1,4 @@
-"""Bad input, bad configuration and a world that is not there, as somebody at the command line meets them."""
+"""Bad input, bad configuration and missing or broken surroundings, as a user of the command line meets them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from attrs import field, frozen
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import FILES, ranked_contracts
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class TestFilesWithoutUse:
     def test_a_column_missing_from_parquet(self, deployment: Deployment) -> None:
         deployment.configure('"json"', '"parquet"')
         pl.DataFrame({"project": [1], "contract": [11]}).write_parquet(deployment.file("a.parquet"))
-        deployment.refuses(1, "file a.parquet: no one column 'signed'; it has: project, contract")
+        deployment.refuses(1, "file a.parquet: column 'signed' must exist exactly once; it has: project, contract")
 
     def test_a_type_that_does_not_fit_in_parquet(self, deployment: Deployment) -> None:
         deployment.configure('"json"', '"parquet"')
@@ -162,7 +162,7 @@ class TestFilesWithoutUse:
     def test_no_parquet_at_all(self, deployment: Deployment) -> None:
         deployment.configure('"json"', '"parquet"')
         deployment.file("a.parquet").write_text(GOOD)
-        deployment.refuses(1, "file a.parquet is no Parquet: ", "; replace it")
+        deployment.refuses(1, "file a.parquet is not Parquet: ", "; replace it")
 
 
 class TestConfiguration:
@@ -189,9 +189,9 @@ class TestConfiguration:
                 'order_by = "signed"',
                 'order_by = "signed"\nsegment = "1 month"',
                 ":18: pipelines.ranked.segment",
-                "months and years are not of one length, so write days, such as '30d'",
+                "months and years differ in length, so write days, such as '30d'",
             ),
-            ('"in"', '"s3a://bucket/in"', ":8: sources.contracts.path", "is not a folder of this machine"),
+            ('"in"', '"s3a://bucket/in"', ":8: sources.contracts.path", "is not a local folder"),
             ('"in"', '"file://data/in"', ":8: sources.contracts.path", "names the host 'data'; write file:///data/in"),
             (
                 'format = "json"',

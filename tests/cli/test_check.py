@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""`headwater run` on a Spark cluster and by spark-submit, in processes of their own, as somebody starts them."""
+"""`headwater run` on a Spark cluster, directly and by spark-submit, each in its own process."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ RECORDS = (
     '{"project": 1, "contract": 12, "signed": "2024-03-01T08:00:00Z"}\n'
 )
 RANKED = [{"project": 1, "contract": 11, "rank": 2}, {"project": 1, "contract": 12, "rank": 1}]
+LOGGED = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{2} ")
 FOR_WORKERS = ("attr", "attrs", "msgspec", "narwhals", "pyarrow", "tzdata")
 IMPATIENT = """
 import sys
 from headwater.adapters.spark import executors
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 executors._AT_LEAST = 5.0
 sys.exit(main())
 """
@@ -65,6 +66,11 @@ def _rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return sorted(({name: row[name] for name in RANKED[0]} for row in rows), key=lambda row: row["contract"])
+
+
+def _program(done: subprocess.CompletedProcess[str]) -> str:
+    """What a submitted program has printed."""
+    return "".join(line for line in done.stdout.splitlines(keepends=True) if not LOGGED.match(line))
 
 
 def _run(config: str) -> list[str]:
@@ -120,16 +126,17 @@ def test_what_is_submitted_holds_and_what_cannot_be_changed_is_told(project: Pro
     )
     more = ["--conf", "spark.sql.shuffle.partitions=3", "--conf", "spark.ui.enabled=true", "--conf", "spark.ui.port=0"]
     done = project.run(*submit, *packages, *more, str(script), config, PYSPARK_DRIVER_PYTHON=sys.executable)
-    assert done.stdout.split() == ["local[1]", "512m", "3", "true", "2"], done.stderr[-3000:]
-    assert "backend.spark: spark.driver.memory = 700m is not used" in done.stderr
+    # spark-submit passes all that a program writes to its standard output, among the log lines of Spark.
+    assert "local[1] 512m 3 true\n2\n" in _program(done), done.stderr[-3000:]
+    assert "backend.spark: spark.driver.memory = 700m is not used" in done.stdout + done.stderr
     without = project.run(*submit, str(command_line.__file__), *_run(config), PYSPARK_DRIVER_PYTHON=sys.executable)
     assert without.returncode == 1
-    assert f"start it with --packages {delta.PACKAGES[0]}" in without.stderr
+    assert f"start it with --packages {delta.PACKAGES[0]}" in without.stdout + without.stderr
 
 
 def test_workers_are_sent_all_but_a_few_packages(project: Project, workers: SparkCluster, tmp_path: Path) -> None:
     config = project.configure(spark_master=workers.master, spark_driver_memory="512m")
-    workers.add_worker("bare", _python(tmp_path / "bare", *FOR_WORKERS[3:]))
+    workers.add_worker("bare", _python(tmp_path / "bare", *(name for name in FOR_WORKERS if name != "msgspec")))
     done = project.run(sys.executable, "-m", "headwater", *_run(config))
     assert done.returncode == 1
     assert "its Python has no msgspec." in done.stderr
@@ -154,7 +161,8 @@ def test_a_cluster_without_executors_says_why(project: Project, workers: SparkCl
     # An address that nobody answers at: executors start, and end when they do not reach the driver.
     config = project.configure(
         spark_master=workers.master, spark_driver_memory="512m", spark_driver_host="192.0.2.77",
-        spark_driver_bindAddress="127.0.0.1", spark_network_timeout="3s", spark_executor_heartbeatInterval="1s",
+        spark_driver_bindAddress="127.0.0.1", spark_network_timeout="3s", spark_network_timeoutInterval="3s",
+        spark_executor_heartbeatInterval="1s",
     )  # fmt: skip
     done = project.run(sys.executable, "-c", IMPATIENT, *_run(config))
     assert done.returncode == 1

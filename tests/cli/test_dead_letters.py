@@ -1,4 +1,4 @@
-"""``headwater dead-letters``, as somebody at the command line meets it who has mended what was wrong."""
+"""``headwater dead-letters`` at the command line, after the cause of the dead letters was fixed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import FILES, ranked_contracts
 from tests.example_fixtures import parquet_registered
 
@@ -68,7 +68,7 @@ def test_a_replay_tells_what_went_in_and_what_is_left(config: Path, capsys: pyte
     assert progress.startswith("ranked epoch 1: 3 rows in (1 to the dead letters), ")
     assert ", replay, " in progress
     assert told == [
-        "headwater: ranked: 3 read once more, 2 rows of theirs went in; 1 is left",
+        "headwater: ranked: 3 read again, 2 of their rows were used; 1 is left",
         "headwater: 1 x group column project is null",
     ]
     assert main(["show", str(config), "ranked", "--format", "jsonl"]) == 0
@@ -92,7 +92,7 @@ def test_letters_that_cannot_be_read_from_here(config: Path, capsys: pytest.Capt
     config.write_text(text)
     assert main(["dead-letters", str(config), "ranked", "--replay"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
-        "headwater: ranked: 0 read once more, 0 rows of theirs went in; 3 are left,"
+        "headwater: ranked: 0 read again, 0 of their rows were used; 3 are left,"
         " 3 of them in a format that this source cannot read again"
     )
 

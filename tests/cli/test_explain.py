@@ -1,4 +1,4 @@
-"""``headwater explain``: what a change of each input of a view computes anew, told without starting anything."""
+"""``headwater explain``: what a change of each input of a view recomputes, shown without starting anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 
 DEPLOYMENT = Path(__file__).parents[2] / "features" / "order_lines.toml"
 MORE = """
@@ -40,7 +40,7 @@ def explained(config: str, view: str, capsys: pytest.CaptureFixture[str]) -> lis
 def test_ways_from_each_input_to_the_key_and_back(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(config, "order_lines", capsys) == [
         "order_lines, a view over o (orders), c (customers), p (products), all as of one event time",
-        "  computes anew the rows that share order_id, one net change a row of key order_id",
+        "  recomputes the rows that share order_id, with one net change for each key order_id",
         "  input o",
         "    a change concerns what it says: order_id",
         "    to compute rows, it is looked up by order_id (its key)",
@@ -58,7 +58,7 @@ def test_ways_from_each_input_to_the_key_and_back(config: str, capsys: pytest.Ca
 def test_a_view_over_a_view(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(config, "customer_worth.rows", capsys) == [
         "customer_worth, a view over l (order_lines), at its newest publication",
-        "  computes anew the rows that share name, one net change a row of key name",
+        "  recomputes the rows that share name, with one net change for each key name",
         "  input l",
         "    a change concerns what it says: name",
         "    to compute rows, it is looked up by name (index customer_worth.l_by_name)",
@@ -68,7 +68,7 @@ def test_a_view_over_a_view(config: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_declared_and_what_is_not_read(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(config, "dear", capsys) == [
         "dear, a view over o (orders), p (products), c (customers), l (order_lines), all as of one event time",
-        "  computes anew the rows that share order_id, one net change a row of key order_id",
+        "  recomputes the rows that share order_id, with one net change for each key order_id",
         "  input o",
         "    a change concerns what it says: order_id",
         "    to compute rows, it is looked up by order_id (its key)",
@@ -76,7 +76,7 @@ def test_what_is_declared_and_what_is_not_read(config: str, capsys: pytest.Captu
         "    a change concerns what is declared: SELECT o.order_id FROM o JOIN p ON p.price <= o.pieces",
         "    to compute rows, it is read whole: no equality of a join leads there",
         "  input c",
-        "    a change computes the whole view anew, as declared",
+        "    a change recomputes the whole view, as declared",
         "    to compute rows, it is read whole: no equality of a join leads there",
         "  not read: l",
     ]
@@ -85,7 +85,7 @@ def test_what_is_declared_and_what_is_not_read(config: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("view", "told"),
     [
-        ("orders", "pipeline 'orders' is no materialized view; `headwater check` tells of all others"),
+        ("orders", "pipeline 'orders' is not a materialized view; `headwater check` explains other pipelines"),
         ("order_line", "there is no pipeline 'order_line'; there are: "),
         ("order_lines.sums", "pipeline 'order_lines' has no view 'sums'; there are: "),
     ],
@@ -115,4 +115,4 @@ def test_check_refuses_a_moment_that_is_misspelt(config: str, capsys: pytest.Cap
     Path(config).write_text(text, encoding="utf-8")
     assert main(["check", config]) == 2
     told = capsys.readouterr().err
-    assert "pipelines.orders.bulk.search_ts: '2024-3-1T00:00:00Z' is not a moment such as" in told
+    assert "pipelines.orders.bulk.search_ts: '2024-3-1T00:00:00Z' is not a time such as" in told

@@ -1,4 +1,4 @@
-"""Rows that go to the dead letters are not lost without a word: warnings with the reasons, and a stop."""
+"""Rows that become dead letters are reported: warnings with the reasons, and a stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def test_a_run_that_loses_all_of_a_few_rows_says_so(folder: Path, caplog: pytest
     assert run(folder, [NO_NUMBER] * 3, [NO_NUMBER]) == 0
     reason = "column 'project': bigint wanted, not 'one'"
     assert warned(caplog) == [
-        f"ranked epoch 0: 3 of 3 rows (100 %) went to the dead letters, more than dead_letter_limit = 10%: 3 x {reason}",
-        f"ranked epoch 1: 1 of 1 row (100 %) went to the dead letters, more than dead_letter_limit = 10%: 1 x {reason}",
-        f"ranked: in this run 4 of 4 rows (100 %) went to the dead letters: 4 x {reason};"
+        f"ranked epoch 0: 3 of 3 rows (100 %) became dead letters, more than dead_letter_limit = 10%: 3 x {reason}",
+        f"ranked epoch 1: 1 of 1 row (100 %) became dead letters, more than dead_letter_limit = 10%: 1 x {reason}",
+        f"ranked: in this run 4 of 4 rows (100 %) became dead letters: 4 x {reason};"
         " `headwater dead-letters` lists them",
     ]
 
@@ -84,7 +84,7 @@ def test_a_pipeline_whose_first_rows_are_all_bad_stops(folder: Path, capsys: pyt
     assert message.startswith(f"headwater: {folder / 'deploy.toml'}:")
     assert "pipelines.ranked: pipeline 'ranked': the first 1,001 rows that it has read are all dead letters" in message
     assert "(2 x column 'project': bigint wanted, not 'one'); nothing of epoch 1 is published." in message
-    assert message.endswith("if the rows are to be passed over, set dead_letter_stop = 0 under [run]")
+    assert message.endswith("to skip such rows, set dead_letter_stop = 0 under [run]")
     assert main(["status", str(folder / "deploy.toml"), "--format", "jsonl"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["epoch"], status["dead_letters"]) == (0, 999)

@@ -1,4 +1,4 @@
-"""The memory backend at the command line: what it would answer for is gone, so it refuses."""
+"""The memory backend at the command line: commands on tables of earlier runs are refused, because these are lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:

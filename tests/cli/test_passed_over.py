@@ -1,4 +1,4 @@
-"""What a source passes over is told: messages of tables that are not read, and files whose names end otherwise."""
+"""A source reports what it skips: messages of tables that are not read, and files whose names end otherwise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import FILES, ranked_contracts
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class TestTables:
         (folder / "in" / "b.json").write_text(message("orders", 4))
         assert main(["run", config, "--until-idle"]) == 0
         assert warnings(caplog) == [
-            "ranked: none of the messages is of a table that is read; passed over: 2 of shop.orders; 1 of shop.items;"
+            "ranked: no message belongs to a table that is read; skipped: 2 of shop.orders; 1 of shop.items;"
             " correct `tables` of the source"
         ]
         epochs = capsys.readouterr().err.splitlines()
-        assert "ranked epoch 0: 0 rows in (3 messages of other tables passed over), 0 written" in epochs[0]
-        assert "ranked epoch 1: 0 rows in (1 message of other tables passed over), 0 written" in epochs[1]
+        assert "ranked epoch 0: 0 rows in (3 messages of other tables skipped), 0 written" in epochs[0]
+        assert "ranked epoch 1: 0 rows in (1 message of other tables skipped), 0 written" in epochs[1]
 
     def test_other_tables_beside_are_counted_and_no_warning(
         self, folder: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
@@ -71,7 +71,7 @@ class TestTables:
         (folder / "in" / "b.json").write_text(message("items", 3))
         assert main(["run", configured(folder, r"shop\\.orders"), "--until-idle"]) == 0
         assert warnings(caplog) == []
-        assert "1 rows in (1 message of other tables passed over), " in capsys.readouterr().err
+        assert "1 rows in (1 message of other tables skipped), " in capsys.readouterr().err
 
 
 class TestFiles:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def test_without_matplotlib_the_extra_is_named(
     ("arguments", "message"),
     [
         (["page_view"], "there is no pipeline 'page_view'; there are: page_views; did you mean 'page_views'?"),
-        (["page_views.ticks"], "'page_views.ticks' is no curve; there are: curve, curve_page, curve_total"),
-        (["page_views", "--measure", "last"], "last is no measure that can be drawn; there are: pv, uv"),
+        (["page_views.ticks"], "'page_views.ticks' is not a curve; there are: curve, curve_page, curve_total"),
+        (["page_views", "--measure", "last"], "last is not a measure that can be drawn; there are: pv, uv"),
         (["page_views", "--output", "curve.pdf"], "--output curve.pdf: pictures are .png or .svg files"),
     ],
 )
@@ -155,4 +155,4 @@ def test_other_services_have_no_curves(
 ) -> None:
     (tmp_path / "deploy.toml").write_text(ranked_contracts(backend='name = "parquet"\npath = "lake"\n'))
     assert main(["plot", str(tmp_path / "deploy.toml"), "ranked"]) == 2
-    assert "pipeline 'ranked' has no curves; cumulate windows have" in capsys.readouterr().err
+    assert "pipeline 'ranked' has no curves; only cumulate windows have" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class TestDiff:
         with pytest.raises(SystemExit) as usage:
             main(["diff", config, "ranked", "--from", "label:yesterday"])
         assert usage.value.code == 2
-        assert "'yesterday' is no label" in capsys.readouterr().err
+        assert "'yesterday' is not a label" in capsys.readouterr().err
 
 
 class TestWaitFor:
@@ -142,7 +142,9 @@ class TestWaitFor:
     def test_another_process_publishes(self, config: str, tmp_path: Path) -> None:
         """It waits for a run that is started only once it waits."""
         arguments = ["wait-for", config, "ranked", "--watermark", "2024-03-08", "--timeout", "60s"]
-        registered = f"import sys; sys.path[:0] = {sys.path!r}; from headwater.app.cli import main; sys.exit(main())"
+        registered = (
+            f"import sys; sys.path[:0] = {sys.path!r}; from headwater.app.cli.main import main; sys.exit(main())"
+        )
         command = [sys.executable, "-c", registered, *arguments, "--format", "jsonl"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
             bring(tmp_path, "2.json", [(1, 14, "2024-03-09T08:00:00Z")])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def shown(config: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, An
 def test_check_says_what_tells_a_repeat(config: Path, capsys: pytest.CaptureFixture[str], more: str, told: str) -> None:
     config.write_text(DEPLOYMENT + more)
     assert main(["check", str(config)]) == 0
-    assert f"states, from source orders\n  passes over\n    {told}\n  keeps\n" in capsys.readouterr().out
+    assert f"states, from source orders\n  skips\n    {told}\n  tables\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("format_", ["json", "canal-json"])
@@ -88,8 +88,8 @@ def test_repeats_are_counted_in_the_epochs_line_and_in_status(config: Path, caps
     arrive(config, "2.json", ("bin.000009:100", 0), ("bin.000009:200", 0), ("bin.000009:300", 0))
     assert main(["run", str(config), "--until-idle"]) == 0
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("states epoch 0: 3 rows in (1 repeat passed over), ")
-    assert second.startswith("states epoch 1: 3 rows in (2 repeats passed over), ")
+    assert first.startswith("states epoch 0: 3 rows in (1 repeat skipped), ")
+    assert second.startswith("states epoch 1: 3 rows in (2 repeats skipped), ")
     assert main(["status", str(config), "--format", "jsonl"]) == 0
     assert json.loads(capsys.readouterr().out)["repeats"] == 3
     assert shown(config, capsys) == [{"state": "new", "orders": 3}]
@@ -106,8 +106,9 @@ def test_a_place_far_back_ends_the_run_with_the_remedy_and_nothing_is_lost(
     assert (
         "2.json: place of log 'bin' goes back to file 1, position 100, last row after file 900 was read,"
         " committed 2024-03-01T08:01:00Z where 2024-03-01T08:00:30Z was read before. A repeat may go back by 10m of commit"
-        " time, and to the last 3 log files. Nothing of this epoch was counted. It was committed after all that was read"
-        ' before, so it is not a repeat. If it is of another server, or of a log that was reset, set log_reset = "accept":'
+        " time, and to the last 3 log files. Nothing of this epoch was counted. It was committed after everything"
+        " that was read before, so it is not a repeat. If it comes from another server, or from a log that was reset, set"
+        ' log_reset = "accept":'
     ) in told
     assert shown(config, capsys) == [{"state": "new", "orders": 1}]
     config.write_text(DEPLOYMENT + 'log_reset = "accept"')

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ measures = { orders = "count(*)" }
 updated_at = "mtime"
 """
 ORDERS = [("new", "2024-03-01T09:00:00Z"), ("new", "2024-03-02T09:00:00Z"), ("paid", "2024-03-03T09:00:00Z")]
-CUT = "the past holds all days before"
+CUT = "the past contains all days before"
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_cut_again_changes_nothing_and_an_earlier_one_is_refused(
     assert main(["roll", ran, "states", "--cut", "2024-03-02"]) == 2
     assert capsys.readouterr() == (
         "",
-        "headwater: the past reaches up to day 2024-03-03 already, and cannot be cut at 2024-03-02\n",
+        "headwater: the past already reaches up to day 2024-03-03, so it cannot be cut at 2024-03-02\n",
     )
     assert [day["day"] for day in shown(ran, "states.by_day", capsys)] == ["2024-03-03"]
 
@@ -122,7 +122,7 @@ def test_usage(config: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == code
     out, err = capsys.readouterr()
     assert "put the days before a cut into a retraction's past" in out
-    assert "'tomorrow' is no day such as 2024-03-01" in err
+    assert "'tomorrow' is not a date such as 2024-03-01" in err
 
 
 def test_check_explains_what_is_kept(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from tests.configurations import FILES, SCHEMA, ranked_contracts
 
 if TYPE_CHECKING:

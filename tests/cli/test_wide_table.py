@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 
 DEPLOYMENT = """
 [backend]
@@ -140,6 +140,6 @@ def test_an_edit_that_the_rows_cannot_follow_is_one_message(config: str, capsys:
     assert capsys.readouterr() == (
         "",
         f"headwater: {config}:22: pipelines.shop: pipeline 'shop' was built with other sequence, key, where, owner, nulls or absent of topic stock; its"
-        " tables cannot be continued with these: give the pipeline another name, or remove its folder to build it"
-        " anew\n",
+        " tables cannot be continued with these: give the pipeline another name, or remove its folder to rebuild"
+        " it\n",
     )

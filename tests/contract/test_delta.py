@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import pytest
 
-from headwater.adapters.delta.compaction import CompactionPolicy
+from headwater.adapters.delta.compact import CompactionPolicy
 from headwater.adapters.spark.schema import frame_of
-from headwater.domain.change import Change
 from headwater.domain.errors import ConfigError
-from headwater.domain.schema import Schema
+from headwater.domain.table.change import Change
+from headwater.domain.table.schema import Schema
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import SparkFrames
 from headwater.testing.query_contract import QueryEngineContract
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.spark.engine import SparkEngine
     from headwater.adapters.spark.queries import SparkQueries
-    from headwater.domain.table import Layout
+    from headwater.domain.table.spec import Layout
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
 

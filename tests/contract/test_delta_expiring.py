@@ -1,4 +1,4 @@
-"""What expiring means on Delta beyond the contract: races, crashes, orphans, the log, and Delta's own readers."""
+"""Expiry on Delta beyond the contract: races, crashes, orphans, the log, and Delta's own readers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pytest
 
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
-from headwater.domain.lease import Lease
-from headwater.domain.table import Layout
+from headwater.domain.table.lease import Lease
+from headwater.domain.table.spec import Layout
 from headwater.testing.store_harness import bag, spec_of
 from headwater.testing.store_keeping import HOUR, expire, pin
 from tests.configurations import ranked_contracts
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from headwater.adapters.delta.store import DeltaStore
     from headwater.domain.ports import Version
-    from headwater.domain.schema import Schema
+    from headwater.domain.table.schema import Schema
     from headwater.testing.store_harness import Row, TableDriver
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
@@ -79,12 +79,12 @@ class Lake(Delta):
 
 def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, after: bool = False) -> None:
     """Let something happen just before (or after) an expiry puts on record what goes."""
-    from headwater.domain.holds import Holds
+    from headwater.adapters.shared.leases import LeaseFiles
 
-    record = Holds._record
+    record = LeaseFiles._record
 
-    def recording(holds: Holds, versions: Collection[str], told: set[str]) -> set[str]:
-        monkeypatch.setattr(Holds, "_record", record)
+    def recording(holds: LeaseFiles, versions: Collection[str], told: set[str]) -> set[str]:
+        monkeypatch.setattr(LeaseFiles, "_record", record)
         if not after:
             act()
         recorded = record(holds, versions, told)
@@ -92,7 +92,7 @@ def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *
             act()
         return recorded
 
-    monkeypatch.setattr(Holds, "_record", recording)
+    monkeypatch.setattr(LeaseFiles, "_record", recording)
 
 
 class TestRaces(Lake):
@@ -207,7 +207,7 @@ class TestCrashes(Lake):
 
 class TestLog(Lake):
     def sweeping_store(self) -> DeltaStore:
-        from headwater.adapters.delta.expiring import SweepPolicy
+        from headwater.adapters.delta.expire import SweepPolicy
         from headwater.adapters.delta.store import DeltaStore
 
         return DeltaStore(self.spark, str(self.root), sweep=SweepPolicy(log_age=timedelta()))
@@ -249,8 +249,8 @@ class TestLog(Lake):
 
     def test_small_files_do_not_add_up(self) -> None:
         """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
-        from headwater.adapters.delta.compaction import CompactionPolicy
-        from headwater.adapters.delta.expiring import SweepPolicy
+        from headwater.adapters.delta.compact import CompactionPolicy
+        from headwater.adapters.delta.expire import SweepPolicy
         from headwater.adapters.delta.store import DeltaStore
 
         eager = CompactionPolicy(min_files=2, min_share=0)

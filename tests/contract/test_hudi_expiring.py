@@ -1,4 +1,4 @@
-"""What expiring means on Hudi beyond the contract: which files go, plans, races and crashes."""
+"""Expiry on Hudi beyond the contract: which files are deleted, plans, races and crashes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
-from headwater.adapters.hudi import expiring
-from headwater.adapters.hudi.archiving import ArchivePolicy
+from headwater.adapters.hudi import expire as expiring
+from headwater.adapters.hudi.archive import ArchivePolicy
 from headwater.adapters.hudi.client import upkeep_client
-from headwater.adapters.hudi.compaction import CompactionPolicy
+from headwater.adapters.hudi.compact import CompactionPolicy
+from headwater.adapters.shared.leases import LeaseFiles
 from headwater.adapters.spark.jvm import java_class
-from headwater.app.clock import SystemClock
-from headwater.domain.change import Change
-from headwater.domain.epoch import OffsetRange
+from headwater.app.run.clock import SystemClock
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import VersionExpired, VersionNotFound
-from headwater.domain.holds import Holds
-from headwater.domain.lease import Lease
-from headwater.domain.ledger import Ledger
+from headwater.domain.ledger.ledger import Ledger
 from headwater.domain.ports import Version
-from headwater.domain.table import Layout
+from headwater.domain.table.change import Change
+from headwater.domain.table.lease import Lease
+from headwater.domain.table.spec import Layout
 from headwater.testing.store_harness import bag, spec_of
 from headwater.testing.store_keeping import expire, pin
 
@@ -72,15 +72,17 @@ class Lake(Hudi):
 
 def before_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let something happen between the record of what goes and the search for its files."""
-    give_up = Holds.give_up
+    record_expiry = LeaseFiles.record_expiry
 
-    def giving_up(holds: Holds, told: list[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
-        monkeypatch.setattr(Holds, "give_up", give_up)
-        gone = give_up(holds, told, keep, now, dry_run=dry_run)
+    def giving_up(
+        holds: LeaseFiles, told: list[str], keep: Collection[str], now: datetime, *, dry_run: bool
+    ) -> set[str]:
+        monkeypatch.setattr(LeaseFiles, "record_expiry", record_expiry)
+        gone = record_expiry(holds, told, keep, now, dry_run=dry_run)
         act()
         return gone
 
-    monkeypatch.setattr(Holds, "give_up", giving_up)
+    monkeypatch.setattr(LeaseFiles, "record_expiry", giving_up)
 
 
 class TestFiles(Lake):

@@ -13,8 +13,8 @@ import pytest
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.store import MemoryStore
-from headwater.domain.change import Change
 from headwater.domain.errors import BadInput, ConfigError, NotSupported
+from headwater.domain.table.change import Change
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.query_contract import T_ROWS, QueryEngineContract, T
@@ -71,7 +71,7 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("rand()", "not offered"),
             ("current_timestamp()", "not offered"),
             ("posexplode(array(1))", "not offered"),
-            ("upper(explode(split(s, ',')))", "stand alone"),
+            ("upper(explode(split(s, ',')))", "a column of its own"),
             ("array(1)", "is an array"),
             ("explode(s)", "an array is wanted"),
             ("explode(split(s, t))", "written out"),

@@ -1,4 +1,4 @@
-"""Views answered from base files: what a backend with a log beside them shows, and who refuses."""
+"""Views read from base files only: what backends with a log show, and which backends refuse."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.adapters.hudi.compaction import CompactionPolicy
+from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headwater.app.runner import Runner
+    from headwater.app.run.runner import Runner
     from headwater.testing.tables import Table
 
 pytestmark = pytest.mark.contract
@@ -84,11 +84,11 @@ class TestHudi:
 class TestOthers:
     def test_memory_has_no_base_files(self, tmp_path: Path, exits: ExitStack) -> None:
         trial = loaded(tmp_path, "memory", exits)
-        with pytest.raises(NotSupported, match="memory does not support read-optimized views: ask for the view itself"):
+        with pytest.raises(NotSupported, match="memory does not support read-optimized views: read the view itself"):
             shown(trial, read_optimized=True)
 
     @pytest.mark.parametrize("asked", [{"at": 0}, {"since": 0}])
     def test_base_files_are_of_no_one_moment(self, tmp_path: Path, exits: ExitStack, asked: dict[str, int]) -> None:
         trial = loaded(tmp_path, "memory", exits)
-        with pytest.raises(ConfigError, match="no one moment"):
+        with pytest.raises(ConfigError, match="no single version"):
             shown(trial, read_optimized=True, **asked)

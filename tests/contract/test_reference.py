@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.domain.change import Between, Change, Matching
-from headwater.domain.epoch import POSITION
-from headwater.domain.merge import KeepFirst, Latest, Sum
-from headwater.domain.reference import changed, matched, touched
-from headwater.domain.schema import Schema, column
+from headwater.domain.table.apply import apply_change, select_matching, touched_keys
+from headwater.domain.table.change import POSITION, Between, Change, Matching
+from headwater.domain.table.merge import KeepFirst, Latest, Sum
+from headwater.domain.table.schema import Schema, column
 from headwater.testing.frames import PolarsFrames, SparkFrames
 from headwater.testing.store_harness import bag, spec_of
 
@@ -38,7 +37,7 @@ class Reference(ABC):
         """A frame of the engine."""
 
     def after(self, **parts: nw.LazyFrame[Any]) -> Counter[tuple[Any, ...]]:
-        rows = changed(self.frame(STORED, SPEC.schema), Change(**parts), SPEC)
+        rows = apply_change(self.frame(STORED, SPEC.schema), Change(**parts), SPEC)
         assert rows.collect_schema().names() == list(SPEC.schema.names)
         return bag(*rows.collect(backend="polars").rows())
 
@@ -61,11 +60,11 @@ class Reference(ABC):
 
     def test_a_change_of_nothing_changes_nothing(self) -> None:
         assert self.after() == bag(*STORED)
-        assert touched(Change(append=self.frame([], SPEC.schema)), SPEC) is None
+        assert touched_keys(Change(append=self.frame([], SPEC.schema)), SPEC) is None
 
     def test_merged_and_deleted_keys_are_touched(self) -> None:
         keys = SPEC.schema.select(["id"])
-        found = touched(Change(merge=self.frame(STORED[:1], SPEC.schema), delete=self.frame([(7,)], keys)), SPEC)
+        found = touched_keys(Change(merge=self.frame(STORED[:1], SPEC.schema), delete=self.frame([(7,)], keys)), SPEC)
         assert found is not None
         assert bag(*found.collect(backend="polars").rows()) == bag((1,), (7,))
 
@@ -85,7 +84,7 @@ class Reference(ABC):
             (Matching(self.frame([(None,)], schema.select(["at"]))), []),
         ]
         for matching, expected in cases:
-            assert bag(*matched(rows, matching, schema).collect(backend="polars").rows()) == bag(*expected)
+            assert bag(*select_matching(rows, matching, schema).collect(backend="polars").rows()) == bag(*expected)
 
 
 class TestOnPolars(PolarsFrames, Reference):

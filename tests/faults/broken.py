@@ -1,4 +1,4 @@
-"""A deployment that things go wrong with, the files that its tables lie in, and what it must answer all the same."""
+"""A deployment to be broken, the files of its tables, and the answers that it must give all the same."""
 
 from __future__ import annotations
 

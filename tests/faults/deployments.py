@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from headwater.domain.epoch import Mark
+from headwater.domain.epoch.epoch import Mark
 from tests.configurations import ranked_contracts
 from tests.spark_fixtures import TUNED
 

@@ -1,4 +1,4 @@
-"""`kill -9` of the load of a history, again and again: what was finished is not done again, and nothing is missing."""
+"""`kill -9` of the load of a history, again and again: finished work is not repeated, and no row is missing."""
 
 from __future__ import annotations
 

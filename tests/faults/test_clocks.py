@@ -1,4 +1,4 @@
-"""A clock that is set back: epochs stay in their order, and the past can be asked for by time all the same."""
+"""A clock that is set back: epochs stay in order, and earlier versions can still be read by time."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_memory_keeps_nothing_of_it(broken: Broken, monkeypatch: pytest.MonkeyPa
 
     broken.feed(2)
     with monkeypatch.context() as patched, pytest.raises(Crash):
-        patched.setattr(memory, "changed", dies)
+        patched.setattr(memory, "apply_change", dies)
         broken.run()
     assert broken.answer() == broken.expected([0, 1])
     broken.run()

@@ -1,4 +1,4 @@
-"""A lake on a disk that is full: tables stay as they were, and the run goes on when there is room again."""
+"""Tables on a full disk: they stay as they were, and the run continues when there is space again."""
 
 from __future__ import annotations
 

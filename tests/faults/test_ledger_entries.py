@@ -1,4 +1,4 @@
-"""A mark that cannot be read: the commit is named, and nothing is built upon it."""
+"""A mark that cannot be read: the error names the commit, and no new commit builds on it."""
 
 from __future__ import annotations
 

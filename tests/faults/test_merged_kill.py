@@ -1,4 +1,4 @@
-"""`kill -9` of a bulk merge and of views over such, between their commits: nobody ever sees a mixed state."""
+"""`kill -9` of bulk merges and of views over them, between their commits: no reader ever sees a mixed state."""
 
 from __future__ import annotations
 

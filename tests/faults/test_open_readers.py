@@ -1,4 +1,4 @@
-"""Readers that are at work while their version is overwritten and given up."""
+"""Readers that are still reading while their version is overwritten and expires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from attrs import define
 
 from headwater.domain.errors import VersionExpired
-from headwater.domain.lease import Lease
+from headwater.domain.table.lease import Lease
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from headwater.domain.ports import KeptStore
-    from headwater.domain.schema import Schema
+    from headwater.domain.table.schema import Schema
     from headwater.testing.store_harness import Row
 
 _NAMES = spec_of("id bigint, name string", ["id"])
@@ -88,7 +88,7 @@ def test_a_reader_without_a_lease(harness: Harness, table: TableDriver, survived
         survived("reads on; asking anew: `VersionExpired`")
         return
     with (
-        pytest.raises(VersionExpired, match="is gone: its version was given up while it was read"),
+        pytest.raises(VersionExpired, match="is gone: its version expired while it was read"),
         harness.backend.engine.explaining(),
     ):
         harness.rows(open_frame)

@@ -1,4 +1,4 @@
-"""`kill -9` of a Spark run that publishes: whoever follows the topic has the ranks, each change told once."""
+"""`kill -9` of a Spark run that publishes: a reader of the topic has the ranks, and gets each change once."""
 
 from __future__ import annotations
 

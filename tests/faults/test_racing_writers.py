@@ -31,11 +31,11 @@ _WRITER = """
 import sys, time
 from pathlib import Path
 from headwater.adapters.hudi import package
-from headwater.adapters.hudi.definition import TableType
+from headwater.adapters.hudi.spec import TableType
 from headwater.adapters.hudi.store import HudiStore
 from headwater.adapters.spark.schema import frame_of
 from headwater.adapters.spark.session import open_session
-from headwater.domain.change import Change
+from headwater.domain.table.change import Change
 from headwater.domain.errors import EpochConflict
 from headwater.testing.store_harness import mark_of
 from tests.faults.test_racing_writers import NAMES, SETTINGS
@@ -72,10 +72,10 @@ def writer(folder: Path, number: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_of_two_processes_one_succeeds(spark: SparkSession, tmp_path: Path) -> None:
-    from headwater.adapters.hudi.definition import TableType
+    from headwater.adapters.hudi.spec import TableType
     from headwater.adapters.hudi.store import HudiStore
     from headwater.adapters.spark.schema import frame_of
-    from headwater.domain.change import Change
+    from headwater.domain.table.change import Change
 
     store = HudiStore(spark, str(tmp_path / "lake"), TableType.MERGE_ON_READ, buckets=8)
     store.ensure(NAMES)

@@ -1,4 +1,4 @@
-"""Files that are cut off or gone: told by name, and nothing is lost once the remedy is followed."""
+"""Files that are cut off or missing: the error names them, and nothing is lost once the remedy is followed."""
 
 from __future__ import annotations
 

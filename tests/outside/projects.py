@@ -1,4 +1,4 @@
-"""Projects that are not Headwater's: folders with code and tests of their own, run by a pytest of their own."""
+"""Projects outside Headwater: folders with their own code and tests, run by a separate pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of the docs, written out as projects of their own and run."""
+"""The examples of the docs, written to separate projects and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL means the same with the first and the last version of sqlglot that may be installed beside Headwater."""
+"""SQL means the same with the first and the last version of sqlglot that Headwater allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several properties open, and close once all their schedules are through."""
+"""What several properties open; it is closed after all their schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves drawn in a few plain lines, and random rows to hold them against."""
+"""A short, plain computation of cumulate curves, and random rows to compare Headwater with it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 from attrs import define, field
 from hypothesis import strategies as st
 
-from headwater.domain.measures import Measure
-from headwater.domain.schema import Schema
+from headwater.domain.service.measures import Measure
+from headwater.domain.table.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from headwater.domain.cumulate import CumulateSettings
+    from headwater.domain.service.cumulate import CumulateSettings
 
 SCHEMA = Schema.parse("id bigint, at timestamp, page string, country string, amount decimal(9,2), user string")
 _MEASURES = {

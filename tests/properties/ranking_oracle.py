@@ -1,4 +1,4 @@
-"""Ranking in a few plain lines, and random lives of events to hold it against."""
+"""A short, plain computation of ranks, and random lives of events to compare Headwater with it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from headwater.domain.schema import Schema
+from headwater.domain.table.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from headwater.domain.ranking import RankingSettings
+    from headwater.domain.service.ranking import RankingSettings
 
 SCHEMA = Schema.parse("team bigint, id bigint, at timestamp, tie string, note bigint")
 _START = datetime(2024, 3, 9, 22, tzinfo=UTC)  # hours before New York sets its clocks forward

@@ -1,4 +1,4 @@
-"""Counting in a few plain lines, and random lives of a table to hold it against."""
+"""A short, plain computation of totals, and random lives of a table to compare Headwater with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from headwater.domain.retraction import Measure, RetractionSettings
-from headwater.domain.schema import Schema
+from headwater.domain.service.retraction import Measure, RetractionSettings
+from headwater.domain.table.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from headwater.testing.trial import Trial
 
+from .effort import examples
+
 DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
 
 keys = st.integers(1, 4)
@@ -60,7 +62,7 @@ def _inserts(records: list[Any]) -> list[Any]:
     return [("kind", *COLUMNS["info"]), *(("+I", *record) for record in records)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(schedules())
 def test_a_history_and_a_stream_are_the_stream_alone(
     schedule: dict[str, tuple[list[Any], list[Any], list[Any]]],

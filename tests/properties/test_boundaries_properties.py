@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.domain.boundaries import Boundaries
-from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.duration import microseconds, parse_duration
-from headwater.domain.schema import Schema
-from headwater.domain.segments import Segments
+from headwater.domain.service.boundaries import Boundaries
+from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
+from headwater.domain.service.segments import Segments
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import memory_backend
 from headwater.testing.frames import polars_frame
+
+from .effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +161,7 @@ def assert_panes_right(zone: str, offset: timedelta, moments: list[datetime]) ->
         panes = Panes.of(size=_DAY, step=step, offset=offset, zone=zone)
         rows = panes.assign(polars_frame([(each,) for each in moments], SCHEMA), "at", engine)
         rows = panes.number(rows, PANE, engine, into="number")
-        rows = panes.each(rows, "number", "number", engine, into="end")
+        rows = panes.expand(rows, "number", "number", engine, into="end")
         frame: Any = rows.collect(backend="polars").to_native().select("at", WINDOW, PANE, "end")
         assert frame.height == len(moments)
         for at, window, pane, end in frame.iter_rows():
@@ -167,8 +169,8 @@ def assert_panes_right(zone: str, offset: timedelta, moments: list[datetime]) ->
             whole = (at - started) // step
             expected = min(_micros(started + (whole + 1) * step), _micros(ends)) if step < _DAY else _micros(ends)
             assert (window, pane, end) == (_micros(started), expected, expected), (at, zone, offset, step)
-            assert (panes.window_of(_micros(at)), panes.ahead(at)) == (window, pane)
-            assert panes.reached(at) == _micros(started + whole * step if step < _DAY else started)
+            assert (panes.find_window(_micros(at)), panes.find_next_end(at)) == (window, pane)
+            assert panes.find_last_end(at) == _micros(started + whole * step if step < _DAY else started)
 
 
 def _micros(at: datetime) -> int:
@@ -176,7 +178,7 @@ def _micros(at: datetime) -> int:
 
 
 @given(st.sampled_from(ZONES), st.integers(0, 95), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_an_instant_lies_in_the_day_that_holds_it(zone: str, quarter: int, data: st.DataObject) -> None:
     moments = st.datetimes(datetime(1850, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
     drawn = data.draw(st.lists(moments, min_size=1, max_size=5))
@@ -197,7 +199,7 @@ _WHOLE = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(2**53 - 3, 2**5
 
 
 @given(st.lists(_WHOLE, min_size=1, max_size=20), st.sampled_from(["1", "3", "0.1", "1e9"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_segments_of_whole_numbers_keep_their_order(values: list[int], interval: str) -> None:
     """Equal numbers share a segment, and a greater one never has an earlier segment, beyond 2**53 too."""
     for ddl in ("bigint", "decimal(20,1)"):
@@ -215,7 +217,7 @@ def test_segments_of_whole_numbers_keep_their_order(values: list[int], interval:
 @given(
     st.lists(st.datetimes(timezones=st.just(UTC)), min_size=1, max_size=20), st.sampled_from(["1d", "7d", "1h", "1ms"])
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_segments_of_times_are_counted_exactly(times: list[datetime], interval: str) -> None:
     """From the year 1 to the year 9999, to the microsecond."""
     segments = Segments.of("at", SCHEMA["at"], interval=interval, offset="0s", zone="UTC", nulls_lowest=True)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.records import Record, RecordDecoder
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 Row: TypeAlias = dict[str, Any]
 Change: TypeAlias = tuple[str, Row | None, Row | None]

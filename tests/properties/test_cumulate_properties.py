@@ -13,14 +13,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.kafka.broker import origin
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.cumulate import Cumulate, CumulateSettings
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.cumulate import Cumulate, CumulateSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
 from .cumulate_oracle import SCHEMA, Row, Story, aggregate, measures, rows, window_start
+from .effort import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import OffsetRange, Publication
+    from headwater.domain.epoch.epoch import OffsetRange, Publication
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -212,20 +213,20 @@ def _bytes(row: Row) -> str:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_ticks_on_memory(schedule: Schedule) -> None:
     Trial(memory_backend(), schedule).check()
 
 
 @given(schedules(_LARGE, late=True), st.integers(1, 12))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
     """In any order, in any batches, with crashes or without: one result, late rows and their revisions too."""
     _check_same(schedule, evolve(schedule, runs=[(size, None)]), evolve(schedule, runs=[]))
 
 
 @given(schedules(_LARGE, late=False))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_bytes_in_any_order_that_the_watermark_waits_for(schedule: Schedule) -> None:
     _check_same(schedule, evolve(schedule, rows=sorted(schedule.rows, key=lambda row: row["at"])))
 
@@ -245,7 +246,7 @@ class Partitions(RowsSource):
 
 
 @given(schedules(_LARGE, late=False), st.integers(1, 12), st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_bytes_from_partitions_that_the_delay_holds_together(
     schedule: Schedule, size: int, data: st.DataObject
 ) -> None:
@@ -270,7 +271,7 @@ def _check_same(*trials: Schedule | Trial) -> None:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> None:
     chosen = evolve(schedule.settings, late="revise")
     far = {**dict.fromkeys(SCHEMA.names), "id": -1, "at": datetime(2025, 1, 1, tzinfo=UTC), "_row_kind": "+I"}
@@ -295,7 +296,7 @@ def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> No
 @pytest.mark.slow
 @given(schedule=schedules(_SMALL, late=True))
 @settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
@@ -309,7 +310,7 @@ def test_ticks_on_delta(spark: SparkSession, tmp_path: Path, schedule: Schedule)
 @pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
 @given(schedule=schedules(_SMALL, late=True))
 @settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,

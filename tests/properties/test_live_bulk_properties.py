@@ -1,4 +1,4 @@
-"""A bulk whose chunks are read from a database that goes on: one that is read again has other rows."""
+"""A bulk load from a database that keeps changing: a chunk that is read again has other rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.domain.bulk import CHUNK, SEARCH_TS, BulkGroup, KeyRange, reach_of
-from headwater.domain.changelog.row_kind import INSERT
-from headwater.domain.epoch import BATCH_COLUMNS, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from headwater.domain.epoch.batch import BATCH_COLUMNS, ORIGIN, RAW
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.ports import BulkSource
-from headwater.domain.schema import Column, Schema
+from headwater.domain.source.bulk import CHUNK, SEARCH_TS, BulkGroup, reach_of
+from headwater.domain.table.change import POSITION
+from headwater.domain.table.row_kind import INSERT, ROW_KIND
+from headwater.domain.table.schema import Column, Schema
 from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.frames import polars_frame
 from headwater.testing.trial import Trial
 
+from .effort import examples
 from .simulated_database import KEY, START, Chunk, Database, Message, Write, cuts, histories, maxwell
 from .test_bulk_merge_properties import by_key, close, faults
 
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from headwater.app.runner import Runner
-    from headwater.domain.epoch import Offsets
+    from headwater.app.run.runner import Runner
+    from headwater.domain.epoch.epoch import Offsets
 
 _KEYS = 6
 _TABLE = "accounts"
@@ -246,7 +250,7 @@ def test_rows_of_a_chunk_that_is_empty_when_it_is_read_again_do_not_stay_behind(
 
 @given(schedule=schedules())
 @settings(
-    max_examples=20,
+    max_examples=examples(20),
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

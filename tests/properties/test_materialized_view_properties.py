@@ -17,11 +17,12 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.domain.materialized_view import ViewPlan
+from headwater.domain.service.materialized_view import ViewPlan
 from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
 
+from .effort import examples
 from .simulated_database import KEY, START, Database, Message, Write, cuts, debezium, histories, maxwell
 from .test_bulk_merge_properties import faults, replay
 
@@ -452,13 +453,13 @@ _HURRIED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @given(schedule=transfers(8))
-@settings(max_examples=15, deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=_HURRIED, derandomize=True)
 def test_money_is_never_made_or_lost_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
     _hold_bank(Trial(_folder(tmp_path), "memory", exits), schedule)
 
 
 @given(schedule=trades(8))
-@settings(max_examples=15, deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=_HURRIED, derandomize=True)
 def test_views_are_of_one_state_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
     _hold(Trial(_folder(tmp_path), "memory", exits), _SHOP, schedule)
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.domain.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
+from headwater.domain.table.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
+
+from .effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,7 +103,7 @@ def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return frame.sort("k").to_dicts()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(BATCHES, st.randoms(use_true_random=False))
 def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) -> None:
     rows = pl.concat(frames(batches))
@@ -111,7 +113,7 @@ def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) ->
     ]
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(BATCHES)
 def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> None:
     cut = frames(batches)
@@ -124,7 +126,7 @@ def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> N
     assert rows_of(folded(pl.concat(each))) == at_once
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(BATCHES)
 def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[list[Row]]) -> None:
     rows = pl.concat(frames(batches))
@@ -134,9 +136,9 @@ def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[
 
 @pytest.mark.delta
 def test_spark_folds_as_the_rules_say(spark: SparkSession) -> None:
-    from headwater.adapters.spark.merging import folded as folded_by_spark
+    from headwater.adapters.spark.merge import fold_by_key as folded_by_spark
     from headwater.adapters.spark.schema import frame_of
-    from headwater.domain.schema import Schema
+    from headwater.domain.table.schema import Schema
 
     chance = random.Random(6)
     rows: list[Row] = [

@@ -1,4 +1,4 @@
-"""Whoever follows a topic has the view: over random lives of events, cuts into batches, crashes, faults and formats."""
+"""A reader of a topic has the view: over random lives of events, cuts into batches, crashes, faults and formats."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.json_rows import json_rows
 from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
-from headwater.app.outlet import Outlet
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.changelog.feed import FEED_FORMATS, Feed
-from headwater.domain.ranking import Ranking, RankingSettings
+from headwater.adapters.records.json_rows import json_rows
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.sink_publisher import SinkPublisher
+from headwater.domain.service.feed import FEED_FORMATS, Feed
+from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.testing.backends import Backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_sink import FailingSink
@@ -25,13 +25,14 @@ from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 from tests.kafka_reading import Found, committed, replica
 
+from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks
 from .test_ranking_properties import rankings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from headwater.domain.service import ViewSpec
+    from headwater.domain.table.view_spec import ViewSpec
     from headwater.testing.kafka_broker import KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -74,7 +75,7 @@ class Trial:
             self.clock,
             uuid4().hex,
             RunOptions(materialize=(self.view,) if self.kept else (), compact_every=2, retries=1),
-            outlet=Outlet(self.service, self.view, table, sink, engine),
+            publisher=SinkPublisher(self.service, self.view, table, sink, engine),
         )
 
     def run(self, *how: Any) -> None:
@@ -134,7 +135,7 @@ def faults(draw: st.DrawFn) -> tuple[int, Fault | None, Fault | None]:
 
 # Each example brings a topic and several runs, each of which looks at the topic: a second or two.
 @settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -10,13 +10,14 @@ from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.ranking import METHODS, Ranking, RankingSettings
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.ranking import METHODS, Ranking, RankingSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
+from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.ledger import Snapshot
+    from headwater.domain.ledger.ledger import Snapshot
 
 
 @st.composite
@@ -154,7 +155,7 @@ def _hold(backend: Backend, schedule: tuple[RankingSettings, list[Row], list[int
 
 
 @given(schedules())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_ranks_on_memory(schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]) -> None:
     _hold(memory_backend(), schedule)
 

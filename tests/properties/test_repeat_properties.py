@@ -12,13 +12,15 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.changelog.log import LOG_COLUMNS
-from headwater.domain.retraction import Measure, Retraction, RetractionSettings
-from headwater.domain.schema import Schema, column
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
+from headwater.domain.source.changelog.log_columns import LOG_COLUMNS
+from headwater.domain.table.schema import Schema, column
 from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.rows_source import RowsSource
+
+from .effort import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +146,7 @@ def hold(backend: Backend, epochs: list[list[Sent]]) -> None:
 
 
 @given(streams())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_repeats_on_memory(epochs: list[list[Sent]]) -> None:
     hold(memory_backend(), epochs)
 

@@ -12,14 +12,15 @@ from attrs import define, evolve, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.runner import Runner, RunOptions
+from headwater.app.run.runner import Runner, RunOptions
 from headwater.domain.errors import ConfigError, StoreUnavailable
-from headwater.domain.retraction import Retraction, RetractionSettings
+from headwater.domain.service.retraction import Retraction, RetractionSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
+from .effort import examples
 from .retraction_oracle import SCHEMA, Row, alive_after, deliveries, filed, measures, net_of, totals
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.ledger import Snapshot
+    from headwater.domain.ledger.ledger import Snapshot
 
 _FIRST = date(2024, 3, 7)
 
@@ -190,7 +191,7 @@ def _hold(backend: Backend, schedule: tuple[RetractionSettings, list[Row], list[
 
 
 @given(schedules(_LARGE))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
     _hold(memory_backend(), schedule)
 
@@ -199,7 +200,7 @@ def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Tu
 @pytest.mark.slow
 @given(schedule=schedules(_SMALL))
 @settings(
-    max_examples=50,
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
@@ -215,7 +216,7 @@ def test_totals_on_delta(
 @pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
 @given(schedule=schedules(_SMALL))
 @settings(
-    max_examples=50,
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,

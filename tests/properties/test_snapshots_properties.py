@@ -15,22 +15,25 @@ from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.inputs import PipelineInputs
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.change import Change
-from headwater.domain.collect import collect_small
+from headwater.app.run.inputs import PipelineInputs
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.epoch.watermark import newest_of
 from headwater.domain.errors import VersionExpired
+from headwater.domain.ledger.retention import Retention
 from headwater.domain.ports import Pace
-from headwater.domain.retention import Retention
-from headwater.domain.schema import Schema
-from headwater.domain.service import Service, Step, ViewSpec
-from headwater.domain.snapshots import Plan, Schedule, Snapshots, SnapshotSettings, ViewOf
-from headwater.domain.table import TableSpec
-from headwater.domain.watermark import newest_of
+from headwater.domain.service.base import Service, Step
+from headwater.domain.service.snapshots import Plan, Schedule, Snapshots, SnapshotSettings, ViewOf
+from headwater.domain.table.change import Change
+from headwater.domain.table.collect import collect_small
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
+from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
+
+from .effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,9 +41,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Batch, Publication
-    from headwater.domain.ledger import Snapshot
-    from headwater.domain.upkeep import Pin
+    from headwater.domain.epoch.batch import Batch
+    from headwater.domain.epoch.epoch import Publication
+    from headwater.domain.ledger.ledger import Snapshot
+    from headwater.domain.ledger.upkeep import Pin
 
 _SCHEMA = Schema.parse("k bigint, v bigint, at timestamp")
 _START = datetime(2024, 3, 7, tzinfo=UTC)
@@ -260,7 +264,7 @@ def _hold(backend: Backend, steps: Iterable[tuple[Any, ...]], *, by_watermark: b
 
 
 @given(st.lists(_steps(4), min_size=3, max_size=14), st.booleans())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_versions_on_memory(steps: list[tuple[Any, ...]], by_watermark: bool) -> None:  # noqa: FBT001 - drawn
     _hold(memory_backend(), steps, by_watermark=by_watermark)
 

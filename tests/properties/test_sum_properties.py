@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.store import MemoryStore
-from headwater.domain.change import Change
-from headwater.domain.epoch import POSITION
 from headwater.domain.errors import SumOverflow
-from headwater.domain.merge import Sum
-from headwater.domain.schema import Schema, column
+from headwater.domain.table.change import POSITION, Change
+from headwater.domain.table.merge import Sum
+from headwater.domain.table.schema import Schema, column
 from headwater.testing.frames import polars_frame
 from headwater.testing.store_harness import mark_of, spec_of
 

@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.memory.store import MemoryStore
-from headwater.domain.change import Change
-from headwater.domain.changelog.net import aligned, net_changes, net_rows
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import VersionNotFound
-from headwater.domain.label import Label
-from headwater.domain.ledger import Ledger
-from headwater.domain.schema import Schema
-from headwater.domain.table import TableSpec
+from headwater.domain.ledger.label import Label
+from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.table.change import Change
+from headwater.domain.table.net_changes import align, net_changes, net_rows
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 from headwater.testing.clock import ManualClock
 from headwater.testing.frames import polars_frame
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from headwater.domain.epoch import Publication
+    from headwater.domain.epoch.epoch import Publication
 
 SCHEMA, OTHER = Schema.parse("id bigint, name string"), Schema.parse("id bigint, size bigint, name string")
 NAMES = st.sampled_from([None, "", "a", "b"])
@@ -92,14 +92,14 @@ def test_by_whole_rows(old: list[Row], new: list[Row]) -> None:
 def test_across_a_change_of_columns(old: list[Row], new: list[Row], backwards: bool) -> None:  # noqa: FBT001 - drawn
     frames = polars_frame(old, SCHEMA), polars_frame(new, OTHER)
     before, after = reversed(frames) if backwards else frames
-    changes = collected(net_rows(*aligned(before, after)))
+    changes = collected(net_rows(*align(before, after)))
     assert applied(collected(before), changes) == without_nulls(content(collected(after)))
 
 
 def test_from_nothing_and_to_nothing() -> None:
     rows, nothing = polars_frame([(1, "a"), (1, "a")], SCHEMA), polars_frame([], Schema(()))
-    assert [each["_multiplicity"] for each in collected(net_rows(*aligned(nothing, rows)))] == [2]
-    assert [each["_row_kind"] for each in collected(net_rows(*aligned(rows, nothing)))] == ["-D"]
+    assert [each["_multiplicity"] for each in collected(net_rows(*align(nothing, rows)))] == [2]
+    assert [each["_row_kind"] for each in collected(net_rows(*align(rows, nothing)))] == ["-D"]
 
 
 @settings(deadline=None)

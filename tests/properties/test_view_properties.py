@@ -17,14 +17,15 @@ from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.schema import lazy, polars_schema
 from headwater.adapters.memory.store import MemoryStore
-from headwater.app.runner import Runner, RunOptions
-from headwater.app.shapes import ValueTypes, columns_of
-from headwater.domain.changelog.net import net_changes
-from headwater.domain.epoch import OffsetRange
-from headwater.domain.input import KeyedInput, ViewOf
-from headwater.domain.materialized_view import MaterializedView, Shapes, ViewPlan, ViewSettings
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.wiring.shapes import ValueTypes, columns_of
+from headwater.domain.epoch.batch import KeyedInput
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.ports import InputSource
-from headwater.domain.service import ViewSpec
+from headwater.domain.service.input import ViewOf
+from headwater.domain.service.materialized_view import MaterializedView, Shapes, ViewPlan, ViewSettings
+from headwater.domain.table.net_changes import net_changes
+from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from headwater.domain.epoch import Offsets
+    from headwater.domain.epoch.epoch import Offsets
     from headwater.domain.ports import Pace
 
 _START = datetime(2024, 3, 7, tzinfo=UTC)
@@ -177,7 +178,7 @@ def test_a_view_is_its_query_over_everything(
         except Crash:
             kept = runner()
             kept.advance()
-        snapshot = kept.standing().snapshot()
+        snapshot = kept.current_ledger().snapshot()
         shown = _sorted(kept.service.view("rows", snapshot).to_native().collect())
         assert shown == answer(shape, source.states[-1])
         if before is not None:

@@ -17,6 +17,7 @@ from headwater.testing.failing_store import Crash, Fault
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
 
+from .effort import examples
 from .wide_table_oracle import KEY, TOPICS, Key, Message, Options, Oracle
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Publication
+    from headwater.domain.epoch.epoch import Publication
 
 _DEPLOYMENT = """
 [backend]
@@ -282,7 +283,7 @@ def _folder(tmp_path: Path) -> Path:
 
 @given(schedule=schedules(_LARGE))
 @settings(
-    max_examples=50,
+    max_examples=examples(50),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

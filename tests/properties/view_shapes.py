@@ -1,10 +1,10 @@
-"""Queries that a view can be kept of, in every shape that is followed; and tables that they are over."""
+"""Queries of every shape that a view supports, and the tables that they read."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from headwater.domain.schema import Schema
+from headwater.domain.table.schema import Schema
 
 TABLES = {
     "o": Schema.parse("id bigint, c bigint, p bigint, n bigint"),

@@ -1,4 +1,4 @@
-"""A wide table in a few plain lines, and random records of five topics to hold it against."""
+"""A short, plain computation of a wide table, and random records of five topics to compare Headwater with it."""
 
 from __future__ import annotations
 

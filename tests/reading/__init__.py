@@ -1,1 +1,1 @@
-"""What readers of versions are offered: labels, differences, waits, and being told in time."""
+"""What readers of versions can use: labels, differences, waits, and errors before any row is read."""

@@ -1,4 +1,4 @@
-"""A change that many rows of a view hang on costs what hangs on it, and is told once for each."""
+"""A change that affects many rows of a view costs only these rows, and changes each of them once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.domain.epoch import ROW_KIND
+from headwater.domain.table.row_kind import ROW_KIND
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
 

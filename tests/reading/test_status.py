@@ -1,4 +1,4 @@
-"""How old answers may be, as a deployment with a batch stage tells it: expected beside measured."""
+"""The age of answers in the status of a deployment with a batch stage: the expected age next to the measured one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater import Headwater, Latency, Span
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from headwater.app.config import load
 from headwater.domain.errors import ConfigError, RetentionTooShort
 from headwater.testing.trial import Trial
@@ -80,7 +80,7 @@ class TestExpected:
         trial.deploy(deployment() + other)
         trial.open()
         trial.set("pipelines.days.inputs", '{ ranked = "weeks.days" }')
-        with pytest.raises(ConfigError, match="so that none could publish first: days <- weeks <- days"):
+        with pytest.raises(ConfigError, match="so that none can publish first: days <- weeks <- days"):
             trial.open()
 
 
@@ -111,7 +111,7 @@ class TestLongestQuery:
         ) as no:
             trial.open()
         assert str(no.value).endswith(
-            "with a version every 15m, retain keeps one for 1h15m (4 superseded beside the newest: (4 + 1) x 15m); set"
+            "with a version every 15m, retain keeps one for 1h15m (4 superseded besides the latest: (4 + 1) x 15m); set"
             " retain.versions to at least 6"
         )
 
@@ -137,11 +137,11 @@ class TestLongestQuery:
 @pytest.mark.parametrize(
     ("stage", "told"),
     [
-        ("", ["    queries of any length: everything is kept"]),
+        ("", ["    any length: every version is kept"]),
         (
             'retain = { versions = 5, duration = "1h" }\n',
             [
-                "    queries of 1h15m that begin with their version: one every 15m,",
+                "    1h15m from the publication of its version; a new version comes every 15m,",
                 '      retain = { versions = 5, duration = "1h" }',
             ],
         ),
@@ -153,7 +153,7 @@ def test_check_tells_how_long_a_query_may_be(
     file = tmp_path / "deploy.toml"
     file.write_text(deployment(stage=stage))
     assert main(["check", str(file)]) == 0
-    assert capsys.readouterr().out.splitlines()[-len(told) - 1 :] == ["  carries", *told]
+    assert capsys.readouterr().out.splitlines()[-len(told) - 1 :] == ["  longest query", *told]
 
 
 def test_the_command_line_shows_both(tmp_path: Path, parquet_backend: None, capsys: pytest.CaptureFixture[str]) -> None:

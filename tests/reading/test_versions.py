@@ -1,4 +1,4 @@
-"""Versions as a program asks for them, over the memory backend: by label, by what changed, and when they are there."""
+"""Versions in a program, on the memory backend: read by label, compared, and waited for."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestLabels:
     def test_a_version_has_one_name(self, ran: Headwater) -> None:
         with pytest.raises(ConfigError, match="give one of them"):
             ran.view("ranked", at=1, label=NINE)
-        with pytest.raises(ConfigError, match="'yesterday' is no label; it is a watermark such as"):
+        with pytest.raises(ConfigError, match="'yesterday' is not a label; write a watermark such as"):
             ran.view("ranked", label="yesterday")
 
     def test_what_is_gone_is_told_before_it_is_read(self, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ class TestDiff:
             assert headwater.diff("ranked", after=0, until=1).height == 5
 
     def test_what_cannot_be_compared_is_told(self, ran: Headwater) -> None:
-        with pytest.raises(ConfigError, match=r"ranked\.changes tells changes itself"):
+        with pytest.raises(ConfigError, match=r"ranked\.changes already shows changes"):
             ran.diff("ranked.changes")
         with pytest.raises(ConfigError, match="epoch 2 is later than epoch 1: give the earlier one first"):
             ran.diff("ranked", after=2, until=1)

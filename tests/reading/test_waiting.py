@@ -1,4 +1,4 @@
-"""A wait by a clock that tests move, over publications that come, do not come, or cannot be looked for."""
+"""Waiting by a clock that tests move, for publications that come, do not come, or cannot be read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.app.waiting import wait_for
-from headwater.domain.epoch import Epoch, Publication
+from headwater.app.read.waiting import wait_for
+from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import StoreUnavailable, TableDamaged, WaitTimeout
 from headwater.testing.clock import ManualClock
 
@@ -64,7 +64,7 @@ def test_without_a_timeout_it_waits_for_as_long_as_it_takes() -> None:
 def test_a_fault_that_passes_is_waited_out() -> None:
     fault = StoreUnavailable("the disk is away")
     assert waited(Looks([fault, fault, reached(NOON)])) == (reached(NOON), 2)
-    with pytest.raises(WaitTimeout, match="the tables could not be read at last: the disk is away") as told:
+    with pytest.raises(WaitTimeout, match="the tables could not be read in the end: the disk is away") as told:
         waited(Looks([None, fault]))
     assert told.value.__cause__ is fault
 

@@ -18,13 +18,13 @@ from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.memory.engine import PolarsEngine
-from headwater.domain.changelog.feed import Feed
-from headwater.domain.epoch import Epoch, Publication
+from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError, EpochConflict, SinkUnavailable
 from headwater.domain.ports import Receipt
-from headwater.domain.schema import Schema
-from headwater.domain.service import ViewSpec
-from headwater.domain.source import RecordSpec
+from headwater.domain.service.feed import Feed
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.backends import polars_frame
 from tests.kafka_reading import Found, committed
 

@@ -1,4 +1,4 @@
-"""When a pipeline tells its topic what, and when it refuses to."""
+"""When a pipeline publishes to its topic, and when it refuses to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.store import MemoryStore
-from headwater.app.clock import SystemClock
-from headwater.app.outlet import Outlet
-from headwater.app.runner import EpochReport, Runner, RunOptions
-from headwater.domain.changelog.feed import Feed
+from headwater.app.run.clock import SystemClock
+from headwater.app.run.runner import EpochReport, Runner, RunOptions
+from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.errors import EpochConflict, SinkChanged, SinkUnavailable, VersionExpired
-from headwater.domain.ranking import Ranking, RankingSettings
-from headwater.domain.schema import Schema
+from headwater.domain.service.feed import Feed
+from headwater.domain.service.ranking import Ranking, RankingSettings
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_sink import FailingSink
@@ -58,10 +58,10 @@ class Race:
         topic = SinkSettings(self.broker.servers, self.topic, {"message.timeout.ms": "2000"})
         kafka = KafkaSink(topic, Feed("race", service.views[0]), engine)
         sink = FailingSink(kafka, fault) if fault else kafka
-        outlet = Outlet(service, "ranks", None, sink, engine)
+        publisher = SinkPublisher(service, "ranks", None, sink, engine)
         options = RunOptions(compact_every=0, retries=retries)
         parts: Any = (self.source, self.store, self.store, engine, self.clock, uuid4().hex, options)
-        return Runner("race", service, *parts, self.reports.append, outlet)
+        return Runner("race", service, *parts, self.reports.append, publisher)
 
     def give(self, *ids: int) -> None:
         self.source.give([{"team": 1, "id": id_, "at": datetime(2024, 1, id_, tzinfo=UTC)} for id_ in ids])
@@ -129,7 +129,7 @@ def test_a_run_that_takes_over_tells_what_the_first_has_not(race: Race) -> None:
     first = race.run()
     first.run(until_idle=True)
     race.give(3)
-    stuck, first.outlet = first.outlet, None  # it has published, and hangs before it tells
+    stuck, first.publisher = first.publisher, None  # it has published, and hangs before it tells
     first.run(until_idle=True)
     race.run().run(until_idle=True)
     assert race.told() == [(3, 1), (5, 2)]
@@ -153,7 +153,7 @@ def test_tables_built_anew_from_other_epochs_do_not(race: Race) -> None:
     race.store = MemoryStore()
     race.source.limit = 2
     race.give(4)
-    with pytest.raises(SinkChanged, match="holds an epoch 1 that is not of these tables"):
+    with pytest.raises(SinkChanged, match="holds an epoch 1 that is not from these tables"):
         race.run().run(until_idle=True)
     assert race.told() == [(3, 1), (5, 2)]
 
@@ -162,7 +162,7 @@ def test_tables_built_anew_under_other_settings_do_not(race: Race) -> None:
     race.give(5)
     race.run().run(until_idle=True)
     race.store = MemoryStore()
-    with pytest.raises(SinkChanged, match="holds an epoch 0 that is not of these tables"):
+    with pytest.raises(SinkChanged, match="holds an epoch 0 that is not from these tables"):
         race.run(settings=evolve(_SETTINGS, descending=True)).run(until_idle=True)
 
 
@@ -180,12 +180,12 @@ def test_epochs_that_were_cleaned_away_before_they_were_told(race: Race) -> None
     race.run().run(until_idle=True)
     race.give(4, 3, 2, 1)
     silent = race.run()
-    silent.outlet = None
+    silent.publisher = None
     silent.run(until_idle=True)
     forgetful = ForgetfulStore()
     forgetful.__dict__.update(race.store.__dict__)
     race.store = forgetful
-    with pytest.raises(SinkChanged, match="holds epoch 0, and the epochs after it have been cleaned away"):
+    with pytest.raises(SinkChanged, match="holds epoch 0, and the epochs after it have expired"):
         race.run().run(until_idle=True)
 
 

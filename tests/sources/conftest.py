@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import frozen
 
-from headwater.domain.epoch import POSITION
+from headwater.domain.table.change import POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwater.adapters.files.listing import FilesSettings
     from headwater.adapters.kafka.settings import KafkaSettings
     from headwater.domain.ports import StreamSource
-    from headwater.domain.source import RecordSpec
+    from headwater.domain.source.record_spec import RecordSpec
 
 
 @frozen

@@ -12,11 +12,12 @@ import pytest
 from headwater import Headwater
 from headwater.adapters.files.listing import FilesSettings
 from headwater.adapters.kafka.settings import KafkaSettings
-from headwater.domain import dead_letter
-from headwater.domain.epoch import Batch, Epoch
+from headwater.domain.epoch.batch import Batch
+from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.errors import SourceChanged
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source import dead_letter
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .conftest import Engine, rows
 
@@ -43,7 +44,7 @@ def letters_of(source: StreamSource) -> nw.LazyFrame[Any]:
     found, after = [], None
     while offsets := source.plan(after):
         batch = Batch(Epoch("p", len(found)), source.read(offsets), offsets, source.format)
-        found.append(dead_letter.letters(batch.rows, batch))
+        found.append(dead_letter.extract(batch.rows, batch))
         after = offsets.until
     return nw.concat(found)
 
@@ -59,7 +60,7 @@ def test_files(engine: Engine, tmp_path: Path) -> None:
         some = [message(each, {"state": "old"}) for each in numbers if each // 10 == name]
         (tmp_path / f"{name}.json").write_bytes(b"\n".join([*some, b'"\xff"']))
     letters = letters_of(engine.files(FilesSettings(str(tmp_path), 2), NUMBERS))
-    found = rows(engine.files(FilesSettings(str(tmp_path)), TEXTS).again(letters))
+    found = rows(engine.files(FilesSettings(str(tmp_path)), TEXTS).reread(letters))
     used = [row for row in found if row["_error"] is None]
     check_order(used, [f"n{each}" for each in numbers for _ in range(2)])
     assert [(row["_row_kind"], row["state"], row["_origin"]) for row in used[-2:]] == [
@@ -77,11 +78,11 @@ def test_csv_files_that_differ_in_their_headers(engine: Engine, tmp_path: Path) 
     spec = RecordSpec(NUMBERS.schema, "csv")
     letters = letters_of(engine.files(FilesSettings(str(tmp_path)), spec))
     fixed = engine.files(FilesSettings(str(tmp_path)), RecordSpec(TEXTS.schema, "csv"))
-    found = rows(fixed.again(letters))
+    found = rows(fixed.reread(letters))
     check_order(found, ["n1", "n2", "n3", "n4"])
     assert [row["state"] for row in found] == ["a", "b", "c", "d\ne"]
     with pytest.raises(SourceChanged, match=r"c\.csv is gone, and with it the header .* put it back"):
-        fixed.again(letters.with_columns(nw.lit("c.csv").alias("origin")))
+        fixed.reread(letters.with_columns(nw.lit("c.csv").alias("origin")))
 
 
 @pytest.mark.kafka
@@ -90,7 +91,7 @@ def test_kafka(engine: Engine, kafka: KafkaBroker) -> None:
     kafka.create_topic(topic, partitions=1)
     kafka.produce(topic, [message(each) for each in range(7)], partition=0)
     letters = letters_of(engine.kafka(KafkaSettings(kafka.servers, (topic,), 3), NUMBERS))
-    found = rows(engine.kafka(KafkaSettings(kafka.servers, (topic,), 3), TEXTS).again(letters))
+    found = rows(engine.kafka(KafkaSettings(kafka.servers, (topic,), 3), TEXTS).reread(letters))
     check_order(found, [f"n{each}" for each in range(7)])
     assert [row["_origin"] for row in found] == [f"{topic}/0@{each}" for each in range(7)]
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.adapters.delta.bulk import DeltaBulk
-from headwater.domain.bulk import BulkSpec, KeyRange
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import BadInput, ConfigError
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.bulk import BulkSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .conftest import rows
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Offsets
+    from headwater.domain.epoch.epoch import Offsets
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
 
@@ -87,7 +88,7 @@ def test_a_row_is_read_as_the_table_has_it(spark: SparkSession, tmp_path: Path) 
 
 
 def test_what_is_no_table_or_lacks_a_column_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no Delta table; create it"):
+    with pytest.raises(ConfigError, match="is not a Delta table; create it"):
         bulk(spark, tmp_path / "nothing").plan(None, READ_AT)
     append(spark, tmp_path / "t", 0, 3)
     source = bulk(spark, tmp_path / "t", "account_id bigint, city string")

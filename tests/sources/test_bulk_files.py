@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.domain.bulk import BulkSpec, KeyRange
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import SourceChanged
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.bulk import BulkSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .conftest import rows
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from headwater.domain.epoch import Offsets
+    from headwater.domain.epoch.epoch import Offsets
     from headwater.domain.ports import BulkSource
 
 READ_AT = datetime(2024, 1, 1, tzinfo=UTC)
@@ -186,7 +187,7 @@ def test_a_broken_file_is_told_of_and_left_while_the_others_go_on(
     assert len(load.all()) == 4
     assert load.chunks == [[0, 1], [4, 5]]
     (told,) = load.source.trouble()
-    assert told.startswith("chunk 1: file b.parquet is no Parquet")
+    assert told.startswith("chunk 1: file b.parquet is not Parquet")
     assert load.source.lag(load.after) == "1 failed"
     assert load.source.remaining(load.after) == (KeyRange(),)
     parquet(tmp_path / "b.parquet", range(2, 4))

@@ -14,15 +14,16 @@ import pytest
 from attrs import define, evolve, field
 
 from headwater import Headwater
-from headwater.adapters.chunks import Progress
 from headwater.adapters.jdbc.bulk import JdbcBulk, TableSettings
 from headwater.adapters.jdbc.database import Database, JdbcSettings
+from headwater.adapters.shared.chunks import Progress
 from headwater.app.config import load
-from headwater.domain.bulk import BulkSpec, KeyRange
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import BadInput, ConfigError, SourceUnavailable
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.bulk import BulkSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from tests.jdbc_databases import JdbcDatabase, derby
 
 from .conftest import rows
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.domain.epoch import Offsets
+    from headwater.domain.epoch.epoch import Offsets
     from tests.jdbc_databases import PostgresServer
 
 pytestmark = [pytest.mark.delta, pytest.mark.contract]
@@ -265,19 +266,19 @@ def test_a_column_that_is_not_there_stops_the_load(bank: JdbcDatabase) -> None:
 
 
 def test_keys_that_databases_do_not_order_alike_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="walked along its key, and column 'at' is a timestamp"):
+    with pytest.raises(ConfigError, match="read in the order of its key, and column 'at' is a timestamp"):
         bulk(derby(spark, tmp_path), spec("at timestamp, n int", key=("at",)))
     mysql = Database(spark, JdbcSettings("jdbc:mysql://127.0.0.1/bank"))
-    with pytest.raises(ConfigError, match="whose backslashes MySQL reads as its own"):
+    with pytest.raises(ConfigError, match="in which MySQL reads backslashes as escapes"):
         JdbcBulk(mysql, TableSettings("t"), spec("id string, n int", key=("id",)))
 
 
 def test_no_secret_is_told(spark: SparkSession) -> None:
     settings = JdbcSettings("jdbc:derby:memory:nowhere", {"user": "reader", "password": "hunter2"})
     assert "hunter2" not in repr(settings)
-    assert settings.scrubbed("login of reader with hunter2 failed") == "login of *** with *** failed"
+    assert settings.redact("login of reader with hunter2 failed") == "login of *** with *** failed"
     database = Database(spark, settings)
-    with pytest.raises(SourceUnavailable) as refused, database.explained("asking"):
+    with pytest.raises(SourceUnavailable) as refused, database.translate_errors("asking"):
         spark._jvm.java.lang.Class.forName("java.lang.Object").getMethod("hunter2", None)  # type: ignore[union-attr]
     assert "hunter2" not in str(refused.value)
     assert refused.value.__cause__ is None

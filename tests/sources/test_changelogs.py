@@ -15,9 +15,9 @@ from headwater.adapters.files import splits
 from headwater.adapters.files.listing import FilesSettings
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.config import load
-from headwater.domain.epoch import OffsetRange
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from tests.configurations import ranked_contracts
 
 from .conftest import Engine, rows

@@ -14,10 +14,10 @@ import pytest
 
 from headwater.adapters.files import splits
 from headwater.adapters.files.listing import FilesSettings, Listing
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceChanged
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .conftest import Engine, rows
 
@@ -241,7 +241,7 @@ def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
     ("header", "message"),
     [
         ("id,name,at", "file a.csv: column 'amount' is missing from the header, which has: id, name, at"),
-        ("id,id,name,amount,at", "file a.csv: column 'id' stands more than once"),
+        ("id,id,name,amount,at", "file a.csv: column 'id' occurs more than once"),
         ('"id,name', "file a.csv: the header cannot be read"),
     ],
 )
@@ -260,7 +260,7 @@ def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header:
         ("x decimal(4,2)", pa.decimal128(5, 2), Decimal(1), "'x' is decimal128\\(5, 2\\)"),
         ("x timestamp_ntz", pa.timestamp("us", "UTC"), NOON, "allowed: timestamps without a zone"),
         ("x timestamp", pa.timestamp("ns", "UTC"), 1, "'x' has times finer than a microsecond"),
-        ("y int", pa.int32(), 1, "no one column 'y'; it has: x"),
+        ("y int", pa.int32(), 1, "column 'y' must exist exactly once; it has: x"),
     ],
 )
 def test_refuses_parquet_of_other_types(
@@ -274,7 +274,7 @@ def test_refuses_parquet_of_other_types(
 
 def test_refuses_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("hello")
-    with pytest.raises(BadInput, match=r"a\.parquet is no Parquet"):
+    with pytest.raises(BadInput, match=r"a\.parquet is not Parquet"):
         splits.splits([tmp_path / "a.parquet"], PARQUET)
 
 

@@ -13,10 +13,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
-from headwater.domain.epoch import OffsetRange, lane
+from headwater.domain.epoch.batch import lane
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from headwater.testing.kafka_broker import kafka_broker
 
 from .conftest import Engine, rows
@@ -189,7 +190,7 @@ def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: En
     admin.delete_topics([topic])[topic].result()
     time.sleep(0.5)
     kafka.create_topic(topic, partitions=2)
-    with pytest.raises(SourceChanged, match="it was made anew"):
+    with pytest.raises(SourceChanged, match="it was recreated"):
         patiently(source, found.until)
 
 

@@ -1,4 +1,4 @@
-"""What binlog messages come to: literal ones of Maxwell, Debezium and Canal, decoded and counted on memory."""
+"""Binlog messages in a retraction: literal ones of Maxwell, Debezium and Canal, decoded and counted on memory."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class TestCanal:
 
 def _told_once_a_run(caplog: pytest.LogCaptureFixture) -> int:
     """How often it was told that messages have no position."""
-    return sum("messages without a position in their log came in" in each.message for each in caplog.records)
+    return sum("there are messages without a position in their log" in each.message for each in caplog.records)
 
 
 def maxwell(kind: str, data: dict[str, Any], old: dict[str, Any] | None = None, **more: Any) -> str:

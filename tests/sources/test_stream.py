@@ -1,4 +1,4 @@
-"""A pipeline fed by a Structured Streaming query of the program's own."""
+"""A pipeline that reads a user-supplied Structured Streaming query."""
 
 from __future__ import annotations
 

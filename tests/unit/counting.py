@@ -1,4 +1,4 @@
-"""Orders of a shop that are counted on memory, from plain rows."""
+"""Counts the orders of a shop on memory, from plain rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.change import Change
-from headwater.domain.retraction import Measure, Retraction, RetractionSettings
-from headwater.domain.schema import Schema
-from headwater.domain.service import Step
+from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.base import Step
+from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
+from headwater.domain.table.change import Change
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import Backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.rows_source import RowsSource

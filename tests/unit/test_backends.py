@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from headwater import Headwater
-from headwater.app.backends import Part, load_backend
 from headwater.app.config import SourceSettings, StreamInput
-from headwater.app.sources import PolarsSources
+from headwater.app.registry.backends import Part, load_backend
+from headwater.app.wiring.sources import PolarsSources
 from headwater.domain.errors import ConfigError, NotSupported
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
 

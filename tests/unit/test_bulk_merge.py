@@ -1,4 +1,4 @@
-"""What a bulk merge refuses, keeps and forgets, and the answers as of a time."""
+"""What a bulk merge refuses, stores and drops, and its answers as of a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from headwater.app.cli import main
-from headwater.app.progress import kept as kept_in_words
-from headwater.domain.epoch import ROW_KIND
+from headwater.app.cli.main import main
+from headwater.app.run.progress import kept as kept_in_words
 from headwater.domain.errors import ConfigError
-from headwater.domain.service import Kept, ReadAt, Service
+from headwater.domain.service.base import PendingRows, ReadAt, Service
+from headwater.domain.table.row_kind import ROW_KIND
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_rows_as_of_a_time(loaded: Trial, second: int) -> None:
 
 
 def test_rows_are_not_told_as_of_a_time_before_the_load_ended(loaded: Trial) -> None:
-    with pytest.raises(ConfigError, match="read later; the earliest is 2024-03-01T09:00:20Z"):
+    with pytest.raises(ConfigError, match="read later; the earliest possible time is 2024-03-01T09:00:20Z"):
         loaded.reader.view("accounts.rows", as_of=at(19))
 
 
@@ -199,14 +199,14 @@ def test_what_waits_is_told_with_its_size_and_freed_as_chunks_settle(trial: Tria
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (Kept(1200, 35_400, chunks=3), "1,200 rows of 3 chunks, 35 kB"),
-        (Kept(1, 999, chunks=1), "1 row of 1 chunk, 999 B"),
-        (Kept(12, 999_499), "12 rows, 999 kB"),
-        (Kept(12, 999_500), "12 rows, 1 MB"),
-        (Kept(5, 4_200_000_000_000), "5 rows, 4,200 GB"),
+        (PendingRows(1200, 35_400, chunks=3), "1,200 rows of 3 chunks, 35 kB"),
+        (PendingRows(1, 999, chunks=1), "1 row of 1 chunk, 999 B"),
+        (PendingRows(12, 999_499), "12 rows, 999 kB"),
+        (PendingRows(12, 999_500), "12 rows, 1 MB"),
+        (PendingRows(5, 4_200_000_000_000), "5 rows, 4,200 GB"),
     ],
 )
-def test_what_is_kept_in_words(found: Kept, told: str) -> None:
+def test_what_is_kept_in_words(found: PendingRows, told: str) -> None:
     assert kept_in_words(found) == told
 
 
@@ -222,7 +222,7 @@ def test_upserts_show_bulk_rows_at_once_unless_a_change_came_first(trial: Trial)
     assert rows(trial) == [(1, "ann", 11), (2, "bob", 20), (3, "cat", 30)]
     assert kept(trial) == {}
     assert [row[0] for row in rows(trial, "current")] == [1, 2, 3]
-    with pytest.raises(ConfigError, match="mode exact"):
+    with pytest.raises(ConfigError, match='it needs mode = "exact"'):
         trial.reader.view("accounts.rows", as_of=at(5))
 
 
@@ -256,7 +256,7 @@ def test_other_pipelines_are_always_exact(trial: Trial) -> None:
         ACCOUNTS + '[pipelines.ids]\nservice = "ranking"\nsource = "log"\ngroup = ["owner"]\nid = ["id"]\n'
         'order_by = "at"\n'
     )
-    with pytest.raises(ConfigError, match="is no bulk merge"):
+    with pytest.raises(ConfigError, match="is not a bulk merge"):
         trial.reader.settled("ids", pl.DataFrame({"id": [1]}))
 
 
@@ -384,7 +384,7 @@ def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> No
     trial.run()
     assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
     (status,) = trial.open().status()
-    assert [alarm for alarm in status.alarms if "chunk 0: file 1.parquet is no Parquet" in alarm]
+    assert [alarm for alarm in status.alarms if "chunk 0: file 1.parquet is not Parquet" in alarm]
     pl.DataFrame({"id": [2], "owner": ["bob"], "balance": [20]}).write_parquet(folder / "1.parquet")
     feed(trial, ("-U", 9, "ian", 90, 21), ("+U", 9, "ian", 91, 21))
     trial.run()
@@ -399,8 +399,8 @@ def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> No
         ("key", '["name"]', "key: no such column: 'name' is unknown"),
         ("position", '"place"', "position: no such column: 'place' is unknown"),
         ("mode", '"quick"', "mode: 'quick' is unknown; allowed: exact, upsert"),
-        ("columns", '["id"]', "columns needs the key, and at least one column beside it"),
-        ("history", '"0s"', "history must be longer than nothing"),
+        ("columns", '["id"]', "columns must contain the key and at least one other column"),
+        ("history", '"0s"', "history must be longer than 0"),
         ("delay", '"soon"', "delay: "),
         ("bulk", '{ format = "json" }', "path"),
         ("bulk", '{ path = "b", format = "xml" }', "format: 'xml' is unknown"),
@@ -416,7 +416,7 @@ def test_what_is_refused(trial: Trial, key: str, value: str, told: str) -> None:
 
 def test_exactness_needs_a_position_or_a_time(trial: Trial) -> None:
     trial.unset("sources.log.event_time")
-    with pytest.raises(ConfigError, match="name the `position` that both share, or give the changelog an event_time"):
+    with pytest.raises(ConfigError, match="the bulk and the changelog share, or set event_time"):
         trial.open()
 
 

@@ -1,11 +1,11 @@
-"""How sums in user-supplied SQL are made to stop on Spark; the query contract runs the results."""
+"""How sums in user-supplied SQL are made to fail on overflow on Spark; the query contract runs the results."""
 
 from __future__ import annotations
 
 import pytest
 
 from headwater.domain.errors import SumOverflow
-from headwater.domain.sums import MARK, mark, overflow, read_overflow
+from headwater.domain.table.sums import MARK, mark, overflow, read_overflow
 
 checked_sql = pytest.importorskip("headwater.adapters.spark.checked_sql")
 
@@ -27,18 +27,18 @@ checked_sql = pytest.importorskip("headwater.adapters.spark.checked_sql")
 )
 def test_calls_are_replaced_with_all_that_belongs_to_them(sql: str, made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_sql, "_FORM", "{function}({values}){suffix}")
-    assert checked_sql.checked(sql) == made
+    assert checked_sql.check_sums(sql) == made
 
 
 @pytest.mark.parametrize(
     "sql", ["SELECT a AS sum FROM t", "SELECT 'sum(a)' AS s, `avg` FROM t", "SELECT t.sum, x.avg FROM t -- sum(a)"]
 )
 def test_other_words_stay(sql: str) -> None:
-    assert checked_sql.checked(sql) == sql
+    assert checked_sql.check_sums(sql) == sql
 
 
 def test_the_error_is_told_in_the_words_of_the_query() -> None:
-    made = checked_sql.checked("SELECT sum( a\n + 'it''s' ) AS s FROM t")
+    made = checked_sql.check_sums("SELECT sum( a\n + 'it''s' ) AS s FROM t")
     assert "coalesce(try_sum(a\n + 'it''s'), IF(count(a\n + 'it''s') = 0, NULL, raise_error('" in made
 
 

@@ -1,10 +1,10 @@
-"""Which chunks come next: in order, few at once, the failed ones again after a pause, and offsets that stay small."""
+"""Which chunks are read next: in order, a few at a time, failed ones again after a pause, and small offsets."""
 
 import json
 
 from attrs import define, field
 
-from headwater.adapters.chunks import MOST_LEFT, Chunks, Progress
+from headwater.adapters.shared.chunks import MOST_LEFT, Chunks, Progress
 
 
 @define

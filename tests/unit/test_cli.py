@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 from headwater import Headwater
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from headwater.app.config import load
 from headwater.domain.errors import ConfigError, HeadwaterError, VersionNotFound
 from tests.configurations import ranked_contracts
@@ -121,7 +121,7 @@ class TestRun:
             process.send_signal(number)
             out, err = process.communicate(timeout=20)
         assert (process.returncode, out) == (0, "")
-        assert err == "headwater: stopping after this epoch; once more to stop at once\n"
+        assert err == "headwater: stopping after this epoch; send the signal again to stop immediately\n"
 
     def test_a_reader_that_has_seen_enough_is_no_failure(self, config):
         reader, writer = os.pipe()
@@ -202,13 +202,13 @@ class TestOtherCommands:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('["ranks"]', '["base"]'))
         assert main(["check", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is no view that can be kept; possible:"
+            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is not a view that can be kept; possible:"
             " ranks, top\n"
         )
 
     def test_no_engine_is_imported_before_it_is_chosen(self, config):
         script = (
-            "import sys; from headwater.app.cli import main; code = main(['check', sys.argv[1]]);"
+            "import sys; from headwater.app.cli.main import main; code = main(['check', sys.argv[1]]);"
             " sys.exit(code or int(bool({'pyspark', 'confluent_kafka', 'duckdb'} & set(sys.modules))))"
         )
         done = subprocess.run([sys.executable, "-c", script, config], capture_output=True, check=False)
@@ -252,7 +252,7 @@ class TestApi:
     def test_status_goes_on_where_a_source_cannot_be_read(self, config, tmp_path):
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('"in"', '"nowhere"'))
         with Headwater.from_config(config) as deployment:
-            assert deployment.status()[0].lag.startswith("cannot be told: ")
+            assert deployment.status()[0].lag.startswith("unknown: ")
 
     def test_a_deployment_made_in_code(self, config):
         with Headwater(load(config, {})) as deployment:

@@ -7,10 +7,10 @@ import pytest
 
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
 from headwater.app.config.lines import key_lines
-from headwater.app.container import blueprints
-from headwater.domain.changelog.settings import ChangeSpec
+from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
-from headwater.domain.retention import Retention
+from headwater.domain.ledger.retention import Retention
+from headwater.domain.source.changelog.settings import ChangeSpec
 
 GOOD = """\
 [backend]
@@ -154,19 +154,19 @@ class TestReading:
          "expire_every, file_mb, name, path, retain, spark; did you mean 'name'?"),
         ('path = "lake"', 'path = "lake"\nretain = { version = 5 }', "deploy.toml:4: backend.retain.version: unknown key; "
          "allowed: duration, versions; did you mean 'versions'?"),
-        ('path = "lake"', 'path = "lake"\nretain = { versions = 0 }', "deploy.toml:4: backend.retain.versions: 0 is no "
+        ('path = "lake"', 'path = "lake"\nretain = { versions = 0 }', "deploy.toml:4: backend.retain.versions: 0 is not a "
          "whole number of at least 1"),
-        ('path = "lake"', 'path = "lake"\nretain = {}', "deploy.toml:4: backend.retain: says nothing; write retain = "
+        ('path = "lake"', 'path = "lake"\nretain = {}', "deploy.toml:4: backend.retain: sets no retention; write retain = "
          '{ versions = 5 }, { duration = "2d" } or both'),
         ('path = "lake"', 'path = "lake"\nretain = 5', "deploy.toml:4: backend.retain: 5 is not a table of keys"),
-        ('path = "lake"', 'path = "lake"\nexpire_every = 8', "deploy.toml:4: backend.expire_every: needs to be told what to "
-         'keep: add retain = { versions = 5 }, { duration = "2d" } or both'),
+        ('path = "lake"', 'path = "lake"\nexpire_every = 8', "deploy.toml:4: backend.expire_every: needs a "
+         'retention: add retain = { versions = 5 }, { duration = "2d" } or both'),
         ('"delta"', '"iceberg"', "deploy.toml:2: backend.name: 'iceberg' is unknown; allowed: delta, hudi-cow, hudi-mor, memory"),
         ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, hudi-cow, hudi-mor, memory; did you mean "
          "'delta'?"),
         ('path = "lake"\n', "", "deploy.toml:1: backend.path: is missing; backend delta needs a folder for its tables"),
         ('"spark.driver.memory" = "2g"', '"spark.driver.memory" = ["2g"]', "deploy.toml:4: backend.spark: "
-         "spark.driver.memory = ['2g'] is neither text, number nor true or false"),
+         "spark.driver.memory = ['2g'] is not a text, a number, true or false"),
         ("spark.sql.shuffle.partitions = 4", '"spark.sql.session.timeZone" = "America/New_York"', "deploy.toml:4: backend.spark: "
          "\"spark.sql.session.timeZone\" = 'America/New_York' could change answers. Headwater always works with 'UTC', in a "
          "session of its own, and leaves that of your program as it is: take the line out. Settings that change nothing but speed, "
@@ -177,10 +177,10 @@ class TestReading:
          'nothing but speed, such as "spark.sql.shuffle.partitions", are allowed'),
         ('"files"', '"file"', "deploy.toml:9: sources.contracts.kind: 'file' is unknown; allowed: files, kafka, stream; did you "
          "mean 'files'?"),
-        ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a path of this machine"),
+        ('path = "in/contracts"\n', "", "deploy.toml:8: sources.contracts.path: is missing; it is a local path"),
         ("files_per_epoch = 1", 'files_per_epoch = "many"', "deploy.toml:11: sources.contracts.files_per_epoch: 'many' is "
-         "no whole number of at least 1"),
-        ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is no "
+         "not a whole number of at least 1"),
+        ("files_per_epoch = 1", "files_per_epoch = true", "deploy.toml:11: sources.contracts.files_per_epoch: True is not a "
          "whole number of at least 1"),
         ('"json"', '"maxwel-json"', "deploy.toml:12: sources.contracts.format: 'maxwel-json' is unknown; allowed: json, "
          "csv, parquet, maxwell-json, debezium-json, canal-json; did you mean 'maxwell-json'?"),
@@ -211,7 +211,7 @@ class TestReading:
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
         ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of keys"),
-        ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name has no dot: "
+        ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name must not contain a dot: "
          "PIPELINE.VIEW names a view"),
     ],
 )  # fmt: skip
@@ -224,10 +224,10 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
     [
         ('"maxwell-json"', '"csv"', "deploy.toml:31: sources.orders.format: 'csv' is unknown; allowed: json, maxwell-json, "
          "debezium-json, canal-json"),
-        ('"maxwell-json"', '"json"', "deploy.toml:32: sources.orders.tables: says nothing unless format is maxwell-json or "
+        ('"maxwell-json"', '"json"', "deploy.toml:32: sources.orders.tables: has no effect unless format is maxwell-json or "
          "debezium-json or canal-json"),
         ('["shop.orders"]\nschema', '["shop.(orders"]\nschema', "deploy.toml:32: sources.orders.tables: "
-         "'shop.(orders' is no regular expression for tables: missing ), unterminated subpattern at position 5; write a name such as "
+         "'shop.(orders' is not a regular expression for tables: missing ), unterminated subpattern at position 5; write a name such as "
          "'shop.orders'"),
         ('["order_id"]', '["orderid"]', "deploy.toml:34: sources.orders.key: no such column: 'orderid' is unknown; allowed: "
          "order_id, user_id, state, amount, mtime, seen; did you mean 'order_id'?"),
@@ -243,7 +243,7 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
         ('"maxwell-json"', '"debezium-json"\ntime_unit = "s"', "deploy.toml:32: sources.orders.time_unit: 's' is unknown; "
          "allowed: ms, us, ns; did you mean 'us'?"),
         ('"maxwell-json"', '"maxwell-json"\nrow_kind = "state"', "deploy.toml:32: sources.orders.row_kind: row_kind "
-         "'state': maxwell-json tells row kinds itself; leave the key out"),
+         "'state': maxwell-json contains row kinds itself; leave the key out"),
     ],
 )  # fmt: skip
 def test_a_mistake_about_a_changelog(refusal, old, new, message):
@@ -269,7 +269,7 @@ def test_a_mistake_about_what_is_published(refusal, old, new, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"top"', '"base"', "'base' is no view that can be published; possible: ranks, top"),
+        ('"top"', '"base"', "'base' is not a view that can be published; possible: ranks, top"),
         ('{ rank = "place" }', '{ rank = "amount" }', "messages would have amount twice; choose another name under rename or "
          "row_kind"),
         ('{ rank = "place" }', '{ place = "rank" }', "view 'top' has no column 'place' to rename; there are: project_id, "
@@ -349,7 +349,7 @@ class TestEnvironment:
 
     def test_an_override_of_no_key_is_told(self, refusal):
         assert refusal(GOOD, HEADWATER_BACKEND__NAM="memory") == (
-            "HEADWATER_BACKEND__NAM: no key of deploy.toml goes by this name; did you mean 'HEADWATER_BACKEND__NAME'?"
+            "HEADWATER_BACKEND__NAM: there is no such key in deploy.toml; did you mean 'HEADWATER_BACKEND__NAME'?"
         )
 
     def test_an_override_of_a_list_is_told(self, refusal):
@@ -392,8 +392,8 @@ class TestEnvironment:
     def test_a_refused_override_names_its_variable(self, refusal):
         said = refusal(GOOD, HEADWATER_PIPELINES__CONTRACT_RANK__METHOD="hunter2")
         assert said == (
-            "deploy.toml:23: pipelines.contract_rank.method (set by HEADWATER_PIPELINES__CONTRACT_RANK__METHOD): what"
-            " HEADWATER_PIPELINES__CONTRACT_RANK__METHOD gives is not one of dense_rank, rank, row_number"
+            "deploy.toml:23: pipelines.contract_rank.method (set by HEADWATER_PIPELINES__CONTRACT_RANK__METHOD): the value of"
+            " HEADWATER_PIPELINES__CONTRACT_RANK__METHOD is not one of dense_rank, rank, row_number"
         )
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.app.container import blueprints
+from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
-from headwater.domain.fingerprint import digest
+from headwater.domain.table.fingerprint import digest
 
 SAMPLE = """\
 [backend]
@@ -126,22 +126,30 @@ def test_every_key(deploy):
         ),
         ('[["page"], []]', '[["score"]]', "column 'score' is a double, by which rows cannot be counted exactly"),
         ('[["page"], []]', "[]", r"dimensions needs at least one set, such as \[\["),
-        ('[["page"], []]', '[["page", "page"]]', r"dimensions: a column stands twice in \['page', 'page'\]"),
-        ('[["page"], []]', '[["page", "country"], ["country", "page"]]', "dimensions: a set stands twice"),
+        ('[["page"], []]', '[["page", "page"]]', r"dimensions: a column is listed twice in \['page', 'page'\]"),
+        ('[["page"], []]', '[["page", "country"], ["country", "page"]]', "dimensions: a set is listed twice"),
         ('pv = "count(*)"', 'Page = "count(*)"', "Page, page: measures and dimensions need different names"),
         ('pv = "count(*)"', '_pv = "count(*)"', "column '_pv' is in the way: names that begin with '_' are taken"),
         ('pv = "count(*)"', 'pv = "sum(score)"', "page_views.measures.pv: 'sum.score.' is over a double"),
         ('{ pv = "count(*)", uv = "count(distinct user_id)" }', "{}", "measures needs at least one, such as"),
         ('late = "drop"', 'late = "keep"', "page_views.late: 'keep' is unknown; allowed: drop, revise"),
         ('ticks = "sparse"', 'ticks = "all"', "page_views.ticks: 'all' is unknown; allowed: sparse, dense"),
-        ('event_time = "at"\n', "", "page_views.source: source 'views' needs event_time, which places rows in time"),
+        (
+            'event_time = "at"\n',
+            "",
+            "page_views.source: source 'views' needs an event_time: it decides the window of a row",
+        ),
         ("at timestamp,", "at date,", "event_time 'at' must be a timestamp, not date"),
         (
             'event_time = "at"',
             'event_time = "at"\nrow_kind = "kind"',
-            "measure 'uv' is an estimate, from which rows cannot be taken back; write count",
+            "measure 'uv' is an estimate, which cannot take retractions; write count",
         ),
-        ('late = "drop"', 'materialize = ["ticks"]\nlate = "drop"', "'ticks' is no view .*: ticks_page, ticks_total"),
+        (
+            'late = "drop"',
+            'materialize = ["ticks"]\nlate = "drop"',
+            "'ticks' is not a view .*: ticks_page, ticks_total",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told_with_its_place(deploy, old, new, message):
@@ -163,7 +171,9 @@ def test_updates_without_their_old_image_are_refused(deploy):
 def test_two_sets_of_one_name_are_refused(deploy):
     text = changed("page string", "page_country string, page string")
     text = changed('[["page"], []]', '[["page", "country"], ["page_country"]]', text)
-    with pytest.raises(ConfigError, match="two sets have one name, their columns' joined by '_'; rename a column"):
+    with pytest.raises(
+        ConfigError, match=r"two sets have the same name \(their columns joined by '_'\); rename a column"
+    ):
         deploy(text)
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.app.container import blueprints
+from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
-from headwater.domain.retraction import PastTable, PlainTable
+from headwater.domain.service.retraction import PastTable, PlainTable
 
 SAMPLE = """\
 [backend]
@@ -128,8 +128,8 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"UTC"', '"UTC"\nlog_reset = "yes"', "21: pipelines.order_states.log_reset: 'yes' is unknown; allowed: stop, accept"),
         ('key = ["order_id"]', 'before = "optional"', "16: pipelines.order_states.source: source 'orders' has before = "
          '"optional": an update without its old image would count its row twice. Leave `before` out of the source '
-         '("required": such an update is a dead letter), and let the database log whole rows; a pipeline that knows rows '
-         "by their key may read a second source with it"),
+         '("required": such an update is a dead letter), and let the database log whole rows; a pipeline that identifies rows '
+         "by a key may read a second source with it"),
         ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is not a duration; write a number "
          "and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
         ('"UTC"', '"UTC"\nroll_after = "1h"', "14: pipelines.order_states: roll_after goes by the watermark, so the source "
@@ -143,8 +143,8 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "keys"),
         ('"UTC"', '"UTC"\npast = { sql = "SELECT 1", tables = { a = { format = "csv" } } }', "21: "
          "pipelines.order_states.past.tables.a.path: is missing; it is a path, or a URI such as 's3a://bucket/lake'"),
-        ('"UTC"', '"UTC"\npast = { path = "x", holds = "totals" }', "14: pipelines.order_states: measure 'amount' cannot go "
-         'on from totals, which do not tell measure count(`amount`); add that, or set holds = "rows"'),
+        ('"UTC"', '"UTC"\npast = { path = "x", holds = "totals" }', "14: pipelines.order_states: measure 'amount' cannot be "
+         'computed from totals, which do not contain measure count(`amount`); add that, or set holds = "rows"'),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, message):
@@ -153,7 +153,7 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
 
 def test_a_view_without_a_key_cannot_be_kept(deploy):
     text = changed('group = ["state"]', 'group = []\nmaterialize = ["totals"]')
-    with pytest.raises(ConfigError, match="'totals' is no view that can be kept; possible: deltas, by_day"):
+    with pytest.raises(ConfigError, match="'totals' is not a view that can be kept; possible: deltas, by_day"):
         blueprints(deploy(text))
 
 
@@ -185,8 +185,8 @@ def test_the_environment_overrides_where_the_past_lies_and_which_rows_count(depl
     ("name", "message"),
     [
         ("GROUP", "pipelines.order_states.group is a list of texts"),
-        ("MEASURES__BUYERS", "no key of deploy.toml goes by this name"),
-        ("PAST__PATH", "no key of deploy.toml goes by this name"),
+        ("MEASURES__BUYERS", "there is no such key in deploy.toml"),
+        ("PAST__PATH", "there is no such key in deploy.toml"),
     ],
 )
 def test_an_override_of_what_is_not_there_is_told(refusal, name, message):

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from headwater.app.config import load
-from headwater.app.container import blueprints
+from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
-from headwater.domain.retention import Retention
-from headwater.domain.snapshots import PlainTable, ViewOf
+from headwater.domain.ledger.retention import Retention
+from headwater.domain.service.snapshots import PlainTable, ViewOf
 
 SAMPLE = """\
 [backend]
@@ -93,22 +93,22 @@ def test_any_pipeline_has_a_retention_of_its_own(deploy):
         (
             '"SELECT s.*, t.tag FROM shop s LEFT JOIN tags t USING (shop_id)"',
             '"SELECT now() AS n FROM shop"',
-            "deploy.toml:24: pipelines.shop_dim.tables.shop_dim: 'SELECT now() AS n FROM shop' calls now, whose answer",
+            "deploy.toml:24: pipelines.shop_dim.tables.shop_dim: 'SELECT now() AS n FROM shop' calls now, which is",
         ),
         (
             '"SELECT s.*, t.tag FROM shop s LEFT JOIN tags t USING (shop_id)"',
             '"DELETE FROM shop"',
-            "deploy.toml:24: pipelines.shop_dim.tables.shop_dim: 'DELETE FROM shop' is no query; write a SELECT",
+            "deploy.toml:24: pipelines.shop_dim.tables.shop_dim: 'DELETE FROM shop' is not a query; write a SELECT",
         ),
-        ('shop_dim = "SELECT', 'markers = "SELECT', "deploy.toml:17: pipelines.shop_dim: a published table cannot be called"),
+        ('shop_dim = "SELECT', 'markers = "SELECT', "deploy.toml:17: pipelines.shop_dim: tables: a published table cannot be called"),
         ('shop_dim = "SELECT', '"a b" = "SELECT', "deploy.toml:17: pipelines.shop_dim: tables: 'a b' must be letters"),
         ('"parquet"', '"parquet", at = 1', "deploy.toml:19: pipelines.shop_dim.inputs.tags.at: unknown key; allowed: format, path"),
         ('tags = { path = "in/tags", format = "parquet" }', "tags = 1", "deploy.toml:19: pipelines.shop_dim.inputs.tags: 1 is not"),
         ('every = "15m"\n', "", "deploy.toml:17: pipelines.shop_dim.every: is missing; it is a duration"),
         ('every = "15m"', 'every = "0s"', "deploy.toml:17: pipelines.shop_dim: every must be longer than nothing"),
         ('every = "15m"', 'every = "15m"\nwhen = "noon"', "deploy.toml:21: pipelines.shop_dim.when: 'noon' is unknown"),
-        ('every = "15m"', 'every = "15m"\nkeys = { x = ["a"] }', "deploy.toml:17: pipelines.shop_dim: keys names no published table"),
-        ("versions = 5", "", "deploy.toml:21: pipelines.shop_dim.retain: says nothing; write retain = { versions = 5 }"),
+        ('every = "15m"', 'every = "15m"\nkeys = { x = ["a"] }', "deploy.toml:17: pipelines.shop_dim: keys: there is no published table 'x'"),
+        ("versions = 5", "", "deploy.toml:21: pipelines.shop_dim.retain: sets no retention; write retain = { versions = 5 }"),
         ('every = "15m"', 'every = "15m"\nsource = "shop_info"', "deploy.toml:21: pipelines.shop_dim.source: unknown key"),
     ],
 )  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_mistake_is_told_at_its_place(refusal, old, new, message):
         ("shops.ranks", "inputs.shop: 'shops' is not a pipeline; there are: shop"),
         ("shop_dim.shop_dim", "inputs.shop: pipeline 'shop_dim' reads itself; name another pipeline"),
         ("shop.rank", "pipeline 'shop' has no view 'rank'; there are: ranks, top, base, changes"),
-        ("shop.changes", "inputs.shop: view 'changes' is asked between two publications, not at one"),
+        ("shop.changes", "inputs.shop: view 'changes' compares two publications; name a view of one publication"),
     ],
 )
 def test_an_input_is_a_view_of_another_pipeline(deploy, given, message):

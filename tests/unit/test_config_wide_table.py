@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.app.container import blueprints
+from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
 
 SAMPLE = """\
@@ -128,7 +128,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          "shop_info, shop_stock; did you mean 'shop_info'?"),
         ('"city"]', '"town"]', "20: pipelines.shop.topics.info.columns: no such column: 'town' is unknown; allowed: shop_id, name, "
          "city, updated_at"),
-        ('["name", "city"]', '["shop_id"]', "18: pipelines.shop.topics.info: topic 'info' gives no column beside the key; name some "
+        ('["name", "city"]', '["shop_id"]', "18: pipelines.shop.topics.info: topic 'info' gives no column besides the key; name some "
          "under columns or select"),
         ('["name", "city"]', '["name", "name"]', "20: pipelines.shop.topics.info.columns: column 'name' is given twice; name it once"),
         ('sequence = ["updated_at"]\n', "", "18: pipelines.shop.topics.info.sequence: is missing; it is at least one text, such as "
@@ -148,7 +148,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          "use one row's values; group and rank in a pipeline of their own"),
         ("items + 0", "itms + 0", "25: pipelines.shop.topics.stock.select.item_count: '`itms` + 0': no column 'itms'; there are: "
          "shop_id, items, weight, seq"),
-        ("items + 0", "my_udf(items)", "25: pipelines.shop.topics.stock.select.item_count: the type of MY_UDF(`items`) is not plain "
+        ("items + 0", "my_udf(items)", "25: pipelines.shop.topics.stock.select.item_count: the type of MY_UDF(`items`) is unknown before the run "
          "(MY_UDF(`items`) is not offered by the memory backend; docs/sql.md lists what is); cast it: CAST(… AS bigint)"),
         ("items + 0", "cast(explode(split(cast(items as string), ',')) as int)", "25: pipelines.shop.topics.stock.select.item_count: "
          "\"CAST(EXPLODE(SPLIT(CAST(`items` AS STRING), ',')) AS INT)\" has explode inside another expression, where it cannot make "
@@ -168,7 +168,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
         ('["shop_id"]', '["shop_id"]\ntombstones = "30d"', "15: pipelines.shop: tombstones goes by the owner's event time: one topic "
          "needs owner = true, its source event_time"),
         ('kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.info"]\n', 'kind = "stream"\n', "17: "
-         "pipelines.shop.topics.info.source: 'shop_info' is of kind \"stream\", which hands over one source alone; use files or "
+         "pipelines.shop.topics.info.source: 'shop_info' is of kind \"stream\", which cannot be a topic of a wide table; use files or "
          "kafka"),
     ],
 )  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_column_belongs_to_one_topic(refusal):
 
 def test_what_is_absent_cannot_be_told_of_csv(refusal):
     text = changed('path = "in/stock"', 'path = "in/stock"\nformat = "csv"')
-    assert "absent: records of csv carry every column; leave the key out" in refusal(text + 'absent = "keep"\n')
+    assert "absent: records of csv contain every column; leave the key out" in refusal(text + 'absent = "keep"\n')
 
 
 def test_a_pipeline_without_topics_is_refused(refusal):
@@ -239,7 +239,7 @@ def test_a_publication_may_not_go_where_a_topic_comes_from(refusal):
 
 def test_a_view_that_is_not_there_cannot_be_kept(deploy):
     with pytest.raises(
-        ConfigError, match="materialize: 'row' is no view that can be kept; possible: rows, completeness"
+        ConfigError, match="materialize: 'row' is not a view that can be kept; possible: rows, completeness"
     ):
         blueprints(deploy(changed('["shop_id"]', '["shop_id"]\nmaterialize = ["row"]')))
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from headwater.adapters.kafka.broker import origin
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings
-from headwater.app.runner import Runner, RunOptions
-from headwater.domain.cumulate import Cumulate, CumulateSettings
-from headwater.domain.cumulate.panes import PANE, WINDOW, Panes
+from headwater.app.run.runner import Runner, RunOptions
 from headwater.domain.errors import ConfigError
-from headwater.domain.measures import Measure
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.service.cumulate import Cumulate, CumulateSettings
+from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
+from headwater.domain.service.measures import Measure
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -219,10 +219,10 @@ class TestViews:
     def test_what_cannot_be_asked_is_told(self, site: Site) -> None:
         runner = site.runner()
         snapshot = runner.ledger.snapshot()
-        with pytest.raises(ConfigError, match="view 'ticks' is asked at one epoch, not between two"):
+        with pytest.raises(ConfigError, match="view 'ticks' is read at one epoch, not between two"):
             runner.service.view("ticks", snapshot, since=snapshot)
         for name in ("ticks", "revisions", "curve"):
-            with pytest.raises(ConfigError, match=f"view '{name}' has no key, so its changes cannot be told"):
+            with pytest.raises(ConfigError, match=f"view '{name}' has no key, so its changes cannot be listed"):
                 runner.service.view_changes(name, snapshot, snapshot)
 
     def test_nothing_is_shown_before_the_first_row(self) -> None:
@@ -435,12 +435,14 @@ def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> N
     rows = polars_frame([(moment,)], Schema.parse("at timestamp"))
     engine = memory_backend().engine
     found = panes.assign(rows, "at", engine)
-    assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [(panes.micros(start), panes.micros(end))]
+    assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [
+        (panes.to_micros(start), panes.to_micros(end))
+    ]
     ended = [start, *(each for each in pane_ends(start, told) if each <= moment)]
-    assert panes.reached(moment) == panes.micros(ended[-1])
-    assert panes.ahead(moment) == panes.micros(end)
+    assert panes.find_last_end(moment) == panes.to_micros(ended[-1])
+    assert panes.find_next_end(moment) == panes.to_micros(end)
     numbered = panes.number(found, PANE, engine, into="number")
     number = list(pane_ends(start, told)).index(end) + 1
     assert numbered.collect(backend="polars")["number"].to_list() == [number]
-    each = panes.each(numbered, "number", "number", engine, into="end")
-    assert each.collect(backend="polars")["end"].to_list() == [panes.micros(end)]
+    each = panes.expand(numbered, "number", "number", engine, into="end")
+    assert each.collect(backend="polars")["end"].to_list() == [panes.to_micros(end)]

@@ -1,4 +1,4 @@
-"""The table of what was survived: as the fault tests are, and filled in by the run."""
+"""The table of survived faults: it lists the fault tests, and a run fills it in."""
 
 import subprocess
 import sys

@@ -1,8 +1,8 @@
-"""Settings that have changed under a pipeline that has published are named, with the old and the new value."""
+"""If settings of a published pipeline have changed, the message names them, with the old and the new value."""
 
 from __future__ import annotations
 
-from headwater.domain.fingerprint import changed_settings, digest, fingerprint
+from headwater.domain.table.fingerprint import changed_settings, digest, fingerprint
 
 
 def test_a_fingerprint_of_before_settings_were_kept_decides_all_the_same() -> None:

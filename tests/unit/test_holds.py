@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.adapters.local_files import LocalFiles
+from headwater.adapters.shared.leases import LeaseFiles
+from headwater.adapters.shared.local_files import LocalFiles
 from headwater.domain.errors import StoreUnavailable, VersionExpired
-from headwater.domain.holds import Holds
-from headwater.domain.lease import Lease
+from headwater.domain.table.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,59 +37,59 @@ def lease_on(version: str, name: str = "lease") -> Lease:
 
 
 @pytest.fixture
-def holds(tmp_path: Path) -> Holds:
-    return Holds(str(tmp_path), LocalFiles)
+def holds(tmp_path: Path) -> LeaseFiles:
+    return LeaseFiles(str(tmp_path), LocalFiles)
 
 
 @pytest.fixture
-def unsettled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Holds]:
-    def settling_after(times: int) -> Holds:
+def unsettled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], LeaseFiles]:
+    def settling_after(times: int) -> LeaseFiles:
         monkeypatch.setattr(Unsettled, "times", times)
-        return Holds(str(tmp_path), Unsettled)
+        return LeaseFiles(str(tmp_path), Unsettled)
 
     return settling_after
 
 
-def test_what_is_older_than_the_newest_kept_goes(holds: Holds) -> None:
-    assert holds.give_up(TOLD, ["8", "10"], NOW, dry_run=False) == {"9"}
-    assert holds.give_up(TOLD, ["11"], NOW, dry_run=False) == {"8", "9", "10"}
+def test_what_is_older_than_the_newest_kept_goes(holds: LeaseFiles) -> None:
+    assert holds.record_expiry(TOLD, ["8", "10"], NOW, dry_run=False) == {"9"}
+    assert holds.record_expiry(TOLD, ["11"], NOW, dry_run=False) == {"8", "9", "10"}
     assert holds.expired() == {"8", "9", "10"}
 
 
 @pytest.mark.parametrize("keep", [[], ["8"], ["12"]], ids=str)
-def test_nothing_goes_where_nothing_older_is_told_of(holds: Holds, keep: list[str]) -> None:
-    assert holds.give_up(TOLD, keep, NOW, dry_run=False) == set()
+def test_nothing_goes_where_nothing_older_is_told_of(holds: LeaseFiles, keep: list[str]) -> None:
+    assert holds.record_expiry(TOLD, keep, NOW, dry_run=False) == set()
     assert holds.expired() == set()
 
 
-def test_the_record_forgets_what_is_no_longer_told_of(holds: Holds) -> None:
-    holds.give_up(TOLD, ["11"], NOW, dry_run=False)
-    assert holds.give_up(TOLD[2:], ["11"], NOW, dry_run=False) == {"10"}
+def test_the_record_forgets_what_is_no_longer_told_of(holds: LeaseFiles) -> None:
+    holds.record_expiry(TOLD, ["11"], NOW, dry_run=False)
+    assert holds.record_expiry(TOLD[2:], ["11"], NOW, dry_run=False) == {"10"}
     assert holds.expired() == {"10"}
 
 
-def test_a_lease_that_came_between_is_spared(holds: Holds, tmp_path: Path) -> None:
+def test_a_lease_that_came_between_is_spared(holds: LeaseFiles, tmp_path: Path) -> None:
     """Its reader had looked at the record just before the version was put on it."""
-    holds.give_up(TOLD, ["11"], NOW, dry_run=False)
+    holds.record_expiry(TOLD, ["11"], NOW, dry_run=False)
     LocalFiles(tmp_path / ".headwater" / "leases").write("lease.json", lease_on("9").to_json())
-    assert holds.give_up(TOLD, ["11"], NOW, dry_run=False) == {"8", "10"}
+    assert holds.record_expiry(TOLD, ["11"], NOW, dry_run=False) == {"8", "10"}
     holds.check_readable("9")
 
 
-def test_a_lease_on_what_is_to_go_is_taken_back(holds: Holds) -> None:
-    holds.give_up(TOLD, ["11"], NOW, dry_run=False)
+def test_a_lease_on_what_is_to_go_is_taken_back(holds: LeaseFiles) -> None:
+    holds.record_expiry(TOLD, ["11"], NOW, dry_run=False)
     with pytest.raises(VersionExpired, match=r"version 9 of .* has expired; read a newer one"):
         holds.pin(lease_on("9"))
     assert holds.leases() == ()
 
 
-def test_files_that_go_while_they_are_read_are_read_again(unsettled: Callable[[int], Holds]) -> None:
+def test_files_that_go_while_they_are_read_are_read_again(unsettled: Callable[[int], LeaseFiles]) -> None:
     holds = unsettled(4)
     assert holds.leases() == ()
     holds.pin(lease_on("9"))
     assert holds.leases() == (lease_on("9"),)
 
 
-def test_files_that_never_settle_are_told_of(unsettled: Callable[[int], Holds]) -> None:
+def test_files_that_never_settle_are_told_of(unsettled: Callable[[int], LeaseFiles]) -> None:
     with pytest.raises(StoreUnavailable, match="changed 5 times while they were read; try again later"):
         unsettled(5).leases()

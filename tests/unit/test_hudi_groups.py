@@ -7,7 +7,7 @@ from itertools import zip_longest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.hudi.groups import DataFile, FileGroup, Slice
+from headwater.adapters.hudi.file_groups import DataFile, FileGroup, Slice
 
 INSTANTS = [f"{number:02}" for number in range(20)]
 

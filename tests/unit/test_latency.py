@@ -1,12 +1,12 @@
-"""How old an answer may be: the arithmetic, and what publications made up here show."""
+"""How old an answer may be: the arithmetic, and results for publications made in the test."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.domain import latency
-from headwater.domain.epoch import Epoch, Publication
-from headwater.domain.latency import Span
+from headwater.domain.epoch.epoch import Epoch, Publication
+from headwater.domain.ledger import latency
+from headwater.domain.ledger.latency import Span
 
 START = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.adapters.memory.store import MemoryStore
-from headwater.domain.change import Change
-from headwater.domain.epoch import Epoch, OffsetRange
+from headwater.domain.epoch.epoch import Epoch, OffsetRange
 from headwater.domain.errors import ConfigError, EpochConflict, VersionNotFound
-from headwater.domain.ledger import Ledger
-from headwater.domain.merge import Sum
-from headwater.domain.schema import Schema
-from headwater.domain.table import TableSpec
+from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.table.change import Change
+from headwater.domain.table.merge import Sum
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 from headwater.testing.clock import ManualClock
 from headwater.testing.frames import polars_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from headwater.domain.epoch import Publication
+    from headwater.domain.epoch.epoch import Publication
 
 TABLES = ("p.rows", "p.cells", "p.anchor")
 SCHEMA = Schema.parse("id bigint, n bigint")

@@ -1,4 +1,4 @@
-"""Loading a history: its offsets, its refusals, and what the command line makes of its words."""
+"""Loading a history: its offsets, its refusals, and its options at the command line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 
 from headwater.adapters.files.listing import FilesSettings, Listing
-from headwater.adapters.kafka.planning import Held, end, plan
-from headwater.app.bootstrap import HistoryTable, stream_offsets
-from headwater.app.bootstrap_cli import _topic_table
-from headwater.app.cli import main
+from headwater.adapters.kafka.plan import OffsetBounds, end, plan
+from headwater.app.cli.bootstrap import _topic_table
+from headwater.app.cli.main import main
+from headwater.app.run.bootstrap import HistoryTable, stream_offsets
 from headwater.domain.errors import ConfigError, NotSupported
-from headwater.domain.loading import History, takes_over
-from headwater.domain.schema import Schema
-from headwater.domain.topic_group import TopicGroup
+from headwater.domain.service.history_load import HistorySource, takes_over
+from headwater.domain.source.topic_group import TopicGroup
+from headwater.domain.table.schema import Schema
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from headwater.testing.trial import Trial
@@ -44,19 +44,19 @@ def rows():
 
 class TestOffsets:
     def test_chunks_carry_where_the_stream_takes_over(self, rows):
-        history = History(rows, {"info": "/dump:csv"}, {"info": {"at": 7}})
+        history = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 7}})
         first = history.plan(None)
         assert takes_over(first.until) == {"info": {"at": 7}}
-        later = History(rows, {"info": "/dump:csv"}, {"info": {"at": 99}}).plan(first.until)
+        later = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 99}}).plan(first.until)
         assert takes_over(later.until) == {"info": {"at": 7}}  # as it was written down first
         assert later.until["history"] == {"rows": 4}
         assert history.read(later).collect(backend="polars")["id"].to_list() == [2, 3]
-        assert history.plan(History(rows, {"info": "/dump:csv"}, {}).plan(later.until).until) is None
+        assert history.plan(HistorySource(rows, {"info": "/dump:csv"}, {}).plan(later.until).until) is None
 
     def test_other_tables_are_another_load(self, rows):
-        begun = History(rows, {"info": "/dump:csv"}, {}).plan(None)
-        with pytest.raises(ConfigError, match="go on with --from info=/dump:csv"):
-            History(rows, {"info": "/dump2:csv"}, {}).plan(begun.until)
+        begun = HistorySource(rows, {"info": "/dump:csv"}, {}).plan(None)
+        with pytest.raises(ConfigError, match="resume it with --from info=/dump:csv"):
+            HistorySource(rows, {"info": "/dump2:csv"}, {}).plan(begun.until)
 
     @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
     def test_the_stream_starts_where_it_is_told(self, rows, wanted):
@@ -90,7 +90,7 @@ class TestEnds:
         assert [path.name for path in listing.files(listing.plan(end_))] == ["100.json"]
 
     def test_of_kafka(self):
-        held = {("t", 0): Held(3, 9), ("t", 1): Held(0, 0)}
+        held = {("t", 0): OffsetBounds(3, 9), ("t", 1): OffsetBounds(0, 0)}
         assert end(held) == {"t": {"0": 9, "1": 0}}
         assert plan(end(held), held, 10) is None
 
@@ -199,7 +199,7 @@ class TestCommand:
         assert main(["bootstrap", str(deploy), "shop", "--from", f"stock={tmp_path / 'old'}:json"]) == 0
         told = capsys.readouterr().err
         assert "shop epoch 0: 1 rows in, 1 written, watermark -, history: info: nothing, stock: 0 files" in told
-        assert "shop: the history is there, as epoch 0" in told
+        assert "shop: the history is loaded as epoch 0" in told
 
     def test_a_topic_has_one_table(self, tmp_path, capsys):
         deploy = tmp_path / "deploy.toml"

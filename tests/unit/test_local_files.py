@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.adapters.local_files import LocalFiles, create
+from headwater.adapters.shared.local_files import LocalFiles, create
 from headwater.domain.errors import StoreUnavailable
 
 

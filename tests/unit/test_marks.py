@@ -1,8 +1,8 @@
-"""Marks as text, and texts that are none."""
+"""Marks as text, and texts that are not marks."""
 
 import pytest
 
-from headwater.domain.epoch import Mark
+from headwater.domain.epoch.epoch import Mark
 from headwater.domain.errors import TableDamaged
 from headwater.testing.store_harness import mark_of
 

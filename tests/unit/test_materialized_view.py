@@ -1,4 +1,4 @@
-"""Which part of a view a change concerns, as far as its query tells; and queries that are refused, with the reason."""
+"""Which part of a view a change affects, as far as its query shows; and queries that are refused, with the reason."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.app.shapes import ValueTypes, columns_of
+from headwater.app.wiring.shapes import ValueTypes, columns_of
 from headwater.domain.errors import ConfigError
-from headwater.domain.input import ViewOf
-from headwater.domain.materialized_view import Shapes, ViewPlan, ViewSettings
-from headwater.domain.materialized_view.routes import routes
-from headwater.domain.materialized_view.tables import ViewTables
-from headwater.domain.schema import Schema
-from headwater.domain.service import ViewSpec
+from headwater.domain.service.input import ViewOf
+from headwater.domain.service.materialized_view import Shapes, ViewPlan, ViewSettings
+from headwater.domain.service.materialized_view.routes import routes
+from headwater.domain.service.materialized_view.tables import ViewTables
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.view_spec import ViewSpec
 from tests.properties.view_shapes import SHAPES, TABLES
 
 if TYPE_CHECKING:
-    from headwater.domain.materialized_view import Route, Routes
+    from headwater.domain.service.materialized_view import Route, Routes
 
 
 def _shapes(sql: str) -> Shapes:
@@ -169,7 +169,7 @@ def test_what_cannot_be_followed_may_be_declared() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(ConfigError, match="changes names no input by 'x'"):
+    with pytest.raises(ConfigError, match="changes: there is no input 'x'"):
         _settings("SELECT id FROM o", x="all")
     with pytest.raises(ConfigError, match="no table 'x'"):
         _settings("SELECT id FROM x")

@@ -8,7 +8,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from headwater.domain.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
+from headwater.domain.table.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
 
 
 def frame(rows: list[tuple[Any, ...]], columns: list[str]) -> nw.LazyFrame[Any]:

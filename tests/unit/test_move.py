@@ -1,4 +1,4 @@
-"""A deployment moved to another backend in the middle of its input goes on there as if nothing had been."""
+"""A deployment that is moved to another backend in the middle of its input continues there without a difference."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 
 from headwater import BackendSettings, Headwater
-from headwater.app.backends import on_one_session
-from headwater.app.cli import main
+from headwater.app.cli.main import main
 from headwater.app.config import load
+from headwater.app.registry.backends import on_one_session
 from headwater.domain.errors import ConfigError
 from tests.configurations import SCHEMA, ranked_contracts
 
@@ -133,7 +133,7 @@ def test_the_command_refuses_to_move_to_where_all_is_lost(
 ) -> None:
     (folder / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "parquet"\npath = "lake"'))
     assert main(["move", str(folder / "deploy.toml"), "--to", "memory", "--path", "there"]) == 2
-    assert "what is moved there would be lost at once: move to one of: delta," in capsys.readouterr().err
+    assert "the moved tables would be lost immediately: move to one of: delta," in capsys.readouterr().err
 
 
 def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which texts compare by the number at their end: alike in a frame and one by one."""
+"""Texts that are compared by the number at their end: the same in a frame and one by one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from headwater.domain.natural_order import natural, natural_value
+from headwater.domain.table.natural_order import natural, natural_value
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.domain.changelog.net import net_changes, net_rows
-from headwater.domain.schema import Schema
+from headwater.domain.table.net_changes import net_changes, net_rows
+from headwater.domain.table.schema import Schema
 from headwater.testing.frames import polars_frame
 
 SCHEMA = Schema.parse("id bigint, name string")

@@ -1,4 +1,4 @@
-"""Output: one form a value, whatever the engine, and files that read back as what was written."""
+"""Output: one form for each value on every engine, and files that read back as they were written."""
 
 import csv
 import io
@@ -12,9 +12,9 @@ import pytest
 
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.schema import polars_schema
-from headwater.app.output import rows, write
-from headwater.domain.schema import Schema
-from headwater.domain.service import ViewSpec
+from headwater.app.cli.output import rows, write
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.view_spec import ViewSpec
 
 SCHEMA = Schema.parse(
     "id bigint, at timestamp, local timestamp_ntz, day date, price decimal(18,2), ratio double, done boolean,"

@@ -1,4 +1,4 @@
-"""What is installed is all of the package."""
+"""An installation contains the whole package."""
 
 import doctest
 import importlib

@@ -5,10 +5,10 @@ from contextlib import ExitStack
 import pytest
 
 from headwater.adapters.memory.queries import DuckQueries
-from headwater.app import container
-from headwater.app.backends import Backend, Gap, Part
-from headwater.app.clock import SystemClock
-from headwater.app.container import Container, MemoryBackend
+from headwater.app.registry.backends import Backend, Gap, Part
+from headwater.app.run.clock import SystemClock
+from headwater.app.wiring import container
+from headwater.app.wiring.container import Container, MemoryBackend
 from headwater.domain.errors import NotSupported
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
@@ -36,5 +36,5 @@ class Declared(MemoryBackend):
 @pytest.mark.parametrize(("backend", "remedy"), [(Silent, "choose a backend that runs it"), (Declared, "write no SQL")])
 def test_a_backend_may_run_none(deployment, monkeypatch, backend, remedy):
     monkeypatch.setattr(container, "load_backend", lambda _: backend)
-    with pytest.raises(NotSupported, match=f"memory does not support SQL of the user's own: {remedy}"):
+    with pytest.raises(NotSupported, match=f"memory does not support user-supplied SQL: {remedy}"):
         _ = Container(deployment, SystemClock()).queries

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headwater.app.runner import Runner
+from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
-from headwater.domain.ranking import Ranking, RankingSettings
-from headwater.domain.schema import Schema
+from headwater.domain.service.ranking import Ranking, RankingSettings
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.rows_source import RowsSource
@@ -46,9 +46,9 @@ def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> N
     ("changed", "message"),
     [
         ({"order_by": "name"}, "cannot be cut into segments"),
-        ({"segment": "0s"}, "longer than nothing"),
+        ({"segment": "0s"}, "longer than 0"),
         ({"order_by": "score", "segment": "1d"}, "must be a number"),
-        ({"order_by": "score", "segment": "-5"}, "more than nothing"),
+        ({"order_by": "score", "segment": "-5"}, "more than 0"),
     ],
 )
 def test_segments_that_make_no_sense(changed: dict[str, Any], message: str) -> None:

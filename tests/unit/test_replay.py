@@ -1,4 +1,4 @@
-"""Dead letters read again, in memory: what goes in, what stays, and that a crash changes neither."""
+"""Dead letters read again, in memory: which are used, which stay, and that a crash does not change either."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater import Headwater
-from headwater.adapters.letters import COLUMNS, JsonLetters
+from headwater.adapters.records.dead_letters import COLUMNS, JsonDeadLetters
 from headwater.app.config import load
-from headwater.app.runner import Runner
-from headwater.domain import dead_letter
-from headwater.domain.dead_letter import letters
+from headwater.app.run.runner import Runner
 from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, StoreUnavailable
-from headwater.domain.ranking import Ranking, RankingSettings
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.service.ranking import Ranking, RankingSettings
+from headwater.domain.source import dead_letter
+from headwater.domain.source.dead_letter import extract
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from headwater.testing.backends import memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -28,7 +28,7 @@ from tests.configurations import FILES, ranked_contracts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headwater.app.replay import Replayed
+    from headwater.app.run.replay import ReplayResult
     from headwater.domain.ports import KeptStore
 
 SCHEMA = Schema.parse("team bigint, id bigint, day date")
@@ -84,7 +84,7 @@ class TestReplay:
         store = memory_backend().open()
         runner_over(store, [GOOD, TEAMLESS[0]]).run(until_idle=True)
         other = runner_over(store, [])
-        other.source.rereads = ("json",)
+        other.source.reread_formats = ("json",)
         done = other.replay()
         assert (done.read, done.rows, done.left, done.unreadable) == (0, 0, 1, 1)
         assert [each["epoch"] for each in table(other, "dead_letters")] == [0]
@@ -93,7 +93,7 @@ class TestReplay:
         store, kept = memory_backend().open(), dead_letter.SCHEMA
         with monkeypatch.context() as before:
             before.setattr(dead_letter, "SCHEMA", kept.without(["format", "row_kind", "bytes"]))
-            before.setattr(dead_letter, "letters", lambda rows, batch: _narrow(letters(rows, batch)))
+            before.setattr(dead_letter, "extract", lambda rows, batch: _narrow(extract(rows, batch)))
             runner_over(store, [GOOD, TEAMLESS[0]]).run(until_idle=True)
         runner_over(store, [GOOD, *TEAMLESS]).run(until_idle=True)
         done = runner_over(store, [GOOD, *TEAMLESS]).replay()
@@ -160,7 +160,7 @@ class Records:
     def letters(self, headwater: Headwater) -> list[dict[str, Any]]:
         return headwater.view("ranked.dead_letters").sort("position").to_dicts()
 
-    def replay(self, source: str, **more: str) -> tuple[Replayed, list[dict[str, Any]], list[int]]:
+    def replay(self, source: str, **more: str) -> tuple[ReplayResult, list[dict[str, Any]], list[int]]:
         """What a replay did; the letters that are left; the contracts there are."""
         headwater = self.deploy(source, **more)
         done = headwater.replay("ranked")
@@ -227,7 +227,7 @@ class TestFormats:
         assert (done.read, done.left, done.unreadable, left) == (0, 1, 1, letter)
         source = records.deploy('format = "parquet"\n').start()[0].source
         with pytest.raises(NotSupported, match="bring what was wrong in a new file"):
-            source.again(records.deploy(JSON).answer("ranked.dead_letters").frame)
+            source.reread(records.deploy(JSON).answer("ranked.dead_letters").frame)
 
     def test_an_update_whose_rows_both_failed_is_no_more_after_it_failed_again(self, records: Records) -> None:
         data, old = {"project": None, "contract": 7, "signed": "2024-03-01 09:00:00"}, {"signed": None}
@@ -254,7 +254,7 @@ def read_again(*letters: tuple[str | None, str | None, bytes | None], spec: Reco
     columns = [(kind, "here", raw, original) for kind, raw, original in letters]
     arrays = [pa.array(list(values)) for values in zip(*columns, strict=True)]
     batch = pa.record_batch(arrays, names=list(COLUMNS))
-    return [row for part in JsonLetters(spec)([batch], 100) for row in part.to_pylist()]
+    return [row for part in JsonDeadLetters(spec)([batch], 100) for row in part.to_pylist()]
 
 
 class TestRowsOfLetters:

@@ -1,4 +1,4 @@
-"""Which versions are kept, and the reasons given: the policy alone, over publications made up here."""
+"""Which versions are kept, and why: only the policy, over publications made in the test."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.domain.epoch import Epoch, Publication
+from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError
-from headwater.domain.lease import Lease
+from headwater.domain.ledger.retention import Retention, TableHistory, judge, pace_of, superseded_at
 from headwater.domain.ports import Commit, Version
-from headwater.domain.retention import History, Retention, judge, pace_of, superseded_at
+from headwater.domain.table.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,19 +30,21 @@ def published(count: int) -> list[Publication]:
     return [publication(number) for number in reversed(range(count))]
 
 
-def history(*versions: int, leases: Sequence[Lease] = (), expired: Sequence[int] = ()) -> History:
+def history(*versions: int, leases: Sequence[Lease] = (), expired: Sequence[int] = ()) -> TableHistory:
     commits = [Commit(Version(str(version)), START, None) for version in sorted(versions, reverse=True)]
-    return History(commits, leases, {Version(str(version)) for version in expired})
+    return TableHistory(commits, leases, {Version(str(version)) for version in expired})
 
 
-def kept(retention: Retention, publications: Sequence[Publication], table: History, minute: float = 1000) -> list[int]:
+def kept(
+    retention: Retention, publications: Sequence[Publication], table: TableHistory, minute: float = 1000
+) -> list[int]:
     """The versions of table a that are kept."""
     verdicts = judge(retention, publications, {"a": table}, START + minute * MINUTE)
     return [int(verdict.commit.version) for verdict in verdicts if verdict.reasons]
 
 
 def reasons(
-    retention: Retention, publications: Sequence[Publication], table: History, minute: float = 1000
+    retention: Retention, publications: Sequence[Publication], table: TableHistory, minute: float = 1000
 ) -> dict[str, tuple[str, ...]]:
     verdicts = judge(retention, publications, {"a": table}, START + minute * MINUTE)
     return {verdict.commit.version: verdict.reasons for verdict in verdicts}
@@ -90,7 +92,7 @@ class TestPublications:
 
     def test_tables_are_judged_each_by_its_own_versions(self) -> None:
         two = [publication(1, b="x"), publication(0, b="x")]
-        tables = {"a": history(0, 1), "b": History([Commit(Version("x"), START, None)])}
+        tables = {"a": history(0, 1), "b": TableHistory([Commit(Version("x"), START, None)])}
         verdicts = judge(Retention(1), two, tables, START + 1000 * MINUTE)
         assert [(each.table, each.commit.version, each.may_go) for each in verdicts] == [
             ("a", "1", False),
@@ -169,8 +171,8 @@ class TestHowLongItLasts:
         with pytest.raises(ConfigError) as told:
             Retention(5).check_query(76 * MINUTE, self.EVERY)
         assert str(told.value) == (
-            "a query of 1h16m could not end: with a version every 15m, retain keeps one for 1h15m (4 superseded beside"
-            " the newest: (4 + 1) x 15m); set retain.versions to at least 6"
+            "a query of 1h16m could not end: with a version every 15m, retain keeps one for 1h15m (4 superseded"
+            " besides the latest: (4 + 1) x 15m); set retain.versions to at least 6"
         )
         with pytest.raises(ConfigError, match=r"\(0 \+ 1\) x 15m, or 15m \+ 1h\); set retain.versions to at least 8"):
             Retention(duration=HOUR).check_query(2 * HOUR, self.EVERY)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from headwater.app.runner import RunOptions
+from headwater.app.run.runner import RunOptions
 from headwater.domain.errors import BadInput, ConfigError
-from headwater.domain.retraction import Measure, PastTable, PlainTable
-from headwater.domain.schema import Schema
+from headwater.domain.service.retraction import Measure, PastTable, PlainTable
+from headwater.domain.table.schema import Schema
 
 from .counting import SCHEMA, Shop, march, measures, moment, order, settings
 
@@ -45,7 +45,7 @@ DAY = timedelta(days=1)
         ({"roll_after": DAY}, "roll_after goes by the watermark, so the source needs event_time"),
         (
             {"roll_after": DAY, "event_time": "mtime", "past": TOTALS},
-            "roll_after is for a past of our own; with `past` it is replaced by `headwater roll`",
+            "roll_after is only for Headwater's own past; with `past`, run `headwater roll` instead",
         ),
         (
             {"past": TOTALS, "measures": measures(amount="sum(amount)", amounts="count(amount)")},
@@ -53,15 +53,15 @@ DAY = timedelta(days=1)
         ),
         (
             {"past": TOTALS, "measures": measures(orders="count(*)", amount="sum(amount)")},
-            r"'amount' cannot go on from totals, which do not tell measure count\(`amount`\); add that, or set holds = \"r",
+            r"'amount' cannot be computed from totals, which do not contain measure count\(`amount`\); add that, or set holds = \"r",
         ),
         (
             {"past": TOTALS, "measures": measures(orders="count(*)", mean="avg(amount)", amounts="count(amount)")},
-            r"measure 'mean' cannot go on from totals, which do not tell measure sum\(`amount`\)",
+            r"measure 'mean' cannot be computed from totals, which do not contain measure sum\(`amount`\)",
         ),
         (
             {"past": TOTALS, "measures": measures(orders="count(*)", buyers="count(distinct buyer)")},
-            "measure 'buyers' cannot go on from totals, which do not tell its values; add that, or set holds = \"rows\"",
+            "measure 'buyers' cannot be computed from totals, which do not contain its values; add that, or set holds = \"rows\"",
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> N
         ("sum(score)", None, r"is over a double, whose sums do not cancel exactly; declare the column decimal\(p,s\)"),
         ("avg(score)", None, "is over a double, whose sums do not cancel exactly"),
         ("sum(buyer)", None, "is over a string, whose sums do not cancel exactly"),
-        ("sum(amount * 2)", None, r"is over is not plain; write a column, or cast\(… as decimal\(18,2\)\)"),
+        ("sum(amount * 2)", None, r"its argument is unknown; write a column, or cast\(… as decimal\(18,2\)\)"),
         ("max(score)", None, "column 'm' is a double, by which rows cannot be counted exactly"),
         ("count(distinct score)", None, "column 'm' is a double, by which rows cannot be counted exactly"),
         ("sum(price)", None, "'price'"),
@@ -86,10 +86,10 @@ def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> N
         (
             "approx_count_distinct(buyer)",
             None,
-            "is an estimate, which cannot be taken back; write count\\(distinct …\\)",
+            "is an estimate, which cannot be retracted; write count\\(distinct …\\)",
         ),
-        ("stddev(amount)", None, "is no measure; allowed are"),
-        ("sum(distinct amount)", None, "is no measure; allowed are"),
+        ("stddev(amount)", None, "is not a measure; allowed are"),
+        ("sum(distinct amount)", None, "is not a measure; allowed are"),
     ],
 )
 def test_measures_that_cannot_be_taken_back(text: str, where: str | None, message: str) -> None:
@@ -112,7 +112,9 @@ def test_pasts_that_make_no_sense(tables: dict[str, PlainTable], sql: str | None
 
 def test_views_have_no_other_time() -> None:
     runner = Shop().runner()
-    with pytest.raises(ConfigError, match="is of all that is known; ask for by_day, or at an earlier epoch"):
+    with pytest.raises(
+        ConfigError, match="cannot be read as of an event time or since an epoch; read by_day, or an earlier epoch"
+    ):
         runner.service.view("totals", runner.ledger.snapshot(), as_of=moment("01 00:00"))
     with pytest.raises(ConfigError, match="no view 'sums'"):
         runner.service.view("sums", runner.ledger.snapshot())

@@ -1,4 +1,4 @@
-"""The past of a retraction: what is cut, what waits, and pasts of the user's own."""
+"""The past of a retraction: what is cut, what waits, and user-supplied pasts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from attrs import evolve
 
-from headwater.app.runner import RunOptions
+from headwater.app.run.runner import RunOptions
 from headwater.domain.errors import ConfigError, SumOverflow
-from headwater.domain.retraction import PastTable, PlainTable
+from headwater.domain.service.retraction import PastTable, PlainTable
 
 from .counting import Shop, march, measures, moment, order, settings
 
@@ -70,7 +70,7 @@ def test_a_cut_moves_forward_alone() -> None:
     shop.roll(3)
     assert (shop.shows("by_day"), shop.holds("past")) == (before, held)
     with pytest.raises(
-        ConfigError, match="the past reaches up to day 2024-03-03 already, and cannot be cut at 2024-03-02"
+        ConfigError, match="the past already reaches up to day 2024-03-03, so it cannot be cut at 2024-03-02"
     ):
         shop.roll(2)
     assert shop.shows("by_day") == before

@@ -1,4 +1,4 @@
-"""The Spark session: where Java is found, what stands on standard output, whose settings win."""
+"""The Spark session: where Java is found, what goes to standard output, which settings have priority."""
 
 from __future__ import annotations
 

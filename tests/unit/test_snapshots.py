@@ -10,16 +10,16 @@ import pytest
 
 from headwater.domain.errors import ConfigError
 from headwater.domain.ports import Pace
-from headwater.domain.snapshots import NOTHING_YET, Plan, Schedule
+from headwater.domain.service.snapshots import NOTHING_YET, Plan, Schedule
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from headwater.domain.epoch import Batch
-    from headwater.domain.ledger import Snapshot
-    from headwater.domain.service import Step
+    from headwater.domain.epoch.batch import Batch
+    from headwater.domain.ledger.ledger import Snapshot
+    from headwater.domain.service.base import Step
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 QUARTERS = timedelta(minutes=15)
@@ -105,11 +105,11 @@ class TestSchedule:
     )
     def test_the_clock(self, minutes: int, *, due: bool) -> None:
         schedule, now = Schedule(QUARTERS, by_watermark=False), NOON + timedelta(minutes=minutes)
-        assert schedule.due(plan(NOON), plan(now, shop=2), Pace.SCHEDULE) is due
-        assert not schedule.due(plan(NOON), plan(now), Pace.SCHEDULE), "nothing has moved"
-        assert not schedule.due(plan(NOON), plan(now, shop=2), Pace.DRAIN), "the clock says nothing"
-        assert schedule.due(plan(NOON), plan(now, shop=2), Pace.CLOSE)
-        assert not schedule.due(plan(NOON), plan(now), Pace.CLOSE)
+        assert schedule.is_due(plan(NOON), plan(now, shop=2), Pace.SCHEDULE) is due
+        assert not schedule.is_due(plan(NOON), plan(now), Pace.SCHEDULE), "nothing has moved"
+        assert not schedule.is_due(plan(NOON), plan(now, shop=2), Pace.DRAIN), "the clock says nothing"
+        assert schedule.is_due(plan(NOON), plan(now, shop=2), Pace.CLOSE)
+        assert not schedule.is_due(plan(NOON), plan(now), Pace.CLOSE)
 
     @pytest.mark.parametrize(
         ("last", "now", "due"),
@@ -123,7 +123,7 @@ class TestSchedule:
     )
     def test_versions_do_not_crowd(self, last: int, now: int, *, due: bool) -> None:
         was, at = (NOON + timedelta(minutes=minutes) for minutes in (last, now))
-        assert Schedule(QUARTERS, by_watermark=False).due(plan(was), plan(at, shop=2), Pace.SCHEDULE) is due
+        assert Schedule(QUARTERS, by_watermark=False).is_due(plan(was), plan(at, shop=2), Pace.SCHEDULE) is due
 
     @pytest.mark.parametrize("pace", [Pace.SCHEDULE, Pace.DRAIN])
     @pytest.mark.parametrize(
@@ -141,16 +141,16 @@ class TestSchedule:
     def test_the_watermark(self, pace: Pace, before: int | None, after: int | None, *, due: bool) -> None:
         was, now = (None if at is None else NOON + timedelta(minutes=at) for at in (before, after))
         schedule = Schedule(QUARTERS, by_watermark=True)
-        assert schedule.due(plan(watermark=was), plan(watermark=now, shop=2), pace) is due
-        assert schedule.due(None, plan(watermark=now), pace) is (after is not None)
-        assert schedule.due(plan(watermark=was), plan(watermark=now, shop=2), Pace.CLOSE)
+        assert schedule.is_due(plan(watermark=was), plan(watermark=now, shop=2), pace) is due
+        assert schedule.is_due(None, plan(watermark=now), pace) is (after is not None)
+        assert schedule.is_due(plan(watermark=was), plan(watermark=now, shop=2), Pace.CLOSE)
 
     def test_inputs_that_have_published_nothing(self) -> None:
         schedule = Schedule(QUARTERS, by_watermark=False)
         some, none = plan(shop=0, other=NOTHING_YET), plan(shop=NOTHING_YET, other=NOTHING_YET)
-        assert [schedule.due(None, some, pace) for pace in Pace] == [False, False, True]
-        assert [schedule.due(None, none, pace) for pace in Pace] == [False, False, False]
-        assert schedule.due(None, plan(tags="x"), Pace.SCHEDULE), "plain tables are always there"
+        assert [schedule.is_due(None, some, pace) for pace in Pace] == [False, False, True]
+        assert [schedule.is_due(None, none, pace) for pace in Pace] == [False, False, False]
+        assert schedule.is_due(None, plan(tags="x"), Pace.SCHEDULE), "plain tables are always there"
 
 
 class TestVersions:
@@ -257,7 +257,7 @@ class TestVersions:
 
     def test_it_keeps_no_dead_letters(self, trial: Trial) -> None:
         trial.run()
-        with pytest.raises(ConfigError, match="keeps no dead letters"):
+        with pytest.raises(ConfigError, match="has no dead letters table"):
             trial.open().replay("dim")
 
     def test_a_published_table_is_waited_for(self, trial: Trial) -> None:

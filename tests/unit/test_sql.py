@@ -1,10 +1,10 @@
-"""What expressions, measures and queries say, and what is refused before any engine sees it."""
+"""Expressions, measures and queries: how they are read, and what is refused before any engine sees it."""
 
 import pytest
 
 from headwater.domain.errors import ConfigError
-from headwater.domain.schema import DataType, Schema
 from headwater.domain.sql import parse_aggregate, parse_expression, parse_statement
+from headwater.domain.table.schema import DataType, Schema
 
 ROWS = Schema.parse("a bigint, Amount decimal(18,2), `a b` string")
 
@@ -58,14 +58,14 @@ def test_a_plain_type_is_told(text, ddl):
         ("row_number()", "a window function, row_number"),
         ("a in (select b from t)", "a subquery"),
         ("exists (select 1)", "a subquery"),
-        ("explode(a)", "several rows of one, explode"),
-        ("rand()", "answer changes, rand"),
-        ("uuid()", "answer changes, uuid"),
-        ("now()", "answer changes, now"),
-        ("current_timestamp", "answer changes, current_timestamp"),
-        ("current_date", "answer changes, current_date"),
-        ("unix_timestamp()", "answer changes, current_timestamp"),
-        ("monotonically_increasing_id()", "answer changes"),
+        ("explode(a)", "several rows from one, explode"),
+        ("rand()", "nondeterministic function, rand"),
+        ("uuid()", "nondeterministic function, uuid"),
+        ("now()", "nondeterministic function, now"),
+        ("current_timestamp", "nondeterministic function, current_timestamp"),
+        ("current_date", "nondeterministic function, current_date"),
+        ("unix_timestamp()", "nondeterministic function, current_timestamp"),
+        ("monotonically_increasing_id()", "nondeterministic function"),
     ],
 )
 def test_what_needs_more_than_a_row_is_refused(text, told):
@@ -80,12 +80,12 @@ def test_what_needs_more_than_a_row_is_refused(text, told):
         ("a; b", "holds 2 statements"),
         ("a +", "cannot read SQL 'a \\+': .*line 1"),
         ("a, b", "cannot read"),
-        ("*", "no expression"),
-        ("select 1", "no expression"),
+        ("*", "not an expression"),
+        ("select 1", "not an expression"),
         ("(select max(b) from t)", "a subquery: it may use one row's values"),
         ("a group by b", "'a group by b' has a GROUP BY: it may use one row's values; group and rank in a pipeline"),
-        ("a as b", "write the expression alone|no expression"),
-        ("t.a", "'t.a' is no column of a row"),
+        ("a as b", "write only the expression|not an expression"),
+        ("t.a", "'t.a' is not a column of a row"),
         ("cast(a as point)", "cannot read|unknown column type"),
     ],
 )
@@ -136,7 +136,9 @@ def test_a_measure(text, function, argument):
     ],
 )
 def test_what_is_no_measure_is_told_with_what_is(text):
-    with pytest.raises(ConfigError, match=r"is no measure; allowed are count\(\*\), .*count\(distinct x\).*max\(x\)"):
+    with pytest.raises(
+        ConfigError, match=r"is not a measure; allowed are count\(\*\), .*count\(distinct x\).*max\(x\)"
+    ):
         parse_aggregate(text)
 
 
@@ -169,8 +171,8 @@ def test_the_tables_of_a_query(text, tables):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("insert into t select 1", "is no query"),
-        ("values (1, 2)", "is no query"),
+        ("insert into t select 1", "is not a query"),
+        ("values (1, 2)", "is not a query"),
         ("select sum(a) from t", r"column 'SUM\(a\)' has no name; add one: SUM\(a\) AS name"),
         ("select a from db.t", "reads from db.t"),
         ("select * from delta.`/x`", "plain names"),
@@ -186,7 +188,7 @@ def test_what_is_no_query_over_tables(text, told):
 
 def test_a_query_of_other_rows_each_time():
     parse_statement("select max(at) as at from t").check_repeatable()
-    with pytest.raises(ConfigError, match="calls rand, whose answer changes"):
+    with pytest.raises(ConfigError, match="calls rand, which is nondeterministic"):
         parse_statement("select rand() as r from t").check_repeatable()
 
 
@@ -194,7 +196,7 @@ def test_tables_are_checked_without_regard_to_case():
     parse_statement("select a from T").check_tables(["t"])
     with pytest.raises(ConfigError, match="no table 'u'; there are: t"):
         parse_statement("select a from u").check_tables(["t"])
-    with pytest.raises(ConfigError, match="names a query like its input 't'"):
+    with pytest.raises(ConfigError, match="has a WITH query with the name of its input 't'"):
         parse_statement("with t as (select 1 as a) select a from t").check_tables(["T"])
 
 

@@ -1,4 +1,4 @@
-"""Whose Spark settings hold: nothing here starts Spark."""
+"""Which Spark settings have priority; nothing here starts Spark."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_workers_are_sent_what_they_need_and_not_the_rest() -> None:
     with zipfile.ZipFile(workers._archive()) as archive:
         names = archive.namelist()
         assert "import" not in archive.read("headwater/__init__.py").decode()
-    assert {"headwater/adapters/records.py", "headwater/adapters/kafka/decoder.py"} <= set(names)
+    assert {"headwater/adapters/records/decoder.py", "headwater/adapters/kafka/decoder.py"} <= set(names)
     assert not [name for name in names if name.startswith(("headwater/app/", "headwater/testing/"))]
 
 

@@ -1,4 +1,4 @@
-"""Tables of text, as specifications write them: what they say of rows, and what is said where the rows differ."""
+"""Tables of text in specifications: how they are compared with rows, and the message when they differ."""
 
 import json
 from datetime import UTC, datetime
@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from headwater.domain.errors import BadInput, ConfigError
-from headwater.domain.schema import Schema
-from headwater.domain.source import RecordSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 from headwater.testing.frames import polars_frame
 from headwater.testing.tables import as_records, assert_shows
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.domain.dead_letter import SCHEMA as LETTERS
-from headwater.domain.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import NotSupported
-from headwater.domain.schema import Schema
-from headwater.domain.topic_group import TopicGroup
+from headwater.domain.source.dead_letter import SCHEMA as LETTERS
+from headwater.domain.source.topic_group import TopicGroup
+from headwater.domain.table.schema import Schema
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 
 if TYPE_CHECKING:
-    from headwater.domain.epoch import Offsets
+    from headwater.domain.epoch.epoch import Offsets
 
 INFO, STOCK = Schema.parse("id bigint, name string"), Schema.parse("id bigint, items int")
 
@@ -83,10 +83,10 @@ def letters(*origins: str) -> Any:
 
 
 def test_letters_are_read_again_by_the_source_of_their_topic(group: TopicGroup) -> None:
-    rows = group.again(letters("stock: 0")).collect(backend="polars").rows(named=True)
+    rows = group.reread(letters("stock: 0")).collect(backend="polars").rows(named=True)
     assert [(row["_topic"], row["_1_items"]) for row in rows] == [("stock", 7)]
 
 
 def test_letters_of_a_topic_that_is_gone_are_told(group: TopicGroup) -> None:
     with pytest.raises(NotSupported, match="1 dead letters of topic 'score'"):
-        group.again(letters("stock: 0", "score: 0"))
+        group.reread(letters("stock: 0", "score: 0"))

@@ -1,4 +1,4 @@
-"""A deployment on trial: its settings are changed in place, and names that are wrong are told."""
+"""The deployment of a trial: its settings are changed in the file, and errors name unknown names."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""The upkeep of a pipeline over real tables in memory: what is pinned, what goes, and what a run makes of its faults."""
+"""The upkeep of a pipeline over real tables in memory: pins, expiry, and how a run handles faults of upkeep."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 
 from headwater import Headwater
 from headwater.adapters.memory.store import MemoryStore
-from headwater.app.cli import main
-from headwater.domain.change import Change
-from headwater.domain.epoch import OffsetRange
+from headwater.app.cli.main import main
+from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, LeaseNotFound, StoreUnavailable, VersionExpired, VersionNotFound
-from headwater.domain.ledger import Ledger
-from headwater.domain.retention import Retention
-from headwater.domain.schema import Schema
-from headwater.domain.table import TableSpec
-from headwater.domain.upkeep import Upkeep
+from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.ledger.retention import Retention
+from headwater.domain.ledger.upkeep import Upkeep
+from headwater.domain.table.change import Change
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
 from tests.configurations import ranked_contracts
@@ -241,7 +241,7 @@ class TestRun:
             with pytest.raises(VersionNotFound, match="published nothing"):
                 deployment.pin("ranked", hold=HOUR)
             deployment.run(until_idle=True)
-            with pytest.raises(ConfigError, match="a lease needs some time"):
+            with pytest.raises(ConfigError, match="a lease must be longer than 0"):
                 deployment.pin("ranked", hold=-HOUR)
             with deployment.pin("ranked", hold=HOUR, holder="test") as pin:
                 for number in range(4, 8):
@@ -287,7 +287,7 @@ class TestCommands:
             "files": 0,
             "bytes": 0,
         }
-        assert err == "headwater: nothing was changed: with --apply, this goes\n"
+        assert err == "headwater: nothing was changed: add --apply to expire these versions\n"
 
     def test_compact_tells_the_versions_made(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["compact", kept, "--format", "jsonl"]) == 0

@@ -1,4 +1,4 @@
-"""What a view reads of other pipelines: why it waits, what stays readable for it, and what changes are said to concern."""
+"""How a view reads other pipelines: why it waits, what stays readable for it, and which keys changes affect."""
 
 from __future__ import annotations
 

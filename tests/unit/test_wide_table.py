@@ -306,7 +306,7 @@ class TestEdits:
     [
         ('source = "infos"', 'source = "info"', "topics.info.source", "'info' is unknown; allowed: infos, stocks, tags, log"),
         ('columns = ["name", "city"]', 'columns = ["nam"]', "topics.info.columns", "no such column: 'nam'"),
-        ('columns = ["name", "city"]', "columns = []", "topics.info", "gives no column beside the key"),
+        ('columns = ["name", "city"]', "columns = []", "topics.info", "gives no column besides the key"),
         ('sequence = ["seq"]', "sequence = []", "topics.stock.sequence", "the list is empty"),
         ('sequence = ["seq"]', 'sequence = ["sq"]', "topics.stock.sequence", "no column 'sq'; there are: shop, items"),
         ('sequence = ["seq"]', 'sequence = ["seq / 2"]', "topics.stock", "sequence 'sequence_1' is a double, which"),

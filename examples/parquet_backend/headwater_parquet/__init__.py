@@ -1,19 +1,19 @@
-"""A backend for Headwater: versioned tables in Parquet folders, frames of Polars."""
+"""An example backend for Headwater: versioned tables in Parquet folders, computed with Polars."""
 
 from injector import provider, singleton
 
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
-from headwater.app.backends import Backend, Sources
 from headwater.app.config import Deployment
-from headwater.app.sources import PolarsSources
+from headwater.app.registry.backends import Backend, Sources
+from headwater.app.wiring.sources import PolarsSources
 from headwater.domain.ports import FrameEngine, KeptStore, QueryEngine
 
 from .store import ParquetStore
 
 
 class ParquetBackend(Backend):
-    """Tables in Parquet folders, frames of Polars."""
+    """Stores tables in Parquet folders, and computes with Polars."""
 
     gaps = PolarsSources.gaps
 

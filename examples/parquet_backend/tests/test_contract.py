@@ -1,4 +1,4 @@
-"""The Parquet backend under the contract of every backend."""
+"""The Parquet backend under the contract suite for backends."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headwater.adapters.memory.engine import PolarsEngine
-from headwater.domain.change import Change
 from headwater.domain.errors import EpochConflict
+from headwater.domain.table.change import Change
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract

@@ -1,4 +1,4 @@
-"""A commit of a Delta log, as its JSON tells."""
+"""Commits of a Delta log, parsed from their JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attrs import frozen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Place: TypeAlias = "tuple[tuple[str, str | None], ...]"
-"""A partition: the text of each partition column's value."""
+PartitionValues: TypeAlias = "tuple[tuple[str, str | None], ...]"
+"""A partition: the name and the value (as text) of each partition column."""
 
 
 @frozen(eq=False)
 class DataFile:
-    """One data file: where it is, which partition's, and what is known of its rows.
+    """One data file: its path, its partition, its size in bytes and the statistics of its rows.
 
     `action` is the body of its ``add`` action. Bounds are by column, as Delta writes them.
     """
@@ -46,14 +46,14 @@ class DataFile:
         )
 
     def added(self, *, changes: bool) -> str:
-        """The action that adds the file, as JSON; `changes` is False where its rows only come from other files."""
+        """The ``add`` action as JSON; `changes` is False if the file only holds rows moved from other files."""
         return json.dumps({"add": {**self.action, "dataChange": changes}})
 
     def removed(self, *, changes: bool) -> str:
-        """The action that removes the file, as JSON."""
+        """The ``remove`` action as JSON."""
         body = {
             "path": self.path,
-            "deletionTimestamp": time.time_ns() // 1_000_000,  # when the file begins to be kept for older readers only
+            "deletionTimestamp": time.time_ns() // 1_000_000,  # from now on only older versions need the file
             "dataChange": changes,
             "extendedFileMetadata": True,
             "partitionValues": self.partition,
@@ -62,16 +62,16 @@ class DataFile:
         return json.dumps({"remove": body})
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionValues:
         """The partition as a value that can be compared and hashed."""
         return tuple(sorted(self.partition.items()))
 
 
 @frozen(eq=False)
 class CommitFile:
-    """One commit: when it was made, the metadata its maker left, and the files it added and removed.
+    """One commit: its time (UTC), its user metadata, and the files that it added and removed.
 
-    `rewrites` says that rows which were there before were taken out (upkeep only moves them).
+    `rewrites` is true if the commit removed existing rows; compaction, which only moves rows, does not.
     """
 
     committed_at: datetime
@@ -96,11 +96,11 @@ class CommitFile:
 
     @property
     def written(self) -> int | None:
-        """How many rows its files hold; None where one does not tell."""
+        """The number of rows in its files; None if a file has no row count."""
         counts = [file.rows for file in self.added]
         return None if None in counts else sum(count for count in counts if count)
 
-    def applied_to(self, files: Mapping[str, DataFile]) -> dict[str, DataFile]:
+    def apply_to(self, files: Mapping[str, DataFile]) -> dict[str, DataFile]:
         """The data files after this commit, given those before it."""
         kept = {path: file for path, file in files.items() if path not in self.removed}
         return kept | {file.path: file for file in self.added}

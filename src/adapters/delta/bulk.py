@@ -1,4 +1,4 @@
-"""A Delta table to be loaded in bulk: the data files of one version of it, some at a time."""
+"""A bulk load of a Delta table: the data files of one version, a few at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import narwhals as nw
 from attrs import define, field
 from py4j.protocol import Py4JError
 
-from ...domain.bulk import KeyRange, merged
+from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import ConfigError, NotSupported, VersionExpired
 from ...domain.ports import BulkSource
-from ...domain.schema import INTEGERS
-from ..chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
-from ..spark.faults import Fault
+from ...domain.table.schema import INTEGERS
+from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
+from ..spark.errors import Fault
 from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .log import TableLog
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ...domain.bulk import BulkSpec
-    from ...domain.epoch import OffsetRange, Offsets
-    from ...domain.schema import Schema
-    from ..chunks import Frontier, Piece
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.source.bulk import BulkSpec
+    from ...domain.table.schema import Schema
+    from ..shared.chunks import Frontier, Piece
     from .actions import DataFile
 
 
 @define(eq=False)
 class DeltaBulk(BulkSource):
-    """The version that a Delta table has when its load begins; later ones do not matter to the load.
+    """Loads the version that a Delta table has when the load begins; later versions are ignored.
 
     Args:
         session: the session that reads.
-        path: of the table.
-        spec: the rows wanted.
-        chunk_rows: about so many rows make a chunk; a data file is never cut.
-        chunks_per_epoch: at most so many chunks make an epoch.
+        path: the table's path.
+        spec: the rows to read.
+        chunk_rows: the approximate number of rows in a chunk; a data file is never split.
+        chunks_per_epoch: the largest number of chunks in an epoch.
     """
 
     session: SparkSession
@@ -90,7 +90,7 @@ class DeltaBulk(BulkSource):
             return EVERYWHERE if files else ()
         if any(key not in file.lowest or key not in file.highest for file in files):
             return EVERYWHERE
-        return merged([KeyRange(file.lowest[key], file.highest[key]) for file in files])
+        return merge_ranges([KeyRange(file.lowest[key], file.highest[key]) for file in files])
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
@@ -103,7 +103,7 @@ class DeltaBulk(BulkSource):
         return self._chunks.trouble
 
     def _newest(self) -> int:
-        """The version that a load begins with now.
+        """The version that a load starting now would read.
 
         Raises:
             ConfigError: there is no such table.
@@ -118,7 +118,7 @@ class DeltaBulk(BulkSource):
                 "reading delta tables", "this Spark session", "start it with the jars of delta"
             ) from error
         if not there:
-            raise ConfigError(f"{self.path} is no Delta table; create it, or correct the path")
+            raise ConfigError(f"{self.path} is not a Delta table; create it, or correct the path")
         return self._log.newest()
 
     def _files(self, version: int) -> list[DataFile]:
@@ -126,7 +126,7 @@ class DeltaBulk(BulkSource):
         return sorted(self._log.files(version).values(), key=lambda file: file.path)
 
     def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
-        """Whole files until they have so many rows; see `chunks.Cut`."""
+        """The next chunk: whole files until they have `chunk_rows` rows; see `chunks.Cut`."""
         version, at = frontier or (self._newest(), 0)
         files = self._files(version)
         if at == len(files):
@@ -138,7 +138,7 @@ class DeltaBulk(BulkSource):
         return [version, at, end], [version, end]
 
     def _attempt(self, piece: Piece) -> tuple[Piece, str | None]:
-        """Look whether the files of a chunk are there; see `chunks.Try`."""
+        """Check that the files of a chunk still exist; see `chunks.Try`."""
         version, start, end = piece
         self._log.newest()
         try:

@@ -1,4 +1,4 @@
-"""The files of a table as they lie in its folder, whatever the log says of them."""
+"""The files in a table's folder, listed without the log."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NUMBERED = re.compile(r"\d{20}\..+")
 
 @frozen
 class StoredFile:
-    """A file that is there.
+    """An existing file.
 
     Args:
-        path: where, as Hadoop writes it.
-        name: relative to the folder, decoded.
+        path: its path, as Hadoop writes it.
+        name: its path relative to the folder, decoded.
         size: in bytes.
-        modified: when it was written, by the file system's clock (UTC).
+        modified: the time of its last change on the file system (UTC).
     """
 
     path: str
@@ -36,35 +36,35 @@ class StoredFile:
 
     @property
     def version(self) -> int:
-        """The version that a file of the log is about."""
+        """The version of a log file."""
         return int(self.name.split(".", 1)[0])
 
     @property
-    def commits(self) -> bool:
-        """Whether a file of the log is a commit."""
+    def is_commit(self) -> bool:
+        """Whether a log file is a commit."""
         return self.name == f"{self.version:020}.json"
 
 
 @define(eq=False)
 class TableFolder:
-    """The folder of one table; `_log` is Delta's own `DeltaLog`. Errors of the JVM pass through."""
+    """The folder of one table; `_log` is Delta's own `DeltaLog`. Exceptions of the JVM are not translated."""
 
     session: SparkSession
     _log: Any
 
     def data_files(self) -> list[StoredFile]:
-        """All files but hidden ones, however deep, listed by the cluster where there are many."""
+        """All files in the folder and its subfolders, without hidden ones; the cluster lists them if they are many."""
         root = str(self._log.dataPath().toString()) + "/"
-        # A path is a path: no character of it stands for others.
+        # The path is not a glob pattern.
         options = {"recursiveFileLookup": True, "ignoreMissingFiles": True, "__globPaths__": False}
         files = self.session.read.format("binaryFile").options(**options).load(root)
         rows = files.selectExpr("path", "length", "unix_millis(modificationTime) AS modified").collect()
-        # A path written otherwise than its root cannot be told apart from one that nothing refers to.
+        # A path spelled differently from the root would look unreferenced, because the log does not have that spelling.
         own = (row for row in rows if row["path"].startswith(root))
         return [_stored(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
 
     def log_files(self) -> list[StoredFile]:
-        """The files of the log that are about one version each, in the order of the versions."""
+        """The log files that belong to one version each, in the order of the versions."""
         statuses = self._files.listStatus(self._log.logPath())
         found = [
             _stored(
@@ -76,12 +76,12 @@ class TableFolder:
         return sorted((file for file in found if _NUMBERED.fullmatch(file.name)), key=lambda file: file.name)
 
     def checkpoint_at_or_before(self, version: int) -> int | None:
-        """The newest whole checkpoint that a version can be told from; None if it takes the log from its beginning."""
+        """The newest complete checkpoint from which a version can be read; None if it is read from the first commit."""
         found = self._log.findLastCompleteCheckpointBefore(version + 1)
         return int(found.get().version()) if found.isDefined() else None
 
     def delete(self, files: Iterable[StoredFile]) -> None:
-        """Remove files, one after the other; those that are gone already are passed over."""
+        """Delete files one by one; missing files are ignored."""
         delete_files(self.session, (file.path for file in files))
 
     @property

@@ -1,7 +1,7 @@
 """A table's Delta log: its versions, their data files, and frames over chosen files.
 
-Delta's own readers and writers rebuild the table's state, a Spark job or two, for each scan and each commit. Here the
-data files of a version are followed from commit to commit by the commits' JSON, which takes a millisecond.
+Delta's own readers and writers rebuild the table's state with one or two Spark jobs for each scan and each commit.
+This module follows the data files from commit to commit by the commits' JSON, which takes a millisecond.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 @define(eq=False)
 class TableLog:
-    """The log of the table at `path`. Errors of the JVM pass through."""
+    """The log of the table at `path`. Exceptions of the JVM are not translated."""
 
     session: SparkSession
     path: str
@@ -47,20 +47,20 @@ class TableLog:
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a table."""
+        """Whether the table exists."""
         return bool(self._log.tableExists())
 
     def newest(self) -> int:
-        """The newest version there is now; -1 if there is no such table."""
-        return int(self._updated().version())
+        """The newest version now; -1 if the table does not exist."""
+        return int(self._update().version())
 
     @property
     def newest_known(self) -> int:
-        """The newest version that there was when the log was last looked at."""
+        """The newest version when the log was last read."""
         return int(self._log.unsafeVolatileSnapshot().version())
 
     def number(self, version: str) -> int:
-        """A version as Delta counts it.
+        """The number of a version in Delta's log.
 
         Raises:
             VersionNotFound: there never was such a version.
@@ -75,7 +75,7 @@ class TableLog:
 
         Raises:
             VersionExpired: its file has been cleaned away.
-            TableDamaged: its file is no commit any more.
+            TableDamaged: its file cannot be parsed.
         """
         if version in self._commits:
             return self._commits[version]
@@ -89,8 +89,8 @@ class TableLog:
             ) from error
         return _keep(self._commits, version, parsed, _KEPT_COMMITS)
 
-    def check_told(self, version: int) -> None:
-        """Make sure that the log still tells of a version.
+    def check_listed(self, version: int) -> None:
+        """Check that the commit of a version is still in the log.
 
         Raises:
             VersionExpired: its file has been cleaned away.
@@ -101,20 +101,20 @@ class TableLog:
         """The data files of a version, by path.
 
         Raises:
-            VersionExpired: what tells about them has been cleaned away.
+            VersionExpired: the log files that list them have been deleted.
         """
         if version == _BEFORE_ALL:
             return {}
         if version not in self._files:
-            return _keep(self._files, version, self._followed(version) or self._rebuilt(version))
+            return _keep(self._files, version, self._replay(version) or self._list_files(version))
         self._files.move_to_end(version)
         return self._files[version]
 
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Make sure that files of an older version than the newest known have not been cleaned away.
+        """Check that the files of a version still exist; files of the newest known version are not looked up.
 
         Raises:
-            VersionExpired: one of them has.
+            VersionExpired: one of them has been deleted.
         """
         current, path = self.files(self.newest_known), java_class(self.session, "org.apache.hadoop.fs.Path")
         settings = self._log.newDeltaHadoopConf()
@@ -123,10 +123,10 @@ class TableLog:
                 continue
             place = path(self._log.dataPath(), path(java_class(self.session, "java.net.URI")(file.path)))
             if not place.getFileSystem(settings).exists(place):
-                raise VersionExpired(_expired(self.path, version))
+                raise VersionExpired(_expired_message(self.path, version))
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
-        """The rows of chosen files, with the columns of a version; the plan holds the files, whatever comes later."""
+        """The rows of some files, with the columns of a version; later commits do not change the plan."""
         added = sequence(self.session, map(self._added, files))
         return DataFrame(
             self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
@@ -134,30 +134,30 @@ class TableLog:
         )
 
     def columns(self, version: int) -> str:
-        """The columns of a version, as Delta's metadata tell them in JSON."""
+        """The columns of a version, as JSON from Delta's metadata."""
         return str(self._snapshot(version).metadata().schemaString())
 
     def metadata(self) -> Any:
         """Delta's metadata of the newest version: columns, partition columns, properties."""
-        return self._updated().metadata()
+        return self._update().metadata()
 
     def begin(self) -> Transaction:
-        """A transaction upon the newest version."""
+        """A transaction on the newest version."""
         nothing = option(self.session)
         return Transaction(self.session, self._log.startTransaction(nothing, nothing))
 
     def folder(self) -> TableFolder:
-        """The table's files as they lie there."""
+        """The files in the table's folder."""
         return TableFolder(self.session, self._log)
 
     def _commit_file(self, version: int) -> Any:
         file = self._java("util.FileNames").unsafeDeltaFile(self._log.logPath(), version)
         if not file.getFileSystem(self._log.newDeltaHadoopConf()).exists(file):
-            raise VersionExpired(_expired(self.path, version))
+            raise VersionExpired(_expired_message(self.path, version))
         return file
 
     def _added(self, file: DataFile) -> Any:
-        """The action that adds a file, as Delta has it."""
+        """The ``add`` action of a file, as Delta's Java object."""
         if file.path in self._actions:
             return self._actions[file.path]
         action = self._java("actions.Action").fromJson(file.added(changes=False))
@@ -172,19 +172,19 @@ class TableLog:
             self._opened = self._java("DeltaLog").forTable(self.session._jsparkSession, self.path)
         return self._opened
 
-    def _updated(self) -> Any:
+    def _update(self) -> Any:
         nothing = option(self.session)
         return self._log.update(False, nothing, nothing)
 
     def _snapshot(self, version: int) -> Any:
-        """What Delta knows of a version; it lists the log for each that is not the newest, so some are kept."""
+        """Delta's snapshot of a version. Delta lists the log for each one but the newest, so some are cached."""
         if version in self._snapshots:
             return self._snapshots[version]
         nothing = option(self.session)
         return _keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing))
 
-    def _followed(self, version: int) -> dict[str, DataFile] | None:
-        """The files of a version by way of a version known before it, or from the first commit on if it is not far."""
+    def _replay(self, version: int) -> dict[str, DataFile] | None:
+        """The files of a version, replayed from an earlier known version or the first commit; None if too far."""
         known = max((each for each in self._files if version - _STEPS <= each < version), default=_BEFORE_ALL)
         if version - known > _STEPS:
             return None
@@ -194,13 +194,13 @@ class TableLog:
                 commit = self.commit(each)
             except (VersionExpired, TableDamaged):
                 if known == _BEFORE_ALL:
-                    return None  # Delta can do without the first commits
+                    return None  # Delta reads a checkpoint instead of the first commits
                 raise
-            files = commit.applied_to(files)
+            files = commit.apply_to(files)
         return files
 
-    def _rebuilt(self, version: int) -> dict[str, DataFile]:
-        """The files of a version by Delta's own reckoning."""
+    def _list_files(self, version: int) -> dict[str, DataFile]:
+        """The files of a version, listed by Delta's snapshot."""
         listed = self._snapshot(version).allFiles().toJSON().collectAsList()
         files = (DataFile.from_action(json.loads(line)) for line in listed)
         return {file.path: file for file in files}
@@ -213,5 +213,5 @@ def _keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int = _KEPT_V
     return value
 
 
-def _expired(path: str, version: int) -> str:
+def _expired_message(path: str, version: int) -> str:
     return f"version {version} of {path} has been cleaned away; read a newer one, or keep versions for longer"

@@ -8,35 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from ...domain.change import Matching
-from ...domain.epoch import Mark
+from ...domain.epoch.epoch import Mark
 from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
-from ...domain.holds import Holds
 from ...domain.ports import Commit, Expiry, Version
-from ...domain.table import Ensured, TableSpec
+from ...domain.table.change import Matching
+from ...domain.table.spec import Ensured, TableSpec
+from ..shared.leases import LeaseFiles
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
 from ..spark.own_session import work_in_own_session
-from ..spark.place import absolute, folder_of
+from ..spark.path import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
-from . import definition
-from .changing import apply, restore
-from .compaction import CompactionPolicy, compacted
-from .differing import differences
-from .expiring import Sweep, SweepPolicy
-from .faults import Overtaken, translated
+from . import spec as definition
+from .compact import CompactionPolicy, compact_files
+from .diff import diff_versions
+from .errors import CommitConflict, translate_errors
+from .expire import Sweep, SweepPolicy
 from .log import TableLog
-from .reading import Reading
+from .read import TableVersion
+from .write import apply, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
 
     import narwhals as nw
     from pyspark.sql import SparkSession
 
-    from ...domain.change import Change
-    from ...domain.ledger import Snapshot
+    from ...domain.table.change import Change
     from .transaction import Transaction
 
 _TRIES = 5
@@ -47,29 +46,29 @@ class _Table:
     """A table in use.
 
     Args:
-        spec, log, holds: of it.
-        newest_mark: the version and the sequence of the newest marked commit met so far.
-        columns: of a stored version that had all of the spec's, as Delta tells them.
+        spec, log, lease_files: the table's spec, log and lease files.
+        newest_mark: the version and the sequence of the newest marked commit found so far.
+        columns: the stored columns that last had all of the spec's, as JSON from Delta's metadata.
     """
 
     spec: TableSpec
     log: TableLog
-    holds: Holds
+    lease_files: LeaseFiles
     newest_mark: tuple[int, int] = (-1, 0)
     columns: str = ""
 
-    def at(self, version: int) -> Reading:
+    def at(self, version: int) -> TableVersion:
         if not self.spec.whole or version < 0:
-            return Reading(self.spec, self.log, version)
+            return TableVersion(self.spec, self.log, version)
         schema = definition.columns(self.log.columns(version))
-        return Reading(evolve(self.spec, schema=schema), self.log, version)
+        return TableVersion(evolve(self.spec, schema=schema), self.log, version)
 
-    def asked_for(self, version: str) -> Reading:
-        """A version that a caller names, which may have expired."""
+    def readable_version(self, version: str) -> TableVersion:
+        """The version that a caller names; raises `VersionExpired` if it has expired."""
         newest, number = self.log.newest(), self.log.number(version)
-        if number != newest:  # which never expires
-            self.log.check_told(number)
-            self.holds.check_readable(version)
+        if number != newest:  # the newest version never expires
+            self.log.check_listed(number)
+            self.lease_files.check_readable(version)
         return self.at(number)
 
     def sequence_at(self, version: int) -> int:
@@ -86,14 +85,14 @@ class _Table:
 class DeltaStore(FolderStore):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
-    A keyed table in `Layout.LOG` takes each epoch as one append of what changes, and is folded when it is read, which
-    makes an epoch cost its own rows only. The mark rides in the commit's user metadata.
+    In a keyed table with `Layout.LOG` each epoch appends its changes, which are merged on read. So an epoch costs only
+    its own rows. The mark is stored in the commit's user metadata.
 
     Args:
-        session: with Delta's extension (`package.EXTENSIONS`).
-        root: a folder, or a URI that Hadoop knows how to reach.
-        compaction: which partitions `compact` takes up.
-        sweep: what `expire` leaves alone for a while.
+        session: a session with Delta's extension (`package.EXTENSIONS`).
+        root: a folder, or a URI that Hadoop can reach.
+        compaction: which partitions `compact` rewrites.
+        sweep: how long `expire` keeps unneeded files.
     """
 
     session: SparkSession
@@ -102,51 +101,51 @@ class DeltaStore(FolderStore):
     sweep: SweepPolicy = field(factory=SweepPolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
         log = TableLog(self.session, folder_of(self.root, spec.name))
         _check_names(spec)
-        with translated(spec.name, log.path):
+        with translate_errors(spec.name, log.path):
             if log.newest() >= 0:
                 _check_continues(log, spec, published)
-        self._tables[spec.name] = _Table(spec, log, Holds(log.path, partial(HadoopFiles, self.session)))
+        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
         if at is None:
             return lazy(empty_frame(self.session, used.spec.schema))
-        with translated(table, used.log.path):
-            return lazy(used.asked_for(at).content(matching or Matching()))
+        with translate_errors(table, used.log.path):
+            return lazy(used.readable_version(at).content(matching or Matching()))
 
     def size(self, table: str, at: Version) -> int:
         used = self._table(table)
-        with translated(table, used.log.path):
-            return sum(file.size for file in used.asked_for(at).files)
+        with translate_errors(table, used.log.path):
+            return sum(file.size for file in used.readable_version(at).files)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)
-        return self._marked(table, mark, partial(apply, change, mark.sequence, self.compaction.target_bytes))
+        return self._commit_marked(table, mark, partial(apply, change, mark.sequence, self.compaction.target_bytes))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
-        with translated(table, used.log.path):
-            wanted = None if to is None else used.asked_for(to)
-        return self._marked(table, mark, partial(restore, wanted))
+        with translate_errors(table, used.log.path):
+            wanted = None if to is None else used.readable_version(to)
+        return self._commit_marked(table, mark, partial(restore, wanted))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
         used.spec.check_compared()
-        with translated(table, used.log.path):
-            before = None if after is None else used.asked_for(after)
-            return differences(before, used.asked_for(until))
+        with translate_errors(table, used.log.path):
+            before = None if after is None else used.readable_version(after)
+            return diff_versions(before, used.readable_version(until))
 
     def versions(self, table: str) -> Iterator[Commit]:
         log = self._log(table)
-        with translated(table, log.path):
+        with translate_errors(table, log.path):
             newest = log.newest()
         for number in range(newest, -1, -1):
             try:
-                with translated(table, log.path):
+                with translate_errors(table, log.path):
                     commit = _commit(log, number)
             except VersionExpired:
                 return
@@ -154,57 +153,57 @@ class DeltaStore(FolderStore):
 
     def version(self, table: str, version: Version) -> Commit:
         log = self._log(table)
-        with translated(table, log.path):
+        with translate_errors(table, log.path):
             return _commit(log, log.number(version))
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
         if used.log.newest() < 0:
             return None
-        # Overtaken by work on the same files: they are as good a choice the next time.
-        with suppress(Overtaken), translated(table, used.log.path):
+        # A concurrent commit may have removed the same files; the next compaction can choose again.
+        with suppress(CommitConflict), translate_errors(table, used.log.path):
             transaction = used.log.begin()
             number = transaction.read_version
             if files := self.compaction.choose(used.log.files(number).values()):
-                transaction.rewrite(files, compacted(used.at(number), files, self.compaction))
+                transaction.rewrite(files, compact_files(used.at(number), files, self.compaction))
                 return Version(str(transaction.commit_upkeep()))
         return None
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
-        with translated(table, used.log.path):
+        with translate_errors(table, used.log.path):
             if used.log.newest() < 0:
                 return Expiry(table)
-            return Sweep(table, used.log, used.holds, self.sweep, now).expire(keep, dry_run=dry_run)
+            return Sweep(table, used.log, used.lease_files, self.sweep, now).expire(keep, dry_run=dry_run)
 
     @contextmanager
-    def _holding(self, table: str) -> Iterator[Holds]:
+    def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
         used = self._table(table)
-        with translated(table, used.log.path):
-            yield used.holds
+        with translate_errors(table, used.log.path):
+            yield used.lease_files
 
-    def _check_told(self, table: str, version: str) -> None:
+    def _check_listed(self, table: str, version: str) -> None:
         log = self._table(table).log
-        log.check_told(log.number(version))
+        log.check_listed(log.number(version))
 
-    def _marked(self, table: str, mark: Mark, prepare: Callable[[Reading, Transaction], None]) -> Version:
+    def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[TableVersion, Transaction], None]) -> Version:
         used = self._table(table)
         for _ in range(_TRIES):
-            with suppress(Overtaken), translated(table, used.log.path):
+            with suppress(CommitConflict), translate_errors(table, used.log.path):
                 transaction = used.log.begin()
                 mark.check_follows(used.sequence_at(transaction.read_version), table)
                 stored = used.at(transaction.read_version)
-                self._shape(used, stored, transaction)
+                self._prepare_table(used, stored, transaction)
                 prepare(stored, transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
 
-    def _shape(self, used: _Table, stored: Reading, transaction: Transaction) -> None:
-        """Create the table, or widen it, with the commit that needs it so."""
+    def _prepare_table(self, used: _Table, stored: TableVersion, transaction: Transaction) -> None:
+        """Create the table or widen its schema, as part of the commit that needs it."""
         if stored.version < 0:
             definition.create(used.spec, transaction)
         elif not used.spec.whole and (there := transaction.columns) != used.columns:
-            if new := definition.widened(used.spec, there, empty=not stored.files):
+            if new := definition.widen_schema(used.spec, there, empty=not stored.files):
                 transaction.redefine(new)
             else:
                 used.columns = there
@@ -217,22 +216,22 @@ class DeltaStore(FolderStore):
         return self._tables[name]
 
 
-def _check_continues(log: TableLog, spec: TableSpec, published: Snapshot | None) -> None:
-    """Hold a spec to the stored table; see `TableStore.ensure`."""
-    there = definition.kept(log.metadata(), spec.name)
+def _check_continues(log: TableLog, spec: TableSpec, published: Mapping[str, Version] | None) -> None:
+    """Check a spec against the stored table; see `TableStore.ensure`."""
+    there = definition.read_spec(log.metadata(), spec.name)
     if there.layout is not spec.layout:
         raise SchemaConflict(
             f"table {spec.name} is laid out as {there.layout.value}, not {spec.layout.value}: give the pipeline"
             " another name, or remove the old table"
         )
     try:
-        there.widened_by(spec)
+        there.added_columns(spec)
     except SchemaConflict:
         if published is None:
             raise
-        version = published.version(spec.name)
+        version = published.get(spec.name)
         counted = spec.schema if version is None else definition.columns(log.columns(log.number(version)))
-        there.kept_as(counted).widened_by(spec)
+        there.with_schema(counted).added_columns(spec)
 
 
 def _commit(log: TableLog, number: int) -> Commit:

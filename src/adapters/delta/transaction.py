@@ -1,7 +1,7 @@
-"""One commit in the making, through Delta's own optimistic transaction.
+"""One commit, built with Delta's own optimistic transaction.
 
-Delta's DataFrame writer hides which version it made, silently skips what it takes for a repeat, and cannot take files
-back and mark that in one commit. Its transaction, which the writer itself is built on, can.
+Delta's DataFrame writer does not return the version it made, silently skips a commit that it takes for a duplicate, and
+cannot restore files and set a mark in one commit. Delta's transaction, on which that writer is built, can.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRITER = "headwater"
 
 @define(eq=False)
 class Transaction:
-    """Files written and taken out, as one commit upon the version that `read_version` names."""
+    """Files to add and to remove, in one commit on top of the version `read_version`."""
 
     session: SparkSession
     _java: Any
@@ -34,7 +34,7 @@ class Transaction:
 
     @property
     def read_version(self) -> int:
-        """The version that this commit builds upon."""
+        """The version that this commit builds on."""
         return int(self._java.readVersion())
 
     def write(self, rows: DataFrame) -> None:
@@ -43,19 +43,19 @@ class Transaction:
 
     @property
     def columns(self) -> str:
-        """The columns of the version that this commit builds upon, as Delta's metadata tell them in JSON."""
+        """The columns of the version that this commit builds on, as JSON from Delta's metadata."""
         return str(self._java.metadata().schemaString())
 
     def redefine(self, schema_text: str) -> None:
-        """Give the table other columns, told in JSON as Delta's metadata tell them; call it before rows are written."""
+        """Set the table's columns, as JSON for Delta's metadata. Call it before rows are written."""
         self._definition["schemaString"] = schema_text
 
     def define(self, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
-        """Say how a table is kept that is not there yet; call it before rows are written."""
+        """Set the partition columns and properties of a new table. Call it before rows are written."""
         self._definition |= {"partitionColumns": list(partition_by), "configuration": dict(properties)}
 
-    def _defined(self) -> None:
-        """Make what was said of the table part of the commit, which Delta takes once, before the first row."""
+    def _apply_definition(self) -> None:
+        """Put the table's definition into the commit. Delta accepts it once, before the first row."""
         if not self._definition:
             return
         action = json.loads(self._java.metadata().json())
@@ -63,27 +63,27 @@ class Transaction:
         self._definition = {}
         self._java.updateMetadata(self._delta("actions.Action").fromJson(json.dumps(action)), False)
 
-    def put(self, files: Iterable[DataFile]) -> None:
-        """Bring back files of an earlier version."""
+    def restore(self, files: Iterable[DataFile]) -> None:
+        """Restore files of an earlier version."""
         self._actions.extend(file.added(changes=True) for file in files)
 
-    def take(self, files: Iterable[DataFile]) -> None:
-        """Take files out, with their rows."""
+    def remove(self, files: Iterable[DataFile]) -> None:
+        """Remove files with their rows."""
         self._actions.extend(file.removed(changes=True) for file in files)
 
     def rewrite(self, files: Iterable[DataFile], rows: DataFrame) -> None:
-        """Put files with the same rows in the place of others."""
+        """Replace files by new files with the same rows."""
         self._actions.extend(file.removed(changes=False) for file in files)
         self._actions.extend(file.added(changes=False) for file in self._written(rows))
 
     def commit_marked(self, mark: str, sequence_number: int) -> int:
-        """Commit work: the version made.
+        """Commit an epoch; returns the new version.
 
-        The mark rides in the operation, which is this commit's alone, where the session's setting is everyone's.
+        The mark is stored in the operation, which belongs to this commit only; a session setting would affect others.
         """
         nothing = option(self.session)
-        # As if Delta had been asked for the writer's last transaction, so that it fails the second of two writers. To
-        # ask really costs a rebuild of the table's state; the store has asked the newest mark instead.
+        # Act as if Delta had been asked for the writer's last transaction, so that the second of two writers fails. A
+        # real query would rebuild the table's state; the store has checked the newest mark instead.
         getattr(self._java.readTxn(), "$plus$eq")(_WRITER)
         guard = {"appId": _WRITER, "version": sequence_number, "lastUpdated": time.time_ns() // 1_000_000}
         self._actions.append(json.dumps({"txn": guard}))
@@ -92,7 +92,7 @@ class Transaction:
         return self._commit(write(mode, nothing, nothing, option(self.session, mark)))
 
     def commit_upkeep(self) -> int:
-        """Commit rewritten files: the version made. Rows added in the meantime are no conflict."""
+        """Commit rewritten files; returns the new version. Rows added in the meantime do not conflict."""
         nobody = sequence(self.session, ())
         optimize = self._delta("DeltaOperations$Optimize")
         return self._commit(optimize(nobody, nobody, False, option(self.session), False))
@@ -101,12 +101,12 @@ class Transaction:
         return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
 
     def _commit(self, operation: Any) -> int:
-        self._defined()
+        self._apply_definition()
         actions = map(self._delta("actions.Action").fromJson, self._actions)
         return int(self._java.commit(sequence(self.session, actions), operation))
 
     def _written(self, rows: DataFrame) -> list[DataFile]:
-        self._defined()
+        self._apply_definition()
         written = self._java.writeFiles(rows._jdf)
         converters = java_class(self.session, "scala.collection.JavaConverters")
         actions = converters.seqAsJavaListConverter(written).asJava()

@@ -9,7 +9,7 @@ import narwhals as nw
 from attrs import define, field
 
 from ...domain.ports import BulkSource
-from ..chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
+from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
 from .splits import Split, cut_lines
@@ -17,20 +17,21 @@ from .splits import Split, cut_lines
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ...domain.bulk import BulkSpec, KeyRange
-    from ...domain.epoch import OffsetRange, Offsets
-    from ...domain.schema import Schema
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.epoch.key_range import KeyRange
+    from ...domain.source.bulk import BulkSpec
+    from ...domain.table.schema import Schema
 
 
 @define(eq=False)
 class FileBulk(BulkSource):
-    """The files of a folder, so many chunks an epoch, in the order of their names; engines add `_rows`.
+    """The files of a folder, in the order of their names, a few chunks per epoch; engines add `_rows`.
 
     Args:
         path: the folder.
-        spec: what they hold.
-        chunk_rows: about so many rows make a chunk.
-        chunks_per_epoch: at most so many chunks make an epoch.
+        spec: the spec of their rows.
+        chunk_rows: the approximate number of rows in a chunk.
+        chunks_per_epoch: the largest number of chunks in an epoch.
     """
 
     path: str
@@ -85,7 +86,7 @@ class FileBulk(BulkSource):
         """The rows of parts of files, with the columns of `Batch.rows`; positions are below `CHUNK_POSITIONS`."""
 
     def _splits(self, ordinal: int, part: Part) -> list[Split]:
-        """What can be read side by side of a part; none of two parts with the same ordinal share a position."""
+        """The splits of a part, which can be read in parallel; parts with different ordinals share no position."""
         self._pieces.listing.check_size(part.name, part.size)
         path, end = self._pieces.path(part.name), part.end
         if self.spec.records.is_json and path.suffix != ".gz":

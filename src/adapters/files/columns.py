@@ -1,4 +1,4 @@
-"""Which columns the files of a folder have, found out without reading them."""
+"""Finds the columns of a folder's files from a header, a footer or a few lines."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 
-from ...domain import csv_text
-from ...domain.decode import Undecodable
 from ...domain.errors import HeadwaterError
+from ...domain.source.decode import Undecodable
+from . import csv as csv_text
 from .listing import FilesSettings, Listing
-from .splits import opened
+from .splits import open_file
 
 _LINES = 100
 
 
 @frozen
 class FileColumns:
-    """The columns of one file; of JSON, those that its first lines have."""
+    """The columns of one file; for JSON, those of its first lines."""
 
     file: str
     names: tuple[str, ...]
 
 
 def columns_of_first(folder: str, format_: str) -> FileColumns | None:
-    """The columns of the first file of a folder; None if it has none yet, or that file cannot be read.
+    """The columns of the first file of a folder; None if the folder is empty or that file cannot be read.
 
     Args:
         folder: its path.
@@ -38,14 +38,14 @@ def columns_of_first(folder: str, format_: str) -> FileColumns | None:
         names = Listing(FilesSettings(folder), format_).names()
         found = _columns(Path(folder, names[0]), format_) if names else []
     except (HeadwaterError, Undecodable, ValueError, OSError, EOFError, pa.ArrowException):
-        return None  # whoever reads it says why
+        return None  # the reader reports the reason
     return FileColumns(names[0], tuple(found)) if found else None
 
 
 def _columns(file: Path, format_: str) -> list[str]:
     if format_ == "parquet":
         return list(pq.read_schema(file).names)
-    with opened(str(file)) as stream:
+    with open_file(str(file)) as stream:
         if format_ == "csv":
             return [name or "" for name in csv_text.fields(stream.readline().decode("utf-8-sig").rstrip("\r\n"))]
         records = [json.loads(line.decode("utf-8-sig")) for line in islice(stream, _LINES) if line.strip()]

@@ -1,8 +1,8 @@
-"""Which files of a directory an epoch reads, planned from offsets alone.
+"""Plans which files of a directory an epoch reads, from the offsets alone.
 
-Offsets are small however many files were read: the first name ever, how many, and the names and sizes of the newest
-ones. A file that turns up behind the last name read, or one of the newest that has changed, is noticed; old files may
-be removed. Among the older names a newcomer shows by the count.
+Offsets stay small for any number of files: the first name ever read, the number of files read, and the names and sizes
+of the last 32. A new file whose name sorts before the last one read is an error, found by its name or by the count. So
+is a change of one of the last files. Older files may be deleted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 from attrs.validators import ge
 
-from ...domain.changelog.settings import CHANGE_FORMATS
-from ...domain.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from ...domain.source.changelog.settings import CHANGE_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...domain.epoch import Offsets
+    from ...domain.epoch.epoch import Offsets
 
 _REMEMBERED = 32
 _JSON = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
@@ -32,7 +32,7 @@ _SUFFIXES = {
     "parquet": (".parquet",),
 }
 _INCOMPLETE = ".tmp"
-_ANEW = "bring late rows in a file with a later name, or build the pipeline anew under another name"
+_ANEW = "bring late rows in a file with a later name, or build the pipeline again under another name"
 
 
 @frozen
@@ -40,9 +40,9 @@ class FilesSettings:
     """Where files arrive.
 
     Args:
-        path: the directory; files directly in it are read in the order of their names, hidden ones (``_`` or ``.`` in
-            front) left out. A file must be complete when it appears: write it elsewhere, or as ``*.tmp``, and rename.
-        files_per_epoch: at most so many files make an epoch.
+        path: the directory. Files directly in it are read in the order of their names, without hidden ones (``_`` or
+            ``.`` in front). A file must be complete when it appears: write it elsewhere or as ``*.tmp``, and rename it.
+        files_per_epoch: the largest number of files in an epoch.
     """
 
     path: str
@@ -51,12 +51,12 @@ class FilesSettings:
 
 @frozen
 class _Read:
-    """What has been read, as the offsets tell it."""
+    """The files that have been read, as the offsets store them."""
 
     first: str
     count: int
     newest: dict[str, int]
-    """The last names read, with their sizes; in order."""
+    """The last names read, in order, with their sizes in bytes."""
 
     @classmethod
     def of(cls, offsets: Offsets) -> _Read:
@@ -67,7 +67,7 @@ class _Read:
         return next(reversed(self.newest))
 
     def and_then(self, files: dict[str, int]) -> Offsets:
-        """The offsets after some more files; ``epoch`` says how many those are."""
+        """The offsets after these further files; ``epoch`` is their number."""
         kept = dict([*self.newest.items(), *files.items()][-max(_REMEMBERED, len(files)) :])
         first = self.first or next(iter(files))
         return {"first": first, "count": self.count + len(files), "epoch": len(files), "newest": kept}
@@ -78,12 +78,12 @@ _NOTHING = _Read("", 0, {})
 
 @frozen
 class Listing:
-    """The files of a directory, as they lie there now.
+    """The present files of a directory.
 
     Args:
         settings: where to look.
-        format: of the records; it decides the names looked for.
-        pass_over: told, at each look, of complete files whose names end otherwise.
+        format: the format of the records, which decides the file names to look for.
+        pass_over: called at each listing with the names of complete files that have another ending.
     """
 
     settings: FilesSettings
@@ -92,7 +92,7 @@ class Listing:
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """How the names of files end that are read."""
+        """The endings of file names that are read."""
         return _SUFFIXES[self.format]
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
@@ -106,20 +106,20 @@ class Listing:
         return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
 
     def end(self) -> Offsets | None:
-        """All files there are, as read; None if there are none."""
+        """The offsets after all present files; None if there are none."""
         names = self.names()
         newest = {name: self.size(name) for name in names[-_REMEMBERED:]}
         return _Read(names[0], len(names) - len(newest), {}).and_then(newest) if names else None
 
     def waiting(self, after: Offsets | None) -> int:
-        """How many files lie behind the offsets."""
+        """The number of files after the offsets."""
         return sum(1 for name in self.names() if not after or name > _Read.of(after).last)
 
     def files(self, offsets: OffsetRange) -> list[Path]:
         """The files of a range, in order.
 
         Raises:
-            SourceChanged: one is gone, or has another size than when it was planned.
+            SourceChanged: a file is missing, or has another size than when it was planned.
         """
         planned = list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :]
         for name, size in planned:
@@ -127,7 +127,7 @@ class Listing:
         return [Path(self.settings.path, name) for name, _ in planned]
 
     def names(self) -> list[str]:
-        """The names of the files there are now, in order.
+        """The names of the present files, in order.
 
         Raises:
             ConfigError: there is no such directory.
@@ -150,10 +150,10 @@ class Listing:
         return [name for name in names if name.endswith(self.endings)]
 
     def size(self, name: str) -> int:
-        """How many bytes a file has.
+        """The size of a file, in bytes.
 
         Raises:
-            SourceChanged: it is gone.
+            SourceChanged: it is missing.
             SourceUnavailable: it cannot be reached.
         """
         try:
@@ -166,7 +166,7 @@ class Listing:
             raise SourceUnavailable(f"cannot read {name} in {self.settings.path}: {error.strerror}") from error
 
     def _check(self, read: _Read, names: list[str]) -> None:
-        """Hold the files behind the last name read to what the offsets remember."""
+        """Check the files up to the last name read against the offsets."""
         oldest = next(iter(read.newest))
         old = list(takewhile(lambda name: name <= read.last, names))
         recent = [name for name in old if name >= oldest]
@@ -180,10 +180,10 @@ class Listing:
             self.check_size(name, read.newest[name])
 
     def check_size(self, name: str, planned: int) -> None:
-        """Refuse a file that has changed since it was planned.
+        """Check that a file has not changed since it was planned.
 
         Raises:
-            SourceChanged: it is gone, or has another size.
+            SourceChanged: it is missing, or has another size.
             SourceUnavailable: it cannot be reached.
         """
         if (size := self.size(name)) != planned:

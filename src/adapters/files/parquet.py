@@ -1,4 +1,4 @@
-"""Parquet files as rows of a declared schema: widening is done, anything that could lose a value is refused."""
+"""Parquet files as rows of a declared schema: types are widened, and anything that could lose a value is refused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...domain.changelog.row_kind import INSERT, KNOWN, row_kind
-from ...domain.decode import shown
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput
-from ..records import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
+from ...domain.source.decode import shown
+from ...domain.table.row_kind import INSERT, KNOWN, row_kind
+from ..records.decoder import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...domain.schema import Column, DataType
-    from ...domain.source import RecordSpec
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table.schema import Column, DataType
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32())
@@ -41,16 +41,16 @@ _SAFE: dict[str, tuple[pa.DataType, ...]] = {
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _DAYS = (-719_162, 2_932_896)
-"""0001-01-01 and 9999-12-31, in days from 1970."""
+"""0001-01-01 and 9999-12-31, in days since 1970-01-01."""
 
 
 def check(path: Path, spec: RecordSpec) -> None:
-    """Hold a file to the declared schema.
+    """Check a file against the declared schema.
 
     Raises:
-        BadInput: it is no Parquet, lacks a column, or has one whose type could lose values.
+        BadInput: it is not Parquet, lacks a column, or has a column whose type could lose values.
     """
-    with _opened(str(path)) as file:
+    with _open(str(path)) as file:
         _check(file, path.name, spec)
 
 
@@ -58,13 +58,13 @@ def read(path: Path, spec: RecordSpec, first: int, groups: range) -> Iterator[pa
     """The rows of some row groups of a file, as batches of `records.batch_schema`.
 
     Args:
-        path: of the file.
-        spec: what it holds.
+        path: the path of the file.
+        spec: the spec of its rows.
         first: the position of the first row.
-        groups: the row groups, as far as there are so many.
+        groups: the numbers of the row groups; numbers that the file does not have are ignored.
     """
     name = path.name
-    with _opened(str(path)) as file:
+    with _open(str(path)) as file:
         _check(file, name, spec)
         wanted = [column for column in spec.schema.names if column in file.schema_arrow.names]
         instants = {column for column in wanted if is_int96(file, column)}
@@ -75,12 +75,12 @@ def read(path: Path, spec: RecordSpec, first: int, groups: range) -> Iterator[pa
             at += rows.num_rows
 
 
-def _opened(path: str) -> pq.ParquetFile:
+def _open(path: str) -> pq.ParquetFile:
     try:
-        # Spark's INT96 would overflow as nanoseconds, which only reach the year 2262.
+        # As nanoseconds, Spark's INT96 would overflow: they end in the year 2262.
         return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
     except pa.ArrowInvalid as error:
-        raise BadInput(f"file {Path(path).name} is no Parquet: {error}; replace it") from error
+        raise BadInput(f"file {Path(path).name} is not Parquet: {error}; replace it") from error
 
 
 def _check(file: pq.ParquetFile, name: str, spec: RecordSpec) -> None:
@@ -89,7 +89,9 @@ def _check(file: pq.ParquetFile, name: str, spec: RecordSpec) -> None:
         if column.name in spec.optional and column.name not in there.names:
             continue
         if there.names.count(column.name) != 1:
-            raise BadInput(f"file {name}: no one column {column.name!r}; it has: {', '.join(there.names)}")
+            raise BadInput(
+                f"file {name}: column {column.name!r} must exist exactly once; it has: {', '.join(there.names)}"
+            )
         found = there.field(column.name).type
         if not _fits(_plain(found), column.type):
             raise BadInput(
@@ -134,7 +136,7 @@ def _allowed(wanted: DataType) -> str:
 
 
 def is_int96(file: pq.ParquetFile, column: str) -> bool:
-    """Whether a column is of the type in which Spark by default writes instants."""
+    """Whether a column has the type INT96, in which Spark by default writes instants."""
     leaf = next(leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
     return bool(leaf.physical_type == "INT96")
 
@@ -167,7 +169,7 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
 def _in_range(
     rows: pa.RecordBatch, spec: RecordSpec, instants: set[str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, list[str | None]]:
-    """The rows with null for times out of range, the rows with these columns as text, and why rows cannot be used."""
+    """The rows with null for times out of range, the rows with these columns as text, and the error of each row."""
     inside = texts = rows
     errors: list[str | None] = [None] * rows.num_rows
     for each in rows.schema:
@@ -183,7 +185,7 @@ def _in_range(
 
 
 def _outside(values: pa.Array, zone: str, *, is_instant: bool) -> pa.Array | None:
-    """Which times lie outside the years 1 to 9999 in UTC, of which Python has no others; None if none does."""
+    """A mask of the times outside the years 1 to 9999 in UTC, which Python cannot hold; None if all are inside."""
     if pa.types.is_date32(values.type):
         return _beyond(values.cast(pa.int32()), *_DAYS)
     if not pa.types.is_timestamp(values.type):
@@ -222,7 +224,7 @@ def _out_of_range(name: str, spec: RecordSpec, texts: pa.Array, outside: pa.Arra
 
 
 def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with instants as ISO-8601 text: ten times as fast as by Python's own times with a zone."""
+    """The rows with instants as ISO-8601 text: ten times as fast as through Python's times with a zone."""
     for at, each in enumerate(rows.schema):
         if pa.types.is_timestamp(each.type) and each.type.tz is not None:
             text = pc.replace_substring(rows.column(at).cast(pa.timestamp("us")).cast(pa.string()), " ", "T")
@@ -231,7 +233,7 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str | None], list[str | None]]:
-    """The row kind of each row, and why it has none."""
+    """The row kind of each row, and the error of rows without one."""
     if spec.row_kind is None:
         return [INSERT] * rows.num_rows, [None] * rows.num_rows
     words = rows.column(spec.row_kind).to_pylist()
@@ -242,7 +244,7 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str | None], li
 
 
 def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
-    """The rows with all times in microseconds, which is as fine as a table keeps them."""
+    """The rows with all times in microseconds, the precision of tables."""
     fine = [each for each in rows.schema if pa.types.is_timestamp(each.type) and each.type.unit == "ns"]
     for each in fine:
         try:
@@ -262,7 +264,7 @@ def _converted(values: pa.Array, column: Column, spec: RecordSpec, *, is_instant
 
 
 def _in_zone(values: pa.Array, zone: str) -> pa.Array:
-    """The instants of wall times; of two the earlier, and in a gap what the offset before it gives."""
+    """The instants of wall times: the earlier one if there are two; in a gap, by the offset before it."""
     if zone == "UTC":
         return values.cast(pa.timestamp("us", "UTC"))
     tz: Any = ZoneInfo(zone)

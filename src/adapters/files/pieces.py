@@ -1,4 +1,4 @@
-"""How the files of a folder are cut into chunks of about so many rows, and which keys those hold."""
+"""Cuts the files of a folder into chunks of about n rows, and finds the key ranges of the chunks."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field, frozen
 
-from ...domain.bulk import KeyRange, merged
+from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
-from ...domain.schema import INTEGERS
-from ..chunks import EVERYWHERE
+from ...domain.table.schema import INTEGERS
+from ..shared.chunks import EVERYWHERE
 from .splits import check
 
 if TYPE_CHECKING:
-    from ...domain.bulk import BulkSpec
-    from ..chunks import Frontier, Piece
+    from ...domain.source.bulk import BulkSpec
+    from ..shared.chunks import Frontier, Piece
     from .listing import Listing
 
 _SAMPLE = 2**20
-_TOLD_EXACTLY = INTEGERS | {"date"}
-"""Types of keys whose bounds Parquet tells, and that every engine orders as Parquet does."""
+_EXACT_KEYS = INTEGERS | {"date"}
+"""Key types whose Parquet statistics are exact and which every engine orders as Parquet does."""
 
 
 @frozen
 class Part:
-    """What a chunk has of a file: bytes of lines or row groups, from `start` to before `end`; None: to its end."""
+    """The part of a file in a chunk: lines by byte, or row groups, from `start` to before `end` (None: to the end)."""
 
     name: str
     size: int
@@ -41,18 +41,18 @@ class Part:
 
     @property
     def piece(self) -> list[Any]:
-        """The part as offsets have it."""
+        """The part as offsets store it."""
         return [self.name, self.size, self.start, self.end]
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the file."""
+        """Whether it is the whole file."""
         return self.start == 0 and self.end is None
 
 
 @frozen
 class _Footer:
-    """What the end of a Parquet file tells: rows by row group, and the range of the first key column."""
+    """The footer of a Parquet file: the rows of each row group, and the range of the first key column."""
 
     rows: tuple[int, ...]
     held: KeyRange
@@ -60,14 +60,14 @@ class _Footer:
 
 @define(eq=False)
 class Pieces:
-    """Cuts chunks: whole files of Parquet until they have so many rows, or row groups or lines of a larger one.
+    """Cuts chunks: whole Parquet files up to `rows` rows, or row groups or lines of a larger file.
 
-    A file of CSV, and a gzipped one, is a chunk however large it is; a smaller one of lines is, too.
+    A CSV file and a gzipped file are one chunk each, at any size; so is a smaller file of lines.
 
     Args:
-        listing: of the files; each is complete when it appears, under a later name than those before.
-        spec: what they hold.
-        rows: about so many rows make a chunk.
+        listing: lists the files; each is complete when it appears, under a later name than the files before.
+        spec: the spec of their rows.
+        rows: the approximate number of rows in a chunk.
     """
 
     listing: Listing
@@ -79,7 +79,7 @@ class Pieces:
         """The chunk that begins at a frontier; see `chunks.Cut`.
 
         Raises:
-            SourceChanged: a file came among those that were passed.
+            SourceChanged: a file came among those that were already read.
         """
         passed, last, at = frontier or (0, None, 0)
         waiting = self.waiting(frontier)
@@ -100,9 +100,9 @@ class Pieces:
         return parts, [passed, last, 0]
 
     def attempt(self, piece: Piece) -> tuple[Piece, str | None]:
-        """Look whether a chunk can be read; see `chunks.Try`.
+        """Check whether a chunk can be read; see `chunks.Try`.
 
-        A file that was put in the place of one that could not be read may have another size.
+        A file that replaces an unreadable one may have another size.
         """
         parts = Part.all_of(piece)
         try:
@@ -119,7 +119,7 @@ class Pieces:
         """The names of the files that are not passed, in order.
 
         Raises:
-            SourceChanged: a file came among those that were passed.
+            SourceChanged: a file came among those that were already read.
         """
         passed, last, _ = frontier or (0, None, 0)
         names = self.listing.names()
@@ -127,12 +127,12 @@ class Pieces:
         if len(names) - len(waiting) > passed:
             raise SourceChanged(
                 f"{self.listing.settings.path}: a file came before {last} after that had been read; give it a later"
-                " name, or build the pipeline anew under another name"
+                " name, or build the pipeline again under another name"
             )
         return waiting
 
     def remaining(self, frontier: Frontier) -> tuple[KeyRange, ...]:
-        """Ranges of the first key column that the files which are not passed may hold."""
+        """Ranges of the first key column that files not yet passed may hold."""
         waiting = self.waiting(frontier)
         if not waiting:
             return ()
@@ -141,16 +141,16 @@ class Pieces:
         footers = [self._footer(name, self.listing.size(name)) for name in waiting]
         if any(footer is None or footer.held.low is None for footer in footers):
             return EVERYWHERE
-        return merged([footer.held for footer in footers if footer and any(footer.rows)])
+        return merge_ranges([footer.held for footer in footers if footer and any(footer.rows)])
 
     def path(self, name: str) -> Path:
-        """Where a file lies."""
+        """The path of a file."""
         return Path(self.listing.settings.path, name)
 
     def _part(self, name: str, at: int, space: int, *, first: bool) -> tuple[Part | None, int, int | None]:
-        """What a chunk takes of a file from some place on: the part, its rows, and where it stops inside the file.
+        """The part of a file that a chunk takes from `at` on, the rows of the part, and where it stops inside the file.
 
-        None if the file, which is not the first, is to be in the next chunk.
+        The part is None if the file is not the chunk's first and belongs to the next chunk.
         """
         size = self.listing.size(name)
         if self.spec.records.format == "parquet" and (footer := self._footer(name, size)):
@@ -177,7 +177,7 @@ class Pieces:
         )
 
     def _lines_end(self, name: str, size: int, at: int) -> int | None:
-        """Before which byte a chunk of lines ends; None if it has all the rest of the file."""
+        """The byte before which a chunk of lines ends; None if it takes the rest of the file."""
         if not self.spec.records.is_json or name.endswith(".gz"):
             return None
         with self.path(name).open("rb") as file:
@@ -187,11 +187,11 @@ class Pieces:
         return end if end < size else None
 
     def _footer(self, name: str, size: int) -> _Footer | None:
-        """What the end of a Parquet file tells; None if it cannot be read."""
+        """The footer of a Parquet file; None if it cannot be read."""
         if (name, size) not in self._footers:
             try:
                 metadata = pq.read_metadata(self.path(name))
-            except (pa.ArrowInvalid, OSError):  # told when the chunk is tried
+            except (pa.ArrowInvalid, OSError):  # reported by `attempt`
                 return None
             rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
             self._footers[name, size] = _Footer(rows, self._held(metadata))
@@ -199,18 +199,18 @@ class Pieces:
 
     def _held(self, metadata: pq.FileMetaData) -> KeyRange:
         key = self.spec.key[0]
-        if self.spec.records.columns[key].name not in _TOLD_EXACTLY:
+        if self.spec.records.columns[key].name not in _EXACT_KEYS:
             return KeyRange()
         bounds = [_bounds(metadata.row_group(at), key) for at in range(metadata.num_row_groups)]
-        told = [each for each in bounds if each is not None]
-        if not told or len(told) < len(bounds):
+        known = [each for each in bounds if each is not None]
+        if not known or len(known) < len(bounds):
             return KeyRange()
-        return KeyRange(min(low for low, _ in told), max(high for _, high in told))
+        return KeyRange(min(low for low, _ in known), max(high for _, high in known))
 
 
 def _bounds(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
     for column in (group.column(at) for at in range(group.num_columns)):
         if column.path_in_schema == name:
-            told = column.statistics
-            return (told.min, told.max) if told is not None and told.has_min_max else None
+            known = column.statistics
+            return (known.min, known.max) if known is not None and known.has_min_max else None
     return None

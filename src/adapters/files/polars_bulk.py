@@ -1,4 +1,4 @@
-"""Files to be loaded in bulk, as Polars frames."""
+"""Bulk loads of files as Polars frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from ..polars_rows import polars_rows
+from ..records.polars_rows import polars_rows
 from .bulk import FileBulk
 from .splits import read
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..polars_rows import polars_letters, polars_rows
+from ..records.polars_rows import polars_dead_letters, polars_rows
 from .source import FileSource
 from .splits import read
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ...domain.epoch import OffsetRange
+    from ...domain.epoch.epoch import OffsetRange
 
 
 @define(eq=False)
@@ -40,5 +40,5 @@ class PolarsFileSource(FileSource):
         found, self._passed_over = self._passed_over, Counter()
         return found
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return polars_letters(letters, self._rereading(letters), self.schema)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return polars_dead_letters(letters, self._rereading(letters), self.schema)

@@ -1,4 +1,4 @@
-"""What every engine's file source shares: planning, and the parts to read."""
+"""The part of a file source that all engines share: planning, and the splits to read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from attrs import define, field
 
 from ...domain.errors import NotSupported
 from ...domain.ports import StreamSource
-from ..letters import JsonLetters
-from .letters import CsvLetters
+from ..records.dead_letters import JsonDeadLetters
+from .dead_letters import CsvDeadLetters
 from .listing import FilesSettings, Listing
 from .splits import Split, splits
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ...domain.epoch import OffsetRange, Offsets
-    from ...domain.schema import Schema
-    from ...domain.source import RecordSpec
-    from ..letters import ReadAgain
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table.schema import Schema
+    from ..records.dead_letters import ReadAgain
 
 
 _log = logging.getLogger(__name__)
@@ -31,27 +31,27 @@ _SHOWN = 3
 
 @define(eq=False)
 class FileSource(StreamSource):
-    """A directory as a stream; engines add `read` and `again`.
+    """A directory as a stream; engines add `read` and `reread`.
 
     Args:
         settings: where the files arrive.
-        spec: what they hold.
+        spec: the spec of their records.
     """
 
     settings: FilesSettings
     spec: RecordSpec
     schema: Schema = field(init=False)
     format: str = field(init=False)
-    rereads: Collection[str] = field(init=False)
+    reread_formats: Collection[str] = field(init=False)
     _listing: Listing = field(init=False)
     _warned: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
-        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
+        self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
         self._listing = Listing(self.settings, self.spec.format, self._pass_over)
 
     def _pass_over(self, names: list[str]) -> None:
-        """Say once of files that are not read for how their names end."""
+        """Warn once about files that are not read because of their endings."""
         if not self._warned:
             self._warned = True
             _log.warning(
@@ -69,12 +69,12 @@ class FileSource(StreamSource):
 
         Raises:
             ConfigError: there is no such directory.
-            SourceChanged: a file came behind the last one read, or one of the newest ones read has changed.
+            SourceChanged: a new file sorts before the last one read, or one of the last files read has changed.
         """
         return self._listing.plan(after)
 
     def end(self) -> Offsets | None:
-        """The files there are; None if there are none. Raises as `plan` does."""
+        """The offsets after all present files; None if there are none. Raises the same errors as `plan`."""
         return self._listing.end()
 
     def lag(self, after: Offsets | None) -> str:
@@ -83,18 +83,18 @@ class FileSource(StreamSource):
         return f"{waiting} file{'' if waiting == 1 else 's'}"
 
     def _rereading(self, letters: nw.LazyFrame[Any]) -> ReadAgain:
-        """What reads dead letters of these files again.
+        """The reader of dead letters of these files.
 
         Raises:
             NotSupported: the files are Parquet.
-            SourceChanged: the CSV file of one is gone.
+            SourceChanged: the CSV file of a dead letter is missing.
         """
         if self.spec.is_json:
-            return JsonLetters(self.spec)
-        if not self.spec.rereads:
+            return JsonDeadLetters(self.spec)
+        if not self.spec.reread_formats:
             remedy = "bring what was wrong in a new file"
             raise NotSupported("reading dead letters again", f"a source of {self.format}", remedy)
-        return CsvLetters.of(letters, self.spec, self.settings.path)
+        return CsvDeadLetters.of(letters, self.spec, self.settings.path)
 
     def _splits(self, offsets: OffsetRange) -> list[Split]:
         return splits(self._listing.files(offsets), self.spec)

@@ -1,4 +1,4 @@
-"""Files to be loaded in bulk, as Spark frames: whole files of Parquet are read by Spark's own reader."""
+"""Bulk loads of files as Spark frames; whole Parquet files are read by Spark's own reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
 
-from ..records import batch_schema
+from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
     from .pieces import Part
 
-# Hadoop reads these in a path as patterns, and a colon as the end of a scheme.
+# Hadoop reads these characters as glob patterns, and a colon as the end of a scheme.
 _NO_PLAIN_PATH = re.compile(r"[\\*?\[\]{}:]")
 _INSTANT = pa.timestamp("us", "UTC")
 _ARROW_POSITIONS = 2**11
-"""Where the ordinals of parts begin that Spark does not read itself: behind all positions of those that it does."""
+"""The first ordinal of parts that Spark does not read itself: their positions come after those of Spark's parts."""
 
 
 @define(eq=False)
 class SparkFileBulk(FileBulk):
-    """The files of a folder as Spark frames; it must be mounted on every worker.
+    """The files of a folder as Spark frames; the folder must be mounted on every worker.
 
     Args:
         spark: the session that reads.
@@ -68,7 +68,7 @@ class SparkFileBulk(FileBulk):
         return map_in_arrow(numbers, SplitReader(splits, self.spec.records), batch_schema(self.schema))
 
     def _natively(self, path: Path) -> pa.Schema | None:
-        """The declared columns that a file has, if Spark reads them to the same values as `parquet.read`."""
+        """The declared columns of a file, if Spark reads the same values as `parquet.read`; else None."""
         if _NO_PLAIN_PATH.search(str(path)):
             return None
         with pq.ParquetFile(path) as file:
@@ -86,7 +86,7 @@ class SparkFileBulk(FileBulk):
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Spark reads a column of a type as it is: not what is finer than microseconds, and no half floats."""
+    """Whether Spark reads a column of this type unchanged: not nanoseconds, dictionaries and half floats."""
     if pa.types.is_timestamp(kind):
         return str(kind.unit) != "ns"
     return not (pa.types.is_dictionary(kind) or pa.types.is_float16(kind))

@@ -1,4 +1,4 @@
-"""Files as Spark frames: the workers read and decode them, so the directory must be mounted on every one of them."""
+"""Files as Spark frames. The workers read and decode them, so the directory must be mounted on every worker."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field, frozen
 
-from ..records import batch_schema
+from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
-from ..spark.letters import spark_letters
-from ..spark.passed_over import PassedOver
+from ..spark.dead_letters import spark_dead_letters
+from ..spark.skipped_counts import PassedOver
 from .source import FileSource
 from .splits import Split, read
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from ...domain.epoch import OffsetRange
-    from ...domain.source import RecordSpec
+    from ...domain.epoch.epoch import OffsetRange
+    from ...domain.source.record_spec import RecordSpec
 
 
 @define(eq=False)
@@ -45,7 +45,7 @@ class SparkFileSource(FileSource):
         return self._passed_over.take() if self._passed_over else {}
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of the range's files, with the columns of `Batch.rows`; files are opened when the frame is used.
+        """The rows of the range's files, with the columns of `Batch.rows`; files are opened when the frame is computed.
 
         Raises:
             SourceChanged: a file is gone or changed.
@@ -56,13 +56,13 @@ class SparkFileSource(FileSource):
         numbers = self.spark.range(0, len(reader.splits), 1, parts)
         return nw.from_native(map_in_arrow(numbers, reader, batch_schema(self.schema)))
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return spark_letters(letters, self._rereading(letters), self.schema)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_dead_letters(letters, self._rereading(letters), self.schema)
 
 
 @frozen
 class SplitReader:
-    """Reads splits on a worker, told their numbers."""
+    """Reads splits on a worker, given their numbers."""
 
     splits: list[Split]
     spec: RecordSpec

@@ -1,6 +1,6 @@
-"""The parts of files that workers read one by one, and their rows as Arrow batches.
+"""Splits of files, which workers read one by one, and their rows as Arrow batches.
 
-Every engine reads through here, so that all of them see the same rows in the same order.
+Every engine reads through this module, so all of them see the same rows in the same order.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import IO, TYPE_CHECKING
 
 from attrs import frozen
 
-from ...domain import csv_text
-from ...domain.decode import Undecodable
 from ...domain.errors import BadInput, SourceChanged
-from ..records import Record, RecordDecoder
+from ...domain.source.decode import Undecodable
+from ..records.decoder import Record, RecordDecoder
+from . import csv as csv_text
 from . import parquet
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...domain.source import RecordSpec
-    from ..parsing import Parse
+    from ...domain.source.record_spec import RecordSpec
+    from ..records.parsing import Parse
 
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
@@ -37,7 +37,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @frozen
 class Split:
-    """A part of a file: the lines that start from byte `start` to before `end`, or of Parquet the row groups."""
+    """A part of a file: the lines that start from byte `start` to before `end`, or these row groups of Parquet."""
 
     ordinal: int
     path: str
@@ -51,10 +51,10 @@ class Split:
 
 
 def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
-    """Cut files into parts that can be read side by side, in order.
+    """Cut files into splits that can be read in parallel, in order.
 
     Raises:
-        BadInput: a file has no use: a declared column is missing, or has a type that does not fit.
+        BadInput: a file lacks a declared column, or has it in a type that does not fit.
     """
     for path in files:
         check(path, spec)
@@ -68,14 +68,14 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
 def read(split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
 
-    `passed_over` counts messages of tables that are not read; see `Tables`.
+    `passed_over` counts the skipped messages of tables that are not read; see `Tables`.
     """
     first = split.ordinal * _FILE_POSITIONS
     try:
         if spec.format == "parquet":
             yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
         else:
-            with opened(split.path) as stream:
+            with open_file(split.path) as stream:
                 yield from _read_text(stream, split, spec, first, Counter() if passed_over is None else passed_over)
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
@@ -84,10 +84,10 @@ def read(split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None
 
 
 def check(path: Path, spec: RecordSpec) -> None:
-    """Look whether a file has a use.
+    """Check that a file has the declared columns.
 
     Raises:
-        BadInput: a declared column is missing, or has a type that does not fit.
+        BadInput: a declared column is missing, or its type does not fit.
     """
     if spec.format == "parquet":
         parquet.check(path, spec)
@@ -102,13 +102,13 @@ def _cut(ordinal: int, path: Path) -> list[Split]:
 
 
 def cut_lines(ordinal: int, path: Path, start: int, end: int) -> list[Split]:
-    """Cut the lines that start from byte `start` to before `end` into parts that can be read side by side."""
+    """Cut the lines that start from byte `start` to before `end` into splits that can be read in parallel."""
     starts = range(start, end, BYTES_A_SPLIT)
     return [Split(ordinal, str(path), each, min(each + BYTES_A_SPLIT, end)) for each in starts]
 
 
-def opened(path: str) -> IO[bytes]:
-    """A file's bytes, unpacked where it is gzipped."""
+def open_file(path: str) -> IO[bytes]:
+    """A file's bytes, unzipped if it is gzipped."""
     return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
@@ -132,7 +132,7 @@ def _json_lines(stream: IO[bytes], split: Split) -> Iterator[tuple[int, bytes]]:
 
 
 def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of the lines that start within some bytes."""
+    """Offset and bytes of the lines that start from byte `start` to before `end`."""
     at = 0
     if start:
         stream.seek(start - 1)
@@ -145,13 +145,13 @@ def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes
 
 
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
-    """A parser for the rows of a CSV file, by its header; and the rows."""
+    """The parser for the rows of a CSV file, from its header, and the rows."""
     header, rows = _header(stream, name, spec)
     return row_parser(header, spec.delimiter), rows
 
 
 def row_parser(header: list[str], delimiter: str) -> Parse:
-    """What parses the rows of a CSV file with a header."""
+    """The parser for the rows of a CSV file with this header."""
 
     def parse(raw: bytes) -> dict[str, str | None]:
         values = csv_text.fields(_utf8(raw), delimiter)
@@ -167,14 +167,14 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
 
     Raises:
         BadInput: a declared column is missing.
-        FileNotFoundError: it is gone.
+        FileNotFoundError: the file is missing.
     """
-    with opened(str(path)) as stream:
+    with open_file(str(path)) as stream:
         return _header(stream, path.name, spec)[0]
 
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
-    """The column names of a CSV file, checked, and its rows. A file of no bytes has no rows and needs no header."""
+    """The column names of a CSV file, checked, and its rows. An empty file has no rows and needs no header."""
     rows = csv_text.records(_lines(stream, 0, TO_THE_END), spec.delimiter)
     first = next(rows, None)
     if first is None:
@@ -185,7 +185,7 @@ def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], 
         raise BadInput(f"file {name}: the header cannot be read: {error}") from error
     for column in spec.schema.columns:
         if header.count(column.name) != 1 and not (column.name in spec.optional and column.name not in header):
-            problem = "stands more than once in" if column.name in header else "is missing from"
+            problem = "occurs more than once in" if column.name in header else "is missing from"
             raise BadInput(
                 f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}"
                 + _other_delimiter(header)
@@ -194,7 +194,7 @@ def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], 
 
 
 def _other_delimiter(header: list[str]) -> str:
-    """A hint for a header that another delimiter would take apart."""
+    """A hint if the header looks separated by another delimiter; else empty."""
     found = next((each for each in _DELIMITERS if len(header) == 1 and each in header[0]), None)
     return f"; its fields seem to be separated by {found!r}: set delimiter = {json.dumps(found)}" if found else ""
 

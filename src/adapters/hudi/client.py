@@ -1,4 +1,4 @@
-"""Hudi's own client of a table, for the upkeep that its writer has no word for."""
+"""Hudi's own client of a table, for upkeep that its DataFrame writer does not offer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..spark.jvm import java_class
-from .writing import table_settings
+from .commit import table_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .definition import Definition
-    from .place import Folder
+    from .path import Folder
+    from .spec import Definition
     from .timeline import Timeline
 
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def upkeep_client(
     folder: Folder, timeline: Timeline, definition: Definition, settings: Mapping[str, str]
 ) -> Iterator[Any]:
-    """The client, with settings on top of those that every write has."""
+    """The client, with these settings in addition to those of every write."""
     configured = java_class(folder.session, "java.util.HashMap")()
     for name, value in (table_settings(definition) | dict(settings)).items():
         configured.put(name, value)

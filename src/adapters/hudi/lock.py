@@ -1,7 +1,7 @@
-"""One writer at a time: a lock that a table's commits are made under, whatever process they come from.
+"""The lock of a table: commits are made under it, so that there is one writer at a time in all processes.
 
-Hudi's own optimistic control lets two writers succeed that touch different files, so it cannot fence. Here the newest
-mark is looked at, leftovers of a dead writer are rolled back, and the commit is made, all under one lock.
+Hudi's own optimistic control lets two writers of different files both succeed, so it cannot fence. Under this lock a
+writer checks the newest mark, rolls back what a dead writer left, and commits.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..spark.jvm import java_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .place import Folder
+    from .path import Folder
 
 
 class Busy(StoreUnavailable):
-    """Another writer has had a table's lock for long."""
+    """Another writer has held a table's lock for too long."""
 
 
 COMMITS, UPKEEP = ".headwater-commits", ".headwater-upkeep"
-"""What a table's lock is for: to make a commit, or to do upkeep."""
+"""The names of a table's two locks: one for commits, one for upkeep."""
 
 _SECONDS = 60.0
 _POLL_SECONDS = 0.05
@@ -36,12 +36,12 @@ _here: dict[str, threading.Lock] = {}
 
 @contextmanager
 def locked(folder: Folder, name: str = COMMITS) -> Iterator[None]:
-    """Hold a table's lock; wait while another writer has it.
+    """Hold a table's lock; wait while another writer holds it.
 
     Raises:
-        Busy: another writer has it for long.
+        Busy: another writer has held it for too long.
     """
-    # Threads of this process are told apart here: to the system they are one, and one that closes the file unlocks it.
+    # The file lock is one per process, and any thread that closes the file releases it; so threads need their own lock.
     mine = _here.setdefault(f"{folder.path}/{name}", threading.Lock())
     if not mine.acquire(timeout=_SECONDS):
         raise _busy(folder)
@@ -54,9 +54,9 @@ def locked(folder: Folder, name: str = COMMITS) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(folder: Folder, name: str) -> Iterator[None]:
-    """The system's lock on a file, which ends with the process that holds it, however that ends.
+    """A lock of the operating system on a file, which ends with the process that holds it.
 
-    Of the JVM, not of Python: it is the JVM that writes, and it may live on for a while when Python is killed.
+    The JVM takes it, not Python: the JVM writes, and may live on for a while after Python is killed.
     """
     place = Path(folder.local or "", name)
     try:
@@ -73,7 +73,7 @@ def _file_lock(folder: Folder, name: str) -> Iterator[None]:
 
 @contextmanager
 def _storage_lock(folder: Folder, name: str) -> Iterator[None]:
-    """Hudi's lock file on the table's own storage; that of a writer that died is broken after an hour."""
+    """Hudi's lock file on the table's storage; the lock of a dead writer is broken after an hour."""
     settings = java_class(folder.session, "java.util.Properties")()
     settings.setProperty("hoodie.write.lock.filesystem.path", f"{folder.path}/{name}")
     settings.setProperty("hoodie.write.lock.filesystem.expire", str(_EXPIRE_MINUTES))

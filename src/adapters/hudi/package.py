@@ -1,4 +1,4 @@
-"""What Apache Hudi needs of a Spark session."""
+"""The packages, extensions and settings that Apache Hudi needs in a Spark session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS = MappingProxyType(
         # Hudi refuses to write with Java's own serializer.
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        # Rows of a few keys are looked up in base files by their keys alone, all others never made rows of.
+        # For a look-up of a few keys, Parquet skips all other records before rows are built from them.
         "spark.sql.parquet.recordLevelFilter.enabled": "true",
     }
 )

@@ -1,9 +1,9 @@
-"""The rows that a table stores: the spec's columns by Hudi's names, and hidden ones before them.
+"""The rows that a table stores: hidden columns first, then the spec's columns under Hudi's names.
 
 `_headwater_key` is the record key, `_headwater_partition` the folder; `_hoodie_is_deleted` marks a row as a delete. In
-tables that are folded when they are read, `_headwater_sequence` is the number of the commit that brought a row, and a
-part of its record key: at most one row a key comes with each commit, so it orders the rows of a key by their arrival.
-Hidden columns come first, so that columns that are added later stay last, as Hudi wants it.
+tables that are folded on read, `_headwater_sequence` is the number of the commit that wrote a row, and a part of its
+record key. Each commit writes at most one row per key, so it orders the rows of a key by arrival. Hidden columns come
+first, so that columns added later come last, as Hudi requires.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..spark.schema import named, quoted, typed
+from .key_encoding import folder_text, key_text
 from .names import DELETED, KEY, PARTITION, SEQUENCE, stored_name
-from .texts import folder_text, key_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql import Column, DataFrame
 
-    from ...domain.schema import Schema
-    from ...domain.table import TableSpec
+    from ...domain.table.schema import Schema
+    from ...domain.table.spec import TableSpec
 
 
-def stored(
+def to_stored(
     rows: DataFrame, spec: TableSpec, deleted: Column | None = None, sequence: Column | None = None
 ) -> DataFrame:
     """Rows as a table stores them.
 
     Args:
         rows: in the spec's columns.
-        spec: of the table.
-        deleted: which of them are keys to remove; None: none is.
-        sequence: the number of the commit that brings them, in a table that is folded when it is read.
+        spec: the table's spec.
+        deleted: true for rows that are keys to delete; None if there are none.
+        sequence: the number of the commit that writes them, in a table that is folded on read.
     """
     own = {name: each for name, each in ((DELETED, deleted), (SEQUENCE, sequence)) if each is not None}
     plain = typed(rows.withColumns(own) if own else rows, spec.schema, *own)
@@ -40,14 +40,14 @@ def stored(
     return plain.selectExpr(*_hidden(spec, own), *names)
 
 
-def told(rows: DataFrame, spec: TableSpec, *more: str) -> DataFrame:
-    """Stored rows in the spec's columns, null where they were stored before a column was added; and hidden ones."""
+def from_stored(rows: DataFrame, spec: TableSpec, *more: str) -> DataFrame:
+    """Stored rows in the spec's columns and the hidden ones in `more`; null in columns added after they were stored."""
     renamed = {stored_name(name): name for name in spec.schema.names if stored_name(name) != name}
     return typed(rows.withColumnsRenamed(renamed), spec.schema, *more)
 
 
-def completed(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Stored rows in all columns of a table, in its order; null in those that they lack."""
+def with_all_columns(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Stored rows with all columns of a table, in its order; columns that they lack are null."""
     columns = {stored_name(each.name): each.type.ddl for each in schema.columns}
     hidden = [quoted(name) for name in rows.columns if name not in columns]
     there = set(rows.columns)
@@ -56,12 +56,12 @@ def completed(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def in_folders(rows: DataFrame, folders: list[str]) -> DataFrame:
-    """Those stored rows that are in some of the partitions."""
+    """The stored rows of these partitions."""
     return rows.filter(named(PARTITION).isin(folders))
 
 
 def _hidden(spec: TableSpec, own: Collection[str]) -> list[str]:
-    """The hidden columns, those that the rows have of their own taken from there."""
+    """SQL of the hidden columns; `own` names those that the rows have already."""
     hidden = []
     if spec.key:
         flag = DELETED if DELETED in own else "false"

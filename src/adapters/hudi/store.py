@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from ...domain.change import Matching
 from ...domain.errors import ConfigError
-from ...domain.holds import Holds
 from ...domain.ports import BaseReading, Commit, Expiry, Version
-from ...domain.table import Ensured, Layout
+from ...domain.table.change import Matching
+from ...domain.table.spec import Ensured, Layout
+from ..shared.leases import LeaseFiles
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.kept_store import FolderStore
-from ..spark.matching import only_matching
-from ..spark.merging import one_a_key
+from ..spark.match import only_matching
+from ..spark.merge import one_row_per_key
 from ..spark.own_session import work_in_own_session
-from ..spark.place import absolute, folder_of
+from ..spark.path import absolute, folder_of
 from ..spark.schema import lazy, named
-from ..spark.size import measured
-from .archiving import ArchivePolicy, Archiving
-from .arriving import rearranged, refolded
-from .changing import number, overwritten, replacing, restored, written
-from .compaction import CompactionPolicy, compact
-from .definition import Definition, TableType, kept
-from .differing import differences
-from .expiring import Sweep
-from .faults import translated
-from .groups import file_groups
+from ..spark.size import measure
+from .append import refold, restore_arrivals
+from .archive import ArchivePolicy, Archiver
+from .commit import CommitInput, Operation, by_key, write
+from .compact import CompactionPolicy, compact
+from .diff import diff_versions
+from .errors import translate_errors
+from .expire import Sweep
+from .file_groups import file_groups
 from .lock import locked
 from .names import stored_name
-from .place import Folder
-from .reading import Reading
-from .rows import completed, stored
+from .path import Folder
+from .read import TableVersion
+from .rows import to_stored, with_all_columns
+from .spec import Definition, TableType, read_definition
 from .timeline import FOLDED, MARK, Timeline
-from .writing import Operation, Written, by_key, write
+from .write import prepare_change, prepare_overwrite, prepare_restore, replace_all, sequence_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.change import Change
-    from ...domain.epoch import Mark
-    from ...domain.ledger import Snapshot
-    from ...domain.table import TableSpec
+    from ...domain.epoch.epoch import Mark
+    from ...domain.table.change import Change
+    from ...domain.table.spec import TableSpec
 
 
 @define(eq=False)
@@ -60,42 +59,42 @@ class _Table:
     spec: TableSpec
     folder: Folder
     timeline: Timeline
-    holds: Holds
+    lease_files: LeaseFiles
     is_kept: bool
-    """Whether the definition is the one in the folder."""
+    """Whether the definition equals the one in the folder."""
 
     def keep(self) -> None:
-        """Keep the definition in the table's folder; call it under the table's lock."""
+        """Write the definition into the table's folder, if it has changed; call it under the table's lock."""
         if not self.is_kept:
             self.definition.keep(self.folder)
             self.is_kept = True
 
-    def write(self, made: Written, metadata: Mapping[str, str]) -> None:
-        """Commit stored rows, with all columns that the table has; call it under the table's lock."""
+    def write(self, made: CommitInput, metadata: Mapping[str, str]) -> None:
+        """Commit stored rows, with all columns of the table; call it under the table's lock."""
         self.keep()
         schema = self.definition.spec.schema
         if len(schema.columns) > len(self.spec.schema.columns) and not self.spec.whole:
-            made = evolve(made, rows=completed(made.rows, schema))
+            made = evolve(made, rows=with_all_columns(made.rows, schema))
         write(made, self.folder.path, self.definition, metadata)
-        if brought := [name for name in self.definition.unsure if name in self.spec.schema]:
-            self.definition, self.is_kept = self.definition.committed(self.newest_version(), brought), False
+        if confirmed := [name for name in self.definition.unconfirmed if name in self.spec.schema]:
+            self.definition, self.is_kept = self.definition.after_commit(self.newest_version(), confirmed), False
             self.keep()
 
-    def at(self, version: str | None) -> Reading:
-        """A version that can be read."""
-        if version is not None and not self.timeline.is_newest(version):  # which never expires
-            self.holds.check_readable(version)
+    def at(self, version: str | None) -> TableVersion:
+        """A version that is readable; raises `VersionExpired` if it has expired."""
+        if version is not None and not self.timeline.is_newest(version):  # the newest version never expires
+            self.lease_files.check_readable(version)
         return self.whole(version)
 
-    def whole(self, version: str | None) -> Reading:
-        """A version whose files lie there as its commit wrote them."""
+    def whole(self, version: str | None) -> TableVersion:
+        """A version whose files are complete; raises `TableDamaged` if not."""
         if version is not None:
-            self.timeline.check_whole(version)
+            self.timeline.check_complete(version)
         spec = _as_of(version, self.spec, self.timeline)
-        return Reading(spec, self.folder, version, by_key(self.definition), self.definition.folded)
+        return TableVersion(spec, self.folder, version, by_key(self.definition), self.definition.folded)
 
     def newest_version(self) -> Version:
-        """The newest version there is; call it when there is one."""
+        """The newest version; the table must have one."""
         newest = self.timeline.newest()
         assert newest is not None
         return Version(newest)
@@ -106,15 +105,15 @@ class _Table:
 class HudiStore(FolderStore, BaseReading):
     """Tables in Apache Hudi, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
-    An epoch is one upsert, with the mark in the commit's metadata; a version is the instant of its commit. Commits of
+    An epoch is one upsert, with the mark in the commit's metadata. A version is the instant of its commit. Commits to
     one table are made one at a time, under a lock.
 
     Args:
-        session: with Hudi's serializer (`package.SETTINGS`).
-        root: a folder, or a URI that Hadoop knows how to reach.
-        table_type: of tables that are kept as a log; others, and those without a key, are copied on write.
-        buckets: of tables made from now on, merged on read and not partitioned: files that the rows are shared out to.
-        compaction: which files `compact` takes up.
+        session: a session with Hudi's serializer (`package.SETTINGS`).
+        root: a folder, or a URI that Hadoop can reach.
+        table_type: of tables with a log layout; other tables, and tables without a key, are copy-on-write.
+        buckets: of new merge-on-read tables without partitions: the number of files for their rows.
+        compaction: which files `compact` rewrites.
         archiving: when `expire` moves instants from the timeline into Hudi's archive.
     """
 
@@ -126,133 +125,133 @@ class HudiStore(FolderStore, BaseReading):
     archiving: ArchivePolicy = field(factory=ArchivePolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
         folder = Folder(self.session, folder_of(self.root, spec.name))
         timeline, definition = Timeline(folder), self._wanted(spec)
-        with translated(spec.name, folder.path):
-            there = kept(folder, spec.name)
+        with translate_errors(spec.name, folder.path):
+            there = read_definition(folder, spec.name)
             if there:
                 stored = _as_stored(there, timeline)
-                definition = stored.continued(definition, published, begun=timeline.newest() is not None)
-        holds = Holds(folder.path, partial(HadoopFiles, self.session))
-        self._tables[spec.name] = _Table(definition, spec, folder, timeline, holds, is_kept=definition == there)
+                definition = stored.continue_as(definition, published, begun=timeline.newest() is not None)
+        lease_files = LeaseFiles(folder.path, partial(HadoopFiles, self.session))
+        self._tables[spec.name] = _Table(definition, spec, folder, timeline, lease_files, is_kept=definition == there)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._table(table)
-        with translated(table, used.folder.path):
+        with translate_errors(table, used.folder.path):
             return lazy(used.at(at).content(matching))
 
     def size(self, table: str, at: Version) -> int:
         used = self._table(table)
-        with translated(table, used.folder.path):
+        with translate_errors(table, used.folder.path):
             used.at(at)
-            groups = file_groups(used.folder, used.timeline, used.timeline.told())
+            groups = file_groups(used.folder, used.timeline, used.timeline.completion_times())
             return sum(file.size for group in groups for file in group.read_from(at))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._table(table)
         used.spec.check_takes(change)
         if change.load is None:
-            return self._marked(used, mark, partial(written, change))
-        rows: DataFrame = one_a_key(change.load, used.spec).to_native()
-        with translated(table, used.folder.path), measured(rows) as size:
-            return self._marked(used, mark, partial(self._loaded, used, rows, size))
+            return self._commit_marked(used, mark, partial(prepare_change, change))
+        rows: DataFrame = one_row_per_key(change.load, used.spec).to_native()
+        with translate_errors(table, used.folder.path), measure(rows) as size:
+            return self._commit_marked(used, mark, partial(self._loaded, used, rows, size))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._table(table)
-        return self._marked(used, mark, partial(_restored, used, to))
+        return self._commit_marked(used, mark, partial(_restored, used, to))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._table(table)
         used.spec.check_compared()
-        with translated(table, used.folder.path):
-            return differences(used.at(after), used.at(until), used.timeline)
+        with translate_errors(table, used.folder.path):
+            return diff_versions(used.at(after), used.at(until), used.timeline)
 
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """See `BaseReading.read_optimized`. The table need not have been ensured here."""
         timeline = self._timeline(table)
-        with translated(table, timeline.folder.path):
-            there = kept(timeline.folder, table)
-            if there is None and table in self._tables:  # declared, and without a commit yet
+        with translate_errors(table, timeline.folder.path):
+            there = read_definition(timeline.folder, table)
+            if there is None and table in self._tables:  # declared, but without a commit
                 there = self._tables[table].definition
             if there is None:
                 raise ConfigError(f"there is no table {table} in {self.root}; name one as pipeline.table")
             newest = timeline.newest()
             spec = _as_of(newest, there.spec, timeline)
-            rows = Reading(spec, timeline.folder, newest).base()
+            rows = TableVersion(spec, timeline.folder, newest).base()
             return lazy(only_matching(rows, matching or Matching(), spec.schema))
 
     def versions(self, table: str) -> Iterator[Commit]:
         timeline = self._timeline(table)
-        with translated(table, timeline.folder.path):
+        with translate_errors(table, timeline.folder.path):
             for instant in timeline.newest_first():
                 yield instant.commit
 
     def version(self, table: str, version: Version) -> Commit:
         timeline = self._timeline(table)
-        with translated(table, timeline.folder.path):
+        with translate_errors(table, timeline.folder.path):
             return timeline.instant(version).commit
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
-        with translated(table, used.folder.path):
+        with translate_errors(table, used.folder.path):
             if used.timeline.newest() is None:
                 return None
             if not compact(used.folder, used.timeline, used.definition, self.compaction, partial(_refold, used)):
                 return None
-            # Not its own instant, which is that of its plan: commits made meanwhile are newer, and build on it.
+            # Not the instant of the compaction, which is its plan's: commits made meanwhile are newer and build on it.
             return used.newest_version()
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         used = self._table(table)
-        with translated(table, used.folder.path):
+        with translate_errors(table, used.folder.path):
             if used.timeline.newest() is None:
                 return Expiry(table)
-            archiving = Archiving(used.folder, used.timeline, used.definition, self.archiving)
-            sweep = Sweep(table, used.folder, used.timeline, used.holds, archiving, now)
+            archiving = Archiver(used.folder, used.timeline, used.definition, self.archiving)
+            sweep = Sweep(table, used.folder, used.timeline, used.lease_files, archiving, now)
             return sweep.expire(keep, dry_run=dry_run)
 
     def expired(self, table: str) -> Collection[Version]:
-        with self._holding(table) as holds:
-            return set(map(Version, holds.expired().union(self._table(table).timeline.cleaned())))
+        with self._lease_files(table) as lease_files:
+            return set(map(Version, lease_files.expired().union(self._table(table).timeline.cleaned_versions())))
 
     @contextmanager
-    def _holding(self, table: str) -> Iterator[Holds]:
+    def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
         used = self._table(table)
-        with translated(table, used.folder.path):
-            yield used.holds
+        with translate_errors(table, used.folder.path):
+            yield used.lease_files
 
-    def _check_told(self, table: str, version: str) -> None:
-        self._table(table).timeline.check_told(version)
+    def _check_listed(self, table: str, version: str) -> None:
+        self._table(table).timeline.check_listed(version)
 
-    def _marked(self, used: _Table, mark: Mark, prepare: Callable[[Reading, int], Written]) -> Version:
-        with translated(used.spec.name, used.folder.path), locked(used.folder):
-            used.timeline.clear_unmade()
+    def _commit_marked(self, used: _Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
+        with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
+            used.timeline.delete_unfinished_table()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
-            used.timeline.wait_for_the_clock(head.newest)
+            used.timeline.wait_for_clock(head.newest)
             now = used.whole(head.newest)
             made = prepare(now, mark.sequence)
             if made.operation is Operation.OVERWRITE and used.definition.resized:
-                made = Written(replacing(made.rows, now), Operation.UPSERT)
+                made = CommitInput(replace_all(made.rows, now), Operation.UPSERT)
             used.write(made, {MARK: mark.to_json()})
             return used.newest_version()
 
-    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: Reading, sequence: int) -> Written:
-        """Rows that are a table's whole new content, in bulk where it is the first."""
+    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: TableVersion, sequence: int) -> CommitInput:
+        """Rows that replace a table's whole content; the first load is a bulk insert."""
         if now.version is not None:
-            return Written(stored(rows, used.spec, sequence=number(now, sequence)), Operation.OVERWRITE)
+            return CommitInput(to_stored(rows, used.spec, sequence=sequence_value(now, sequence)), Operation.OVERWRITE)
         files = max(1, -(-size // self.compaction.target_bytes))
         used.definition, used.is_kept = used.definition.for_load(files), False
-        # Sorted, so that files have keys of their own; a bucket has them anyhow.
+        # Sorted, so that files have separate key ranges; buckets have separate keys anyway.
         order = [named(name) for name in (*used.spec.partition_by, *used.spec.key)]
         sized = rows.repartitionByRange(files, *order) if order else rows.coalesce(files)
-        return Written(stored(sized, used.spec, sequence=number(now, sequence)), Operation.LOAD)
+        return CommitInput(to_stored(sized, used.spec, sequence=sequence_value(now, sequence)), Operation.LOAD)
 
     def _wanted(self, spec: TableSpec) -> Definition:
         logged = spec.key and spec.layout is Layout.LOG
         table_type = self.table_type if logged else TableType.COPY_ON_WRITE
-        # A commit reads touched partitions to fold what it brings into them; without any it would read all there is.
+        # A commit folds its rows into the partitions that it touches; without partitions it would read all rows.
         folded = table_type is TableType.MERGE_ON_READ and bool(spec.groups) and not spec.partition_by
         return Definition(spec, table_type, 1 if spec.partition_by else self.buckets, folded=folded)
 
@@ -266,32 +265,32 @@ class HudiStore(FolderStore, BaseReading):
 
 
 def _as_stored(there: Definition, timeline: Timeline) -> Definition:
-    """The kept definition without columns whose first commit has failed."""
-    if not there.unsure or timeline.newest() is None:
+    """The stored definition without columns whose first commit has failed."""
+    if not there.unconfirmed or timeline.newest() is None:
         return there
     stored = {each["name"] for each in json.loads(timeline.schema())["fields"]}
-    return there.without([name for name in there.unsure if stored_name(name) not in stored])
+    return there.without([name for name in there.unconfirmed if stored_name(name) not in stored])
 
 
-def _restored(used: _Table, to: Version | None, now: Reading, sequence: int) -> Written:
-    """What brings the content of an earlier version back: of a keyed table the rows that differ, else all."""
+def _restored(used: _Table, to: Version | None, now: TableVersion, sequence: int) -> CommitInput:
+    """The commit that restores an earlier version: of a keyed table the rows that differ, else all rows."""
     wanted, before = used.at(to), used.definition
-    used.definition = before.taken_back(to)
+    used.definition = before.for_rollback(to)
     used.is_kept = used.is_kept and used.definition == before
     if to is None or not used.spec.key:
-        return overwritten(now.nothing() if to is None else wanted.content(), now, sequence)
+        return prepare_overwrite(now.nothing() if to is None else wanted.content(), now, sequence)
     if now.folded:
-        return rearranged(now, wanted)
-    return restored(differences(now, wanted, used.timeline), used.spec)
+        return restore_arrivals(now, wanted)
+    return prepare_restore(diff_versions(now, wanted, used.timeline), used.spec)
 
 
 def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpec:
-    """A table's spec at a version, whose columns are its own where the table is replaced as a whole."""
+    """A table's spec at a version; a table that is replaced as a whole has columns of its own in each version."""
     return evolve(spec, schema=timeline.columns(version)) if spec.whole and version is not None else spec
 
 
 def _refold(used: _Table) -> None:
-    """Leave one row a key, by a commit that no reader sees anything of; call it under the table's lock."""
+    """Leave one row per key, by a commit that changes no reader's result; call it under the table's lock."""
     newest = used.timeline.newest()
-    used.timeline.wait_for_the_clock(newest)
-    used.write(refolded(used.whole(newest)), {FOLDED: "true"})
+    used.timeline.wait_for_clock(newest)
+    used.write(refold(used.whole(newest)), {FOLDED: "true"})

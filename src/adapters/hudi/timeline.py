@@ -1,4 +1,4 @@
-"""A table's timeline: its instants, and what their commits tell."""
+"""A table's timeline: its instants and the metadata of their commits."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from ...domain.epoch import Mark
+from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
-from ...domain.schema import Schema
+from ...domain.table.schema import Schema
 from ..spark.jvm import each_of, java_class
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from .place import Folder
+    from .path import Folder
 
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"
 COLUMNS = f"{METADATA_PREFIX}columns"
 FOLDED = f"{METADATA_PREFIX}folded"
-"""Of a commit of upkeep that left one row a key."""
+"""Metadata of an upkeep commit that left one row per key."""
 _META = ".hoodie"
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
@@ -36,7 +36,7 @@ _PATIENCE = timedelta(seconds=5)
 
 @frozen(eq=False, slots=False)
 class Instant:
-    """One completed commit, its metadata read when it is asked for."""
+    """One completed commit; its metadata is read on first use."""
 
     name: str
     folder: Folder
@@ -45,29 +45,29 @@ class Instant:
 
     @cached_property
     def mark(self) -> Mark | None:
-        """The mark it carries; None for upkeep."""
+        """Its mark; None for upkeep."""
         text = self._metadata.getExtraMetadata().get(MARK)
         return None if text is None else Mark.from_json(text, f"version {self.name} of {self.folder.path}")
 
     @cached_property
     def columns(self) -> Schema | None:
-        """The columns that it gave the table, if it did."""
+        """The columns that it gave the table; None if it did not change them."""
         text = self._metadata.getExtraMetadata().get(COLUMNS)
         return None if text is None else Schema.parse(text)
 
     @property
     def folds(self) -> bool:
-        """Whether it left one row a key."""
+        """Whether it left one row per key."""
         return self._metadata.getExtraMetadata().get(FOLDED) is not None
 
     @property
     def completed(self) -> str:
-        """When it was complete, written as its name is, which is when it was begun."""
+        """Its completion time, in the format of its name, which is the time of its start."""
         return str(self._java.getCompletionTime())
 
     @property
     def folders(self) -> set[str]:
-        """The partitions that it wrote to or replaced files of; the empty name where there are none."""
+        """The partitions in which it wrote or replaced files; the empty name for a table without partitions."""
         touched = set(self._metadata.getPartitionToWriteStats().keySet())
         if self._java.getAction() == "replacecommit":
             touched.update(self._timeline.readReplaceCommitMetadata(self._java).getPartitionToReplaceFileIds().keySet())
@@ -75,15 +75,15 @@ class Instant:
 
     @property
     def commit(self) -> Commit:
-        """It, as a port tells it."""
+        """The commit as the port's `Commit`."""
         return Commit(Version(self.name), moment(self.name), self.mark, int(self._metadata.fetchTotalRecordsWritten()))
 
     @property
     def files(self) -> Iterator[tuple[str, int]]:
-        """The files that it wrote, within the table's folder, and how large they were then."""
-        told = json.loads(str(self._metadata.toJsonString()))
-        for written in told["partitionToWriteStats"].values():
-            yield from ((each["path"], each["fileSizeInBytes"]) for each in written if each.get("path"))
+        """The files that it wrote, relative to the table's folder, and their sizes at that time, in bytes."""
+        metadata = json.loads(str(self._metadata.toJsonString()))
+        for stats in metadata["partitionToWriteStats"].values():
+            yield from ((each["path"], each["fileSizeInBytes"]) for each in stats if each.get("path"))
 
     @cached_property
     def _metadata(self) -> Any:
@@ -92,11 +92,11 @@ class Instant:
 
 @frozen
 class Head:
-    """Where a table stands.
+    """The newest state of a table.
 
     Args:
         newest: its newest version; None before the first.
-        sequence: of the newest marked commit; 0 before the first.
+        sequence: the sequence of the newest marked commit; 0 before the first.
     """
 
     newest: str | None
@@ -105,7 +105,7 @@ class Head:
 
 @define(eq=False)
 class Timeline:
-    """The timeline of the table in a folder. Errors of the JVM pass through."""
+    """The timeline of the table in a folder. Exceptions of the JVM are not translated."""
 
     folder: Folder
     _opened: Any = field(init=False, default=None)
@@ -114,11 +114,11 @@ class Timeline:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever committed, or begun."""
+        """Whether any commit was ever started."""
         return self._opened is not None or self.folder.holds(f"{_META}/hoodie.properties")
 
-    def clear_unmade(self) -> None:
-        """Take away what a writer left that died while it was making the table; call it under the table's lock."""
+    def delete_unfinished_table(self) -> None:
+        """Delete what a writer left that died while it created the table; call it under the table's lock."""
         if not self.exists and self.folder.holds(_META):
             self.folder.remove(_META)
 
@@ -130,12 +130,12 @@ class Timeline:
         for instant in each_of(timeline.getReverseOrderedInstants()):
             yield self._instant(instant, timeline)
 
-    def told(self) -> dict[str, str]:
-        """When each completed commit was complete, written as their names are; oldest first."""
+    def completion_times(self) -> dict[str, str]:
+        """The completion time of each completed commit, in the format of their names; oldest first."""
         return dict(sorted((instant.name, instant.completed) for instant in self.newest_first()))
 
     def replaced(self) -> dict[tuple[str, str], str]:
-        """The file groups, by partition and id, that are read no more, and since which instant."""
+        """The file groups, by partition and id, that are no longer read, and the instant from which on."""
         timeline = self._completed().getCompletedReplaceTimeline()
         found = {}
         for instant in timeline.getInstants():
@@ -145,7 +145,7 @@ class Timeline:
         return found
 
     def replaced_in(self, instants: Collection[str]) -> bool:
-        """Whether any of some instants replaced file groups."""
+        """Whether any of these instants replaced file groups."""
         return not set(self.replaced().values()).isdisjoint(instants)
 
     def newest(self) -> str | None:
@@ -157,7 +157,7 @@ class Timeline:
 
         Raises:
             VersionNotFound: there never was such a version.
-            VersionExpired: the timeline no longer tells of it.
+            VersionExpired: its commit is no longer in the timeline.
         """
         if version not in self._met:
             timeline = self._completed() if self.exists else None
@@ -167,26 +167,26 @@ class Timeline:
             return self._instant(found, timeline)
         return self._met[version]
 
-    def check_told(self, version: str) -> None:
-        """Make sure that the timeline tells of a version, and that its files have not been cleaned away.
+    def check_listed(self, version: str) -> None:
+        """Check that a version is in the timeline, and that its files have not been cleaned away.
 
         Raises:
             VersionNotFound: there never was such a version.
-            VersionExpired: the timeline no longer tells of it, or Hudi's own cleaner has taken its files.
+            VersionExpired: its commit is no longer in the timeline, or Hudi's own cleaner has deleted its files.
         """
-        self._told(version)
+        self._readable_commits(version)
 
     def is_newest(self, version: str) -> bool:
-        """Whether a version is the newest; raises as `check_told`."""
-        return bool(self._told(version).lastInstant().get().requestedTime() == version)
+        """Whether a version is the newest; raises as `check_listed`."""
+        return bool(self._readable_commits(version).lastInstant().get().requestedTime() == version)
 
-    def check_whole(self, version: str) -> None:
-        """Make sure, once, that the files which a commit wrote lie there as it wrote them.
+    def check_complete(self, version: str) -> None:
+        """Check, once, that the files of a commit are complete.
 
-        Hudi's readers pass over a file that is gone, and over the end of a log that was cut off, without a word.
+        Hudi's readers silently skip a missing file and the missing end of a log.
 
         Raises:
-            TableDamaged: one does not.
+            TableDamaged: a file is missing or cut off.
         """
         if version in self._whole:
             return
@@ -195,17 +195,17 @@ class Timeline:
                 state = "gone" if found is None else f"cut off ({found} of {size} bytes)"
                 raise TableDamaged(
                     f"version {version} of {self.folder.path}: its file {name} is {state}. Put it back from a backup,"
-                    " or build the pipeline anew under another name"
+                    " or build the pipeline again under another name"
                 )
         self._whole.add(version)
 
-    def cleaned(self) -> list[str]:
-        """The commits whose files Hudi's own cleaner has taken, on whose behalf ever."""
+    def cleaned_versions(self) -> list[str]:
+        """The commits whose files Hudi's own cleaner has deleted, no matter who ran it."""
         before = _cleaned_before(self.client.reloadActiveTimeline()) if self.exists else ""
-        return [name for name in self.told() if name < before] if before else []
+        return [name for name in self.completion_times() if name < before] if before else []
 
     def head(self) -> Head:
-        """Where the table stands now."""
+        """The newest version and the newest mark now."""
         newest = None
         for instant in self.newest_first():
             newest = newest or instant.name
@@ -213,13 +213,13 @@ class Timeline:
                 return Head(newest, instant.mark.sequence)
         return Head(newest)
 
-    def unfolded(self) -> int:
-        """How many marked commits came after the last one that left one row a key."""
+    def commits_since_refold(self) -> int:
+        """The number of marked commits after the last one that left one row per key."""
         since = takewhile(lambda instant: not instant.folds, self.newest_first())
         return sum(instant.mark is not None for instant in since)
 
-    def wait_for_the_clock(self, newest: str | None) -> None:
-        """Make sure that the next instant comes after the newest: instants are ordered by the time they are made.
+    def wait_for_clock(self, newest: str | None) -> None:
+        """Wait until the next instant comes after the newest: instants are ordered by their time of creation.
 
         Raises:
             StoreUnavailable: this machine's clock is far behind that of the newest commit.
@@ -232,8 +232,8 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched(self, after: str, until: str) -> set[str]:
-        """The partitions that marked commits wrote to or replaced files of; `after` may be empty, for all of them."""
+    def touched_folders(self, after: str, until: str) -> set[str]:
+        """The partitions in which marked commits wrote or replaced files; `after` may be empty, for all commits."""
         folders: set[str] = set()
         for instant in self.newest_first():
             if instant.name <= after:
@@ -243,17 +243,17 @@ class Timeline:
         return folders
 
     def pending(self, kind: str) -> str | None:
-        """The oldest instant of upkeep that was planned and never completed, by the name of Hudi's filter."""
+        """The oldest instant of upkeep that was planned and not completed; `kind` is the name of Hudi's filter."""
         first = getattr(self.client.reloadActiveTimeline(), kind)().firstInstant()
         return str(first.get().requestedTime()) if first.isPresent() else None
 
     def columns(self, version: str) -> Schema:
-        """The columns of a version of a table that is replaced as a whole: those that were given last."""
+        """The columns of a version of a table that is replaced as a whole: those of its last commit that set any."""
         given = (instant.columns for instant in self.newest_first() if instant.name <= version)
         return next((columns for columns in given if columns is not None), Schema(()))
 
     def schema(self) -> str:
-        """The schema that the table is stored by, as Avro writes it."""
+        """The schema of the stored table, as Avro JSON."""
         resolver = java_class(self.folder.session, "org.apache.hudi.common.table.TableSchemaResolver")
         return str(resolver(self.client).getTableSchema(False).toString())
 
@@ -268,8 +268,8 @@ class Timeline:
     def _completed(self) -> Any:
         return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
 
-    def _told(self, version: str) -> Any:
-        """The completed commits as they are now, a version that can be read among them."""
+    def _readable_commits(self, version: str) -> Any:
+        """The completed commits now; raises if the version is not among them or has been cleaned away."""
         completed = self._completed() if self.exists else None
         if completed is None or not completed.containsInstant(version):
             raise self._missing(version)
@@ -278,7 +278,7 @@ class Timeline:
         return completed
 
     def _missing(self, version: str) -> Exception:
-        # Read anew: what the client remembers of the archive may be older than what was archived last.
+        # Read again: the client's copy of the archive may be outdated.
         if self.exists and version.isdecimal() and self.client.getArchivedTimeline("", False).containsInstant(version):
             return self._expired(version)
         return VersionNotFound(f"{self.folder.path} has no version {version!r}: no commit was made at that instant")
@@ -291,7 +291,7 @@ class Timeline:
 
     @property
     def client(self) -> Any:
-        """Hudi's own client of the table; call it where the table exists."""
+        """Hudi's own client of the table, which must exist."""
         if self._opened is None:
             client = java_class(self.folder.session, "org.apache.hudi.common.table.HoodieTableMetaClient")
             self._opened = client.builder().setConf(self.folder.storage).setBasePath(self.folder.path).build()
@@ -299,12 +299,12 @@ class Timeline:
 
 
 def _cleaned_before(active: Any) -> str:
-    """The oldest instant whose files the last cleaning by Hudi itself kept; empty if there was none."""
+    """The oldest instant that the last clean by Hudi itself kept; empty if there was no clean."""
     last = active.getCleanerTimeline().filterCompletedInstants().lastInstant()
     return str(active.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
 
 
 def moment(instant: str) -> datetime:
-    """When an instant was requested: its name is the time in UTC, to the millisecond."""
+    """The time at which an instant was requested (UTC, to the millisecond), parsed from its name."""
     second = datetime.strptime(instant[:_SECOND_DIGITS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:]))

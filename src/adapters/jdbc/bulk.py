@@ -1,4 +1,4 @@
-"""A table of a database to be loaded in bulk: chunks by ranges of its key, each read by one query, as Spark frames."""
+"""Bulk loads of database tables, as Spark frames: each chunk is a range of the key, read by one query."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field, frozen
 from pyspark.sql import functions as F
 
-from ...domain.bulk import CHUNK, SEARCH_TS, BulkSpec, KeyRange, merged, reach_of
-from ...domain.epoch import BATCH_COLUMNS, POSITION
+from ...domain.epoch.batch import BATCH_COLUMNS
+from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkSource
-from ...domain.schema import INTEGERS
-from ..chunks import CHUNK_POSITIONS, Chunks, Progress
+from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
+from ...domain.table.change import POSITION
+from ...domain.table.schema import INTEGERS
+from ..shared.chunks import CHUNK_POSITIONS, Chunks, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
 
@@ -24,28 +26,28 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import Column, DataFrame
 
-    from ...domain.epoch import OffsetRange, Offsets
-    from ...domain.schema import Column as TableColumn
-    from ...domain.schema import Schema
-    from ..chunks import Chunk, Frontier, Piece
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.table.schema import Column as TableColumn
+    from ...domain.table.schema import Schema
+    from ..shared.chunks import Chunk, Frontier, Piece
     from .database import Database, Key
 
 _END = "end"
-"""The frontier behind the last chunk, which has no bound above."""
-_WALKED = INTEGERS | {"decimal", "date", "string"}
+"""The frontier after the last chunk, which has no upper bound."""
+_KEY_TYPES = INTEGERS | {"decimal", "date", "string"}
 _BACKSLASHES = ("mysql", "mariadb")
 
 
 @frozen
 class TableSettings:
-    """What is read of a database, and how much at once.
+    """The table to read, and how many rows at once.
 
     Args:
-        table: its name with its schema, each part as the database has it.
-        clock: a statement that asks the database for the time; None: its usual one.
-        position: a statement that asks it how far its log has come, one column for each of the changelog's position.
-        chunk_rows: so many rows make a chunk.
-        chunks_per_epoch: at most so many chunks make an epoch.
+        table: its name with its schema, each part spelled as in the database.
+        clock: a query for the database's time; None: the usual one.
+        position: a query for the position of the database's log, a column for each part of the changelog's position.
+        chunk_rows: the number of rows in a chunk.
+        chunks_per_epoch: the largest number of chunks in an epoch.
     """
 
     table: str
@@ -57,7 +59,7 @@ class TableSettings:
 
 @frozen(eq=False)
 class _Read:
-    """A chunk that was read: its rows, when at the latest, and where the log stood before and after."""
+    """A chunk that was read: its rows, the latest time of the read (UTC), and the log's positions around it."""
 
     rows: DataFrame
     at: datetime
@@ -67,16 +69,16 @@ class _Read:
 
 @define(eq=False)
 class JdbcBulk(BulkSource):
-    """A table that goes on changing while it is read.
+    """Loads a table that keeps changing during the load.
 
-    A chunk is read whole when it is planned, and kept for its epoch: one that the database does not give holds nothing
-    up but itself, and no query is made twice. Its moment is the database's own time after the query, its position
-    where the log stood before, and it reaches to where that stood after.
+    A chunk is read as a whole when it is planned, and is cached for its epoch. So no query is run twice, and a chunk
+    that fails delays only itself. Its time is the database's time after the query. Its position is the log's position
+    before the query, and its reach the position after it.
 
     Args:
-        database: where the table is.
-        settings: what is read of it.
-        spec: the rows wanted.
+        database: the database of the table.
+        settings: the table and the chunk sizes.
+        spec: the rows to read.
     """
 
     database: Database
@@ -97,22 +99,22 @@ class JdbcBulk(BulkSource):
         self._chunks = Chunks(self._cut, self._attempt, self.settings.chunks_per_epoch)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:  # noqa: ARG002 - the port's
-        """The next chunks, read already; see `BulkSource.plan`.
+        """The next chunks, which are already read; see `BulkSource.plan`.
 
         Raises:
             BadInput: the table lacks a declared column.
-            NotInstalled: there is no driver for the database.
+            NotInstalled: there is no JDBC driver for the database.
         """
         self._fetched.clear()
         return self._chunks.plan(after)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of a range's chunks; see `BulkSource.read`. One that another process planned is read anew.
+        """The rows of a range's chunks; see `BulkSource.read`. A chunk that another process planned is read again.
 
         Raises:
-            SourceUnavailable: the database does not give it.
+            SourceUnavailable: the database does not return it.
         """
-        frames = [self._told(at, chunk) for at, chunk in enumerate(Progress.of(offsets.until).reads)]
+        frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(Progress.of(offsets.until).reads)]
         whole = frames[0]
         for each in frames[1:]:
             whole = whole.unionByName(each)
@@ -126,7 +128,7 @@ class JdbcBulk(BulkSource):
         ranges = [self._range(chunk.piece) for chunk in so_far.left]
         if so_far.frontier != _END:
             ranges.append(self._range([so_far.frontier, None]))
-        return merged(ranges)
+        return merge_ranges(ranges)
 
     def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:
         return {chunk.number: self._range(chunk.piece) for chunk in Progress.of(offsets.until).reads}
@@ -146,24 +148,24 @@ class JdbcBulk(BulkSource):
     def _check(self) -> None:
         for column in (self.spec.records.columns.select((name,)).columns[0] for name in self.spec.key):
             kind = column.type.name
-            if kind not in _WALKED:
+            if kind not in _KEY_TYPES:
                 raise ConfigError(
-                    f"a table is walked along its key, and column {column.name!r} is a {column.type.ddl}; use:"
-                    f" {', '.join(sorted(_WALKED))}"
+                    f"a table is read in the order of its key, and column {column.name!r} is a {column.type.ddl};"
+                    f" use: {', '.join(sorted(_KEY_TYPES))}"
                 )
             if kind == "string" and self.database.settings.kind in _BACKSLASHES:
                 raise ConfigError(
-                    f"key column {column.name!r} is a string, whose backslashes MySQL reads as its own; write the table"
-                    " to Parquet files, and load those"
+                    f"key column {column.name!r} is a string, in which MySQL reads backslashes as escapes; write the"
+                    " table to Parquet files, and load those"
                 )
 
     @property
     def _asked(self) -> tuple[str, ...]:
-        """The columns of the position that the database is asked for; else the table has them, row by row."""
+        """The position columns that a query on the database returns; empty if the table has them in each row."""
         return self.spec.position if self.settings.position else ()
 
     def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
-        """The chunk behind a key; see `chunks.Cut`."""
+        """The chunk after a key; see `chunks.Cut`."""
         if frontier == _END:
             return None
         try:
@@ -181,23 +183,23 @@ class JdbcBulk(BulkSource):
             found = self._fetch(piece)
         except SourceUnavailable as error:
             return piece, str(error)
-        # Offsets that tell the moment are those of this read alone, so that no other read is taken for it.
-        told = [*piece[:2], found.at.isoformat()]
-        self._fetched[json.dumps(told)] = found
-        return told, None
+        # The time in the offsets identifies this read, so that no other read is mistaken for it.
+        timed_piece = [*piece[:2], found.at.isoformat()]
+        self._fetched[json.dumps(timed_piece)] = found
+        return timed_piece, None
 
     def _fetch(self, piece: Piece) -> _Read:
         low = self._position()
         rows = self.database.table(self.settings.table)
-        with self.database.explained(f"reading {self.settings.table}"):
+        with self.database.translate_errors(f"reading {self.settings.table}"):
             chosen = rows.filter(condition) if (condition := self._within(rows, piece)) is not None else rows
             wanted = chosen.select(*map(named, self._rows.names(rows.columns).values()))
-            # Rows that were lost must not be asked for once more: by then they are others.
+            # Lost rows must not be queried again: they may have changed by then.
             kept = wanted.localCheckpoint(eager=True)
         return _Read(self._rows.typed(kept), self.database.now(self.settings.clock), low, self._position())
 
     def _within(self, rows: DataFrame, piece: Piece) -> Column | None:
-        """The condition for a chunk's keys, in the table's own types, so that the database itself can look for them."""
+        """The condition for a chunk's keys, in the table's own types, so that the database can filter by it."""
         after, until, *_read_at = piece
         own = [column.name for column in self._key_columns()]
         types = {each.name: each.dataType for each in rows.schema.fields}
@@ -206,8 +208,8 @@ class JdbcBulk(BulkSource):
         def bound(key: Key) -> list[Column]:
             return [F.lit(value).cast(types[name]) for name, value in zip(own, key, strict=True)]
 
-        low = None if after is None else _behind(columns, bound(after))
-        high = None if until is None else ~_behind(columns, bound(until))
+        low = None if after is None else _is_after(columns, bound(after))
+        high = None if until is None else ~_is_after(columns, bound(until))
         if low is None or high is None:
             return high if low is None else low
         return low & high
@@ -223,7 +225,7 @@ class JdbcBulk(BulkSource):
         return tuple(map(str, found))
 
     def _key_columns(self) -> tuple[TableColumn, ...]:
-        """The key's columns, as the database names them."""
+        """The columns of the key, under their names in the database."""
         if self._key is None:
             own = self._rows.names(self.database.table(self.settings.table).columns)
             declared = self.schema.select(self.spec.key).columns
@@ -231,20 +233,20 @@ class JdbcBulk(BulkSource):
         return self._key
 
     def _range(self, piece: Piece) -> KeyRange:
-        """What a chunk may hold; a text is not bounded, since databases order texts in their own ways."""
+        """The key range of a chunk; unbounded unless integer, since databases order texts in different ways."""
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
         low, high = (None if key is None else key[0] for key in piece[:2])
         return KeyRange(low, high)
 
-    def _told(self, at: int, chunk: Chunk) -> DataFrame:
-        """The rows of a chunk, with what is known of them all."""
+    def _with_metadata(self, at: int, chunk: Chunk) -> DataFrame:
+        """The rows of a chunk, with its number, its time and its positions."""
         known = self._fetched.get(json.dumps(chunk.piece)) or self._fetch(chunk.piece)
         kinds = [spark_type(self.schema[name]) for name in self._asked]
         low, high = (
-            {name: F.lit(value).cast(kind) for name, value, kind in zip(self._asked, told, kinds, strict=True)}
-            for told in (known.low, known.high)
+            {name: F.lit(value).cast(kind) for name, value, kind in zip(self._asked, position, kinds, strict=True)}
+            for position in (known.low, known.high)
         )
         reach = [high.get(name, named(name)).alias(reach_of(place)) for place, name in enumerate(self.spec.position)]
         positions = {POSITION: F.col(POSITION) + F.lit(at * CHUNK_POSITIONS)}
@@ -257,10 +259,10 @@ class JdbcBulk(BulkSource):
         )
 
 
-def _behind(columns: Sequence[Column], key: Sequence[Column]) -> Column:
-    """Whether a row's key lies behind another, column by column."""
+def _is_after(columns: Sequence[Column], key: Sequence[Column]) -> Column:
+    """Whether a row's key comes after another, compared column by column."""
     *first, last = zip(columns, key, strict=True)
-    beyond = last[0] > last[1]
+    after = last[0] > last[1]
     for column, value in reversed(first):
-        beyond = (column > value) | ((column == value) & beyond)
-    return beyond
+        after = (column > value) | ((column == value) & after)
+    return after

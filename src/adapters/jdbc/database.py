@@ -1,4 +1,4 @@
-"""A database as its driver speaks with it: small questions, and tables as Spark frames. It tells no secrets."""
+"""A database through JDBC: small queries, and tables as Spark frames. Messages contain no secrets."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
-from ...domain.schema import INTEGERS
-from ..spark.faults import Fault
+from ...domain.table.schema import INTEGERS
+from ..spark.errors import Fault
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.schema import Column, DataType
+    from ...domain.table.schema import Column, DataType
 
 Value: TypeAlias = int | str
 """One column of a key, in JSON values: decimals and dates as text."""
@@ -32,12 +32,12 @@ Key: TypeAlias = Sequence[Value]
 
 _SPARKS = "org.apache.spark.sql"
 _NO_DRIVER = ("java.lang.ClassNotFoundException", "No suitable driver")
-# Statements of the same meaning, where the standard's is not understood.
+# Queries for databases that do not understand the standard one.
 _CLOCKS = {
     "derby": "VALUES CURRENT_TIMESTAMP",
     "db2": "VALUES CURRENT_TIMESTAMP",
     "oracle": "SELECT CURRENT_TIMESTAMP FROM DUAL",
-    # Without the digits it is cut off to the second, and so before the rows that it is to be after.
+    # Without the digits, the time is truncated to the second, and so lies before the rows that were read.
     "mysql": "SELECT CURRENT_TIMESTAMP(6)",
     "mariadb": "SELECT CURRENT_TIMESTAMP(6)",
 }
@@ -56,7 +56,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 @frozen
 class JdbcSettings:
-    """Where a database is, and how to speak with it.
+    """The address and the options of a database connection.
 
     Args:
         url: its JDBC address, without a password.
@@ -73,17 +73,17 @@ class JdbcSettings:
 
     @property
     def clock(self) -> str:
-        """A statement that asks the database what time it is."""
+        """A query for the database's time."""
         return _CLOCKS.get(self.kind, "SELECT CURRENT_TIMESTAMP")
 
     @property
-    def connecting(self) -> dict[str, str]:
-        """All that a connection is made by, beside the address."""
+    def connection_options(self) -> dict[str, str]:
+        """The options of a connection, besides its address."""
         driver = {"driver": _DRIVERS[self.kind]} if self.kind in _DRIVERS else {}
         return {**driver, **self.options}
 
-    def scrubbed(self, text: str) -> str:
-        """A text of the driver's without what the options say: some drivers repeat what they were given."""
+    def redact(self, text: str) -> str:
+        """A message of the driver without the values of the options, because some drivers repeat them."""
         for value in sorted(self.options.values(), key=len, reverse=True):
             if value:
                 text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "***", text)
@@ -96,17 +96,17 @@ class Database:
 
     Args:
         session: the session whose driver and workers connect to it; its class path has the JDBC driver.
-        settings: where it is.
+        settings: how to connect to it.
     """
 
     session: SparkSession
     settings: JdbcSettings
 
     def table(self, name: str) -> DataFrame:
-        """A table or view, not read before it is used.
+        """A table or view; it is read when the frame is computed.
 
         Args:
-            name: with its schema, each part as the database has it.
+            name: with its schema, each part spelled as in the database.
 
         Raises:
             SourceUnavailable: the database does not answer, or has no such table.
@@ -115,37 +115,37 @@ class Database:
         options = {
             # Without one PostgreSQL's driver keeps all rows of a query in memory.
             "fetchsize": "10000",
-            # A time without a zone is the declared zone's, not that of the JVM.
+            # A time without a zone belongs to the declared zone, not to that of the JVM.
             "preferTimestampNTZ": "true",
-            **self.settings.connecting,
+            **self.settings.connection_options,
             "url": self.settings.url,
             "dbtable": self.table_name(name),
         }
-        with self.explained(f"reading {name}"):
+        with self.translate_errors(f"reading {name}"):
             return self.session.read.format("jdbc").options(**options).load()
 
     def table_name(self, name: str) -> str:
-        """A table's name as SQL takes it, whatever characters its parts have."""
+        """A table's name, quoted for SQL."""
         return ".".join(map(self.quoted, name.split(".")))
 
     def quoted(self, name: str) -> str:
-        """A name as the database's SQL takes it, whatever characters it has."""
+        """A name, quoted for the database's SQL."""
         quote = "`" if self.settings.kind in ("mysql", "mariadb") else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
     def nth(self, table: str, key: Sequence[Column], after: Key | None, number: int) -> Key | None:
-        """The key of the row that is so many rows behind another, in the database's own order; None if there is none.
+        """The key of the row that is `number` rows after another one, in the database's order; None if there is none.
 
         Args:
             table: its name.
-            key: the columns of the key, as the database names them.
-            after: the key of the other row; None: of one before the first.
+            key: the columns of the key, under their names in the database.
+            after: the key of the other row; None to count from the beginning.
             number: how many rows, at least one.
         """
         names = [self.quoted(each.name) for each in key]
         listed, where, used = ", ".join(names), "", list[int]()
         if after is not None:
-            condition, used = beyond(names, after)
+            condition, used = condition_after(names, after)
             where = f" WHERE {condition}"
         skipped = number - 1
         standard = f"OFFSET {skipped} ROWS FETCH NEXT 1 ROWS ONLY"
@@ -157,17 +157,17 @@ class Database:
         return None if found is None else [_plain(each, column.type) for each, column in zip(found, key, strict=True)]
 
     def row(self, sql: str, parameters: Sequence[tuple[Value, DataType]] = ()) -> list[Any] | None:
-        """The first row that a statement gives, as Python or Java has it; None if there is none.
+        """The first row of a query's result, as Python or Java values; None if there is none.
 
         Args:
-            sql: the statement.
-            parameters: each with its type.
+            sql: the query.
+            parameters: the values of its parameters, each with its type.
 
         Raises:
-            SourceUnavailable: the database does not answer, or refuses the statement.
+            SourceUnavailable: the database does not answer, or rejects the query.
             NotInstalled: there is no driver for it.
         """
-        with self.explained("asking the database"), self._connection() as connection:
+        with self.translate_errors("asking the database"), self._connection() as connection:
             statement = connection.prepareStatement(sql)
             for at, (value, kind) in enumerate(parameters, 1):
                 _give(self.session, statement, at, value, kind)
@@ -177,16 +177,16 @@ class Database:
             return [rows.getObject(at + 1) for at in range(rows.getMetaData().getColumnCount())]
 
     def now(self, sql: str | None) -> datetime:
-        """What time the database says it is (UTC), rounded up to a microsecond.
+        """The database's time (UTC), rounded up to a microsecond.
 
         Args:
-            sql: a statement that gives it; the usual one of the database if None.
+            sql: a query for it; None: the usual one of the database.
 
         Raises:
-            ConfigError: the statement does not give one.
+            ConfigError: the query returns no time.
         """
         asked = sql or self.settings.clock
-        with self.explained("asking for the time"), self._connection() as connection:
+        with self.translate_errors("asking for the time"), self._connection() as connection:
             rows = connection.prepareStatement(asked).executeQuery()
             at = rows.getTimestamp(1) if rows.next() else None
             if at is None:
@@ -195,11 +195,11 @@ class Database:
         return _1970 + timedelta(seconds=seconds, microseconds=-(-nanos // 1000))
 
     @contextmanager
-    def explained(self, doing: str) -> Iterator[None]:
-        """Tell of what the database or its driver refuse, without what they were told in secret.
+    def translate_errors(self, doing: str) -> Iterator[None]:
+        """Translate errors of the database or its driver, with the secrets removed.
 
         Raises:
-            SourceUnavailable: it may go better another time.
+            SourceUnavailable: the database refused or did not answer.
             NotInstalled: there is no driver.
         """
         try:
@@ -208,11 +208,11 @@ class Database:
             raise
         except (Py4JJavaError, PySparkException) as error:
             fault = Fault.behind(error)
-            raise self._refusal(doing, fault) from None  # what the driver says in full may hold secrets
+            raise self._refusal(doing, fault) from None  # the driver's full message may contain secrets
 
     def _refusal(self, doing: str, fault: Fault) -> HeadwaterError:
-        reason = self.settings.scrubbed(fault.reason)
-        if any(told in fault.lineage or told in reason for told in _NO_DRIVER):
+        reason = self.settings.redact(fault.reason)
+        if any(words in fault.lineage or words in reason for words in _NO_DRIVER):
             return NotInstalled(
                 f"there is no JDBC driver for {self.settings.kind} on Spark's class path: name its jar by"
                 ' backend.spark."spark.jars.packages", such as "org.postgresql:postgresql:42.7.4"'
@@ -228,39 +228,39 @@ class Database:
             connection.close()
 
     def _factory(self) -> Any:
-        """Spark's own way to connect, which finds drivers among the session's jars."""
+        """Spark's own connection factory, which finds drivers among the session's jars."""
         given = java_class(self.session, "java.util.HashMap")()
-        for name, value in self.settings.connecting.items():
+        for name, value in self.settings.connection_options.items():
             given.put(name, value)
         options = java_class(self.session, f"{_SPARKS}.execution.datasources.jdbc.JDBCOptions")
         utils = java_class(self.session, "org.apache.spark.api.python.PythonUtils")
         dialect = java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.url)
-        # It wants a table, though none is asked for here.
+        # It requires a table name, but none is used here.
         return dialect.createConnectionFactory(options(self.settings.url, "nothing", utils.toScalaMap(given)))
 
 
-def beyond(names: Sequence[str], after: Key) -> tuple[str, list[int]]:
-    """A condition for keys behind one, and which columns of that are its parameters.
+def condition_after(names: Sequence[str], after: Key) -> tuple[str, list[int]]:
+    """An SQL condition for keys after a given one, and the index of the key column for each parameter.
 
-    >>> beyond(["a"], [1])
+    >>> condition_after(["a"], [1])
     ('a > ?', [0])
-    >>> beyond(["a", "b"], [1, 2])
+    >>> condition_after(["a", "b"], [1, 2])
     ('a >= ? AND (a > ? OR (a = ? AND (b > ?)))', [0, 0, 0, 1])
     """
     sql, used = f"{names[-1]} > ?", [len(after) - 1]
     for at in reversed(range(len(names) - 1)):
         sql, used = f"{names[at]} > ? OR ({names[at]} = ? AND ({sql}))", [at, at, *used]
-    # Which tells an index where to begin; alternatives do not.
+    # The first condition tells an index where to begin; an OR alone would not.
     return (sql, used) if len(names) == 1 else (f"{names[0]} >= ? AND ({sql})", [0, *used])
 
 
 def _plain(value: Any, kind: DataType) -> Value:
-    """A column of a key in JSON values."""
+    """A key value as a JSON value."""
     return int(str(value)) if kind.name in INTEGERS else str(value)
 
 
 def _give(session: SparkSession, statement: Any, at: int, value: Value, kind: DataType) -> None:
-    """Fill in a parameter, in the column's own type: a comparison with another would not use the index."""
+    """Set a parameter in the column's own type: a comparison with another type would not use the index."""
     match kind.name:
         case "date":
             statement.setDate(at, java_class(session, "java.sql.Date").valueOf(value))

@@ -1,4 +1,4 @@
-"""Talking to a Kafka cluster: what its topics hold, and the records of a range."""
+"""Reads from a Kafka cluster: the offsets that its topics hold, and the records of a range."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
-from ..records import ROWS_A_BATCH, Record
-from .planning import Held, Partition, Slice
+from ..records.decoder import ROWS_A_BATCH, Record
+from .plan import OffsetBounds, Partition, Slice
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -28,8 +28,8 @@ _POLL_SECONDS = 0.1
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
-def held(settings: KafkaSettings) -> dict[Partition, Held]:
-    """What every partition of the topics holds; of transactions, those that are complete.
+def offset_bounds(settings: KafkaSettings) -> dict[Partition, OffsetBounds]:
+    """The offsets that each partition of the topics holds; of transactions, only those that are completed.
 
     Raises:
         ConfigError: a topic does not exist.
@@ -37,16 +37,16 @@ def held(settings: KafkaSettings) -> dict[Partition, Held]:
     """
     with _consumer(settings) as consumer:
         partitions = [(topic, number) for topic in settings.topics for number in _numbers(consumer, topic, settings)]
-        return {each: Held(*_watermarks(consumer, each)) for each in partitions}
+        return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
 
 
 def records(settings: KafkaSettings, slices: list[Slice]) -> Iterator[Record]:
-    """The records of some slices, each slice in its order.
+    """The records of these slices, each slice in its order.
 
-    Offsets that hold no record (compacted ones, marks of transactions) are passed over.
+    Offsets without a record (compacted ones, transaction markers) are skipped.
 
     Raises:
-        SourceChanged: records of a slice are gone.
+        SourceChanged: records of a slice have been deleted.
         SourceUnavailable: the cluster does not answer.
     """
     open_ = {(each.topic, each.partition): each for each in slices}
@@ -60,11 +60,11 @@ def records(settings: KafkaSettings, slices: list[Slice]) -> Iterator[Record]:
             elif monotonic() > deadline:
                 raise SourceUnavailable(f"Kafka at {settings.servers} stopped answering; is the broker up?")
             for message in messages:
-                yield from _taken(message, open_, consumer)
+                yield from _take(message, open_, consumer)
 
 
-def _taken(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -> Iterator[Record]:
-    """The record of a message, if it is wanted; what ends a slice closes it."""
+def _take(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -> Iterator[Record]:
+    """The record of a message, if it is in a slice; the end of a slice closes it."""
     partition = _partition(message)
     slice_, error, offset = open_.get(partition), message.error(), message.offset()
     if error and error.code() != KafkaError._PARTITION_EOF:
@@ -79,7 +79,7 @@ def _taken(message: Message, open_: dict[Partition, Slice], consumer: Consumer) 
 
 
 def origin(topic: str, partition: int, offset: int) -> str:
-    """Where a record is from, as `_origin` says it."""
+    """The origin of a record, as stored in `_origin`."""
     return f"{topic}/{partition}@{offset}"
 
 
@@ -89,36 +89,36 @@ def _partition(message: Message) -> Partition:
 
 @contextmanager
 def _consumer(settings: KafkaSettings) -> Iterator[Consumer]:
-    """A consumer that commits nothing; what goes wrong with it is told in Headwater's errors."""
+    """A consumer that commits nothing; its errors are translated into Headwater's."""
     consumer = Consumer(_client_options(settings))
     try:
         yield consumer
     except KafkaException as error:
-        raise _translated(error, settings) from error
+        raise _translate(error, settings) from error
     finally:
         consumer.close()
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:
     return {
-        # A range ends where the broker has no more, behind the mark of a transaction: that is to be heard soon.
+        # A range may end at the end of a partition, after a transaction marker; this time-out finds that out soon.
         "fetch.wait.max.ms": 50,
         **settings.options,
         "bootstrap.servers": settings.servers,
-        # Wanted by the client; as nothing is subscribed to or committed, the group never comes to be.
+        # The client requires it. Nothing is subscribed to or committed, so the group is never created.
         "group.id": "headwater",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
-        # Records that are gone must be an error, not a jump.
+        # Deleted records must be an error, not a gap.
         "auto.offset.reset": "error",
         "allow.auto.create.topics": False,
-        # Failures come as exceptions; the client's own lines on standard error would only repeat them.
+        # Errors come as exceptions; the client's own lines on standard error would only repeat them.
         "log_level": 0,
     }
 
 
-def _translated(error: KafkaException, settings: KafkaSettings) -> Exception:
+def _translate(error: KafkaException, settings: KafkaSettings) -> Exception:
     cause: KafkaError = error.args[0]
     if cause.code() in _GONE:
         return SourceChanged(

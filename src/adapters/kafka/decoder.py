@@ -1,4 +1,4 @@
-"""Kafka records to Arrow on a worker, which needs no Kafka client for that."""
+"""Decodes Kafka records into Arrow batches on a worker, which needs no Kafka client for that."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from ..records import Record, RecordDecoder
+from ..records.decoder import Record, RecordDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from ...domain.source import RecordSpec
-    from ..spark.passed_over import PassedOver
-    from .planning import Partition, Slice
+    from ...domain.source.record_spec import RecordSpec
+    from ..spark.skipped_counts import PassedOver
+    from .plan import Partition, Slice
 
 
 @frozen
@@ -23,9 +23,9 @@ class TopicDecoder:
     """Decodes Kafka records on a worker.
 
     Args:
-        spec: what the records hold.
-        slices: what is read of each partition.
-        passed_over: counts the messages of tables that are not read.
+        spec: the spec of the records.
+        slices: the offsets to read, by partition.
+        passed_over: counts the skipped messages of tables that are not read.
     """
 
     spec: RecordSpec

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..letters import JsonLetters
-from ..polars_rows import polars_letters, polars_rows
-from ..records import RecordDecoder
-from . import broker, planning
+from ..records.dead_letters import JsonDeadLetters
+from ..records.decoder import RecordDecoder
+from ..records.polars_rows import polars_dead_letters, polars_rows
+from . import broker
+from . import plan as planning
 from .source import KafkaSource
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ...domain.epoch import OffsetRange
+    from ...domain.epoch.epoch import OffsetRange
 
 
 @define(eq=False)
@@ -32,7 +33,7 @@ class PolarsKafkaSource(KafkaSource):
 
         Raises:
             SourceUnavailable: the cluster does not answer.
-            SourceChanged: records of the range are gone.
+            SourceChanged: records of the range have been deleted.
         """
         records = broker.records(self.settings, planning.slices(offsets))
         decoder = RecordDecoder(self.spec, passed_over=self._passed_over)
@@ -42,5 +43,5 @@ class PolarsKafkaSource(KafkaSource):
         found, self._passed_over = self._passed_over, Counter()
         return found
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return polars_letters(letters, JsonLetters(self.spec), self.schema)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return polars_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)

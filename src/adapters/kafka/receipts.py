@@ -1,4 +1,4 @@
-"""A sink's receipts: a compacted topic beside its own, written in the same transactions (docs/adr/0010)."""
+"""The receipts of a sink: a compacted topic next to its own, written in the same transactions (docs/adr/0010)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from ...domain.errors import ConfigError
 from ...domain.ports import Receipt
 from . import broker
-from .faults import told_of
-from .planning import Slice
+from .errors import translate_errors
+from .plan import Slice
 from .settings import KafkaSettings
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ _WINDOW = 100
 class Receipts:
     """The receipts of one feed.
 
-    A receipt names the topic by Kafka's own id: a topic that was made anew under the old name holds nothing.
+    A receipt has Kafka's own id of the topic, so receipts for a topic that was deleted and created again do not count.
 
     Args:
         settings: the sink.
-        feed: whose receipts; other feeds of the topic keep theirs in the same place.
+        feed: the feed; other feeds of the topic store theirs in the same topic.
     """
 
     settings: SinkSettings
@@ -39,7 +39,7 @@ class Receipts:
 
     @property
     def topic(self) -> str:
-        """Where they are kept."""
+        """The topic of the receipts."""
         return f"{self.settings.topic}.epochs"
 
     def newest(self) -> Receipt | None:
@@ -49,7 +49,7 @@ class Receipts:
             ConfigError: the sink's topic does not exist.
             SinkUnavailable: the cluster does not answer.
         """
-        with told_of(self.settings):
+        with translate_errors(self.settings):
             if not (topic_id := self._id_of(self.settings.topic)):
                 raise ConfigError(
                     f"Kafka at {self.settings.servers} has no topic {self.settings.topic!r}; create it, or correct the"
@@ -59,17 +59,17 @@ class Receipts:
             return self._last() if self._id_of(self.topic) else None
 
     def ensure(self) -> None:
-        """Make the place where they are kept, if it is not there.
+        """Create the topic of the receipts, if it does not exist.
 
         Raises:
             SinkUnavailable: the cluster does not answer.
         """
-        with told_of(self.settings):
+        with translate_errors(self.settings):
             if not self._id_of(self.topic):
                 self._create()
 
     def line(self, receipt: Receipt) -> bytes:
-        """What is to be written for a receipt, once `newest` has looked."""
+        """The record of a receipt; call `newest` before."""
         return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
 
     def _id_of(self, topic: str) -> str | None:
@@ -85,7 +85,7 @@ class Receipts:
 
     def _create(self) -> None:
         admin = AdminClient(self.settings.client)
-        # Only segments that are closed are compacted, and by themselves they close at 1 GB.
+        # Only closed segments are compacted, and by default they close at 1 GB.
         new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
         try:
             admin.create_topics([new], operation_timeout=broker.ANSWER_SECONDS)[self.topic].result()
@@ -94,9 +94,9 @@ class Receipts:
                 raise
 
     def _last(self) -> Receipt | None:
-        """The last one of this feed: looked for from the end, in ever larger steps."""
+        """The last receipt of this feed, searched from the end in growing steps."""
         topic = KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options)
-        held = broker.held(topic)[self.topic, 0]
+        held = broker.offset_bounds(topic)[self.topic, 0]
         start, window = held.high, _WINDOW
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10

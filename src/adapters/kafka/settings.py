@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached, in librdkafka's words, and the same in the Java client's."""
+"""How a Kafka cluster is reached: librdkafka's settings, and the same for the Java client."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _LOGIN_MODULES = {
 
 @frozen
 class KafkaSettings:
-    """What to read, and from where.
+    """The topics to read, and their cluster.
 
     Args:
         servers: ``host:port``, several separated by commas.
         topics: the topics that make one stream.
-        max_rows_per_epoch: at most so many records make an epoch, shared fairly among the partitions.
+        max_rows_per_epoch: the largest number of records in an epoch, shared fairly among the partitions.
         options: further client settings as librdkafka names them, for security above all; they are never shown.
     """
 
@@ -44,11 +44,11 @@ class KafkaSettings:
 
 @frozen
 class SinkSettings:
-    """What to write, and where to.
+    """The topic to write, and its cluster.
 
     Args:
         servers: ``host:port``, several separated by commas.
-        topic: the topic, which exists. Beside it ``<topic>.epochs`` is kept, made where it is missing.
+        topic: the topic, which must exist. ``<topic>.epochs`` is created next to it if it is missing.
         options: further client settings as librdkafka names them, for security above all; they are never shown.
     """
 
@@ -58,16 +58,16 @@ class SinkSettings:
 
     @property
     def client(self) -> dict[str, Any]:
-        """What every client of the cluster is told."""
-        # Failures come as exceptions; the client's own lines would only repeat them.
+        """The settings of every client of the cluster."""
+        # Errors come as exceptions; the client's own lines would only repeat them.
         return {**self.options, "bootstrap.servers": self.servers, "log_level": 0, "logger": _SILENT}
 
 
 def java_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Client settings as the Java client, and so Spark, names them.
+    """Client settings under the names of the Java client, and so of Spark.
 
     Raises:
-        ConfigError: one has no known counterpart.
+        ConfigError: a setting has no known counterpart.
     """
     known = (*_SAME_IN_JAVA, *_SASL_NAMES, _AUTHORITY)
     if unknown := sorted(set(options) - set(known)):

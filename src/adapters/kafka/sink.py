@@ -9,11 +9,11 @@ import msgspec
 from attrs import define, field
 from confluent_kafka import KafkaException, Producer
 
-from ...domain.epoch import ROW_KIND
 from ...domain.errors import EpochConflict
 from ...domain.ports import Receipt, StreamSink
-from ..json_rows import json_rows
-from .faults import told_of
+from ...domain.table.row_kind import ROW_KIND
+from ..records.json_rows import json_rows
+from .errors import translate_errors
 from .receipts import Receipts
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ...domain.changelog.feed import Feed
-    from ...domain.epoch import Publication
+    from ...domain.epoch.epoch import Publication
     from ...domain.ports import FrameEngine
+    from ...domain.service.feed import Feed
     from .settings import SinkSettings
 
 _CLAIM_SECONDS = 30.0
@@ -32,13 +32,13 @@ _ABORT_SECONDS = 5.0
 _ROOM_SECONDS = 1.0
 _TUNED: Mapping[str, Any] = {
     "linger.ms": 5,
-    # A broker that takes nothing for so long is down.
+    # A broker that accepts nothing for this long is down.
     "message.timeout.ms": 30_000,
     # An epoch is one transaction, and the first epoch may be the whole view; brokers allow 15 minutes at most.
     "transaction.timeout.ms": 600_000,
-    # What waits to be sent is all that is held of an epoch.
+    # Only this queue of an epoch is in memory.
     "queue.buffering.max.kbytes": 65_536,
-    # As Java clients choose the partition of a key, so that tables of both can be joined partition by partition.
+    # Choose a key's partition as Java clients do, so that topics of both can be joined partition by partition.
     "partitioner": "murmur2_random",
 }
 _json = msgspec.json.Encoder().encode
@@ -53,8 +53,8 @@ class KafkaSink(StreamSink):
 
     Args:
         settings: the cluster and the topic.
-        feed: what is published, and how.
-        engine: of the frames.
+        feed: the view to publish, and how.
+        engine: the engine of the frames.
     """
 
     settings: SinkSettings
@@ -75,9 +75,9 @@ class KafkaSink(StreamSink):
 
     def claim(self) -> Receipt | None:
         self._receipts.ensure()
-        with told_of(self.settings):
+        with translate_errors(self.settings):
             self._producer = Producer(self._producer_options())
-            # Waits until what the producer before left open is committed or aborted.
+            # Waits until the transaction that the producer before left open is committed or aborted.
             self._producer.init_transactions(_CLAIM_SECONDS)
         return self._receipts.newest()
 
@@ -86,7 +86,7 @@ class KafkaSink(StreamSink):
             raise EpochConflict(f"topic {self.settings.topic!r} is not claimed")
         in_order = changes.sort(*self.feed.view.key, ROW_KIND, descending=[False] * len(self.feed.view.key) + [True])
         rows = json_rows(in_order, self.feed.columns, self.engine)
-        with told_of(self.settings), _transaction(self._producer) as producer:
+        with translate_errors(self.settings), _transaction(self._producer) as producer:
             for message in self.feed.messages(rows, publication):
                 value = None if message.value is None else _json(message.value)
                 _send(producer, self.settings.topic, _json(message.key), value)
@@ -98,7 +98,7 @@ class KafkaSink(StreamSink):
 
 @contextmanager
 def _transaction(producer: Producer) -> Iterator[Producer]:
-    """All that is sent within becomes visible at the end, or nothing does."""
+    """A transaction: all records sent within become visible at its end, or none of them."""
     producer.begin_transaction()
     committed = False
     try:
@@ -107,7 +107,7 @@ def _transaction(producer: Producer) -> Iterator[Producer]:
         committed = True
     finally:
         if not committed:
-            # Readers wait for its end. Where it cannot be told now, the next claim does.
+            # Readers wait for its end. If the broker cannot be reached now, the next `claim` ends it.
             with suppress(KafkaException):
                 producer.abort_transaction(_ABORT_SECONDS)
 

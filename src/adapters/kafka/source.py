@@ -1,4 +1,4 @@
-"""What every engine's Kafka source shares: planning."""
+"""The part of a Kafka source that all engines share: planning."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from attrs import define, field
 
 from ...domain.errors import ConfigError
 from ...domain.ports import StreamSource
-from . import broker, planning
+from . import broker
+from . import plan as planning
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ...domain.epoch import OffsetRange, Offsets
-    from ...domain.schema import Schema
-    from ...domain.source import RecordSpec
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table.schema import Schema
     from .settings import KafkaSettings
 
 
 @define(eq=False)
 class KafkaSource(StreamSource):
-    """Topics as a stream; engines add `read` and `again`.
+    """Topics as a stream; engines add `read` and `reread`.
 
     Args:
         settings: the cluster and its topics.
-        spec: what the records' values hold; JSON of any kind.
+        spec: the spec of the records' values, which are JSON of any kind.
     """
 
     settings: KafkaSettings
     spec: RecordSpec
     schema: Schema = field(init=False)
     format: str = field(init=False)
-    rereads: Collection[str] = field(init=False)
+    reread_formats: Collection[str] = field(init=False)
     lanes: bool = field(init=False, default=True)
 
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
-        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
+        self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next records, at most `max_rows_per_epoch`; None if there are none.
@@ -46,15 +47,15 @@ class KafkaSource(StreamSource):
         Raises:
             ConfigError: a topic does not exist.
             SourceUnavailable: the cluster does not answer.
-            SourceChanged: records were removed before they were read, or a topic was made anew.
+            SourceChanged: records were deleted before they were read, or a topic was created again.
         """
-        return planning.plan(after, broker.held(self.settings), self.settings.max_rows_per_epoch)
+        return planning.plan(after, broker.offset_bounds(self.settings), self.settings.max_rows_per_epoch)
 
     def end(self) -> Offsets:
-        """The offsets behind the newest records; raises as `plan` does."""
-        return planning.end(broker.held(self.settings))
+        """The offsets after the newest records; raises the same errors as `plan`."""
+        return planning.end(broker.offset_bounds(self.settings))
 
     def lag(self, after: Offsets | None) -> str:
         """The number of records waiting; offsets without a record are counted too."""
-        waiting = planning.waiting(after, broker.held(self.settings))
+        waiting = planning.waiting(after, broker.offset_bounds(self.settings))
         return f"{waiting} record{'' if waiting == 1 else 's'}"

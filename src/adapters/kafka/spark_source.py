@@ -1,4 +1,4 @@
-"""Kafka topics as Spark frames: Spark's own Kafka reader brings the bytes, the shared decoder makes rows of them."""
+"""Kafka topics as Spark frames: Spark's own Kafka reader fetches the bytes, the shared decoder makes the rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from attrs import define, field
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
-from ..letters import JsonLetters
-from ..records import batch_schema
+from ..records.dead_letters import JsonDeadLetters
+from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
+from ..spark.dead_letters import spark_dead_letters
 from ..spark.jvm import java_class
-from ..spark.letters import spark_letters
-from ..spark.passed_over import PassedOver
 from ..spark.session import KAFKA_PACKAGE
-from . import broker, planning
+from ..spark.skipped_counts import PassedOver
+from . import broker
+from . import plan as planning
 from .decoder import TopicDecoder
 from .settings import java_options
 from .source import KafkaSource
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.epoch import OffsetRange
-    from .planning import Slice
+    from ...domain.epoch.epoch import OffsetRange
+    from .plan import Slice
 
 _CONSUMER_LOGGER = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer"
 
@@ -51,14 +52,14 @@ class SparkKafkaSource(KafkaSource):
         _silence_a_warning_per_record(self.spark)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The records of a range, with the columns of `Batch.rows`; they are fetched when the frame is used.
+        """The records of a range, with the columns of `Batch.rows`; they are fetched when the frame is computed.
 
         Raises:
             NotInstalled: the session has no Kafka package.
             SourceUnavailable: the cluster does not answer.
         """
-        # A range that is read again has not been planned now, and Spark's own client takes a minute to find out.
-        broker.held(self.settings)
+        # A range that is read again was not planned now, and Spark's own client takes a minute to find a broker down.
+        broker.offset_bounds(self.settings)
         slices = planning.slices(offsets)
         by_partition = {(each.topic, each.partition): each for each in slices}
         decoder = TopicDecoder(self.spec, by_partition, self._passed_over)
@@ -68,8 +69,8 @@ class SparkKafkaSource(KafkaSource):
     def passed_over(self) -> Mapping[str, int]:
         return self._passed_over.take() if self._passed_over else {}
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return spark_letters(letters, JsonLetters(self.spec), self.schema)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
 
     def _fetched(self, slices: list[Slice]) -> DataFrame:
         options = {
@@ -84,7 +85,7 @@ class SparkKafkaSource(KafkaSource):
             "endingOffsets": _by_topic(
                 slices, lambda partitions: {str(each.partition): each.end for each in partitions}
             ),
-            # Records that are gone must be an error, not a gap.
+            # Deleted records must be an error, not a gap.
             "failOnDataLoss": "true",
         }
         try:
@@ -96,12 +97,12 @@ class SparkKafkaSource(KafkaSource):
 
 
 def _silence_a_warning_per_record(spark: SparkSession) -> None:
-    """Quieten Spark's Kafka consumer, which warns at every record that a Python function reads from it."""
+    """Silence Spark's Kafka consumer, which logs a warning for each record that a Python function reads."""
     log4j = "org.apache.logging.log4j"
     error = java_class(spark, f"{log4j}.Level").ERROR
     java_class(spark, f"{log4j}.core.config.Configurator").setLevel(_CONSUMER_LOGGER, error)
 
 
-def _by_topic(slices: list[Slice], told: Callable[[list[Slice]], object]) -> str:
+def _by_topic(slices: list[Slice], value_of: Callable[[list[Slice]], object]) -> str:
     topics = {each.topic for each in slices}
-    return json.dumps({topic: told([each for each in slices if each.topic == topic]) for topic in topics})
+    return json.dumps({topic: value_of([each for each in slices if each.topic == topic]) for topic in topics})

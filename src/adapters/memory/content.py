@@ -1,7 +1,7 @@
-"""The rows of a table version, as partitions of immutable runs that later versions share.
+"""The rows of a table version: partitions of immutable runs that later versions share.
 
-Removing a row marks it in its run and copies nothing; rows that come start a run of their own. Small runs are merged as
-a binary counter carries, so that n commits leave about log2(n) runs and copy each row about log2(n) times.
+Removing a row marks it in its run and copies nothing; new rows start a run of their own. Small runs are merged like the
+carries of a binary counter, so n commits leave about log2(n) runs and copy each row about log2(n) times.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from .schema import stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ...domain.schema import Schema
+    from ...domain.table.schema import Schema
 
 _HIT = "_hit"
-# Rows that are copied faster than a run more is searched.
+# Copying this many rows is faster than searching one more run.
 _FEW = 1_000
 
 
 @frozen(eq=False)
 class Run:
-    """Rows that came together, and a mask of those that have left since (None: none has)."""
+    """Rows that were added together, and a mask of those removed since (None: none removed)."""
 
     frame: pl.DataFrame
     gone: pl.Series | None = None
 
     @property
     def rows(self) -> pl.DataFrame:
-        """The rows still there."""
+        """The rows that have not been removed."""
         return self.frame if self.gone is None else self.frame.filter(~self.gone)
 
     def split(self, keys: pl.DataFrame) -> tuple[pl.DataFrame, Run]:
@@ -44,8 +44,8 @@ class Run:
         left = Run(self.frame, gone)
         return self.frame.filter(hit), Run(left.rows) if 2 * gone.sum() > self.frame.height else left
 
-    def beyond(self, other: Run | None) -> pl.DataFrame:
-        """The rows that another state of this run, if there is one, has lost."""
+    def rows_missing_in(self, other: Run | None) -> pl.DataFrame:
+        """The rows that another state of this run has removed; all rows if there is no other state."""
         if other is None or other.gone is None:
             return self.rows if other is None else self.frame.clear()
         return self.frame.filter(other.gone if self.gone is None else other.gone & ~self.gone)
@@ -68,17 +68,17 @@ class Partition:
         return [taken for taken, _ in halves], Partition(tuple(run for _, run in halves if run.frame.height))
 
     def plus(self, rows: pl.DataFrame, schema: Schema) -> Partition:
-        """The partition with more rows."""
+        """The partition with these rows added."""
         runs = [*self.runs, Run(rows)]
         while len(runs) > 1 and runs[-2].frame.height < max(2 * runs[-1].frame.height, _FEW):
             newer, older = runs.pop(), runs.pop()
             runs.append(Run(stack(schema, [older.rows, newer.rows])))
         return Partition(tuple(runs))
 
-    def beyond(self, other: Partition) -> list[pl.DataFrame]:
-        """Rows that the other partition may not have: it shares the others' runs."""
+    def rows_missing_in(self, other: Partition) -> list[pl.DataFrame]:
+        """Rows that the other partition may not have; the two may share runs."""
         theirs = {id(run.frame): run for run in other.runs}
-        return [run.beyond(theirs.get(id(run.frame))) for run in self.runs]
+        return [run.rows_missing_in(theirs.get(id(run.frame))) for run in self.runs]
 
 
 PartitionValues: TypeAlias = tuple[Any, ...]
@@ -87,23 +87,23 @@ _NOTHING = Partition()
 
 @define(eq=False)
 class Content:
-    """The partitions of one version by their partition values; ``()`` where a table has no partition columns."""
+    """The partitions of one version by their partition values; ``()`` if a table has no partition columns."""
 
     by: Sequence[str]
     partitions: Mapping[PartitionValues, Partition]
 
     def rows(self) -> Iterator[pl.DataFrame]:
-        """All rows, in pieces."""
+        """All rows, in several frames."""
         for partition in self.partitions.values():
             yield from (run.rows for run in partition.runs)
 
     def frames(self) -> dict[int, int]:
-        """The frames that its rows lie in, and what each takes in memory, in bytes."""
+        """The frames that hold its rows, by id, with their size in memory, in bytes."""
         runs = (run for partition in self.partitions.values() for run in partition.runs)
         return {id(run.frame): int(run.frame.estimated_size()) for run in runs}
 
     def only(self, places: Iterable[PartitionValues]) -> Content:
-        """Just these partitions."""
+        """The content of these partitions only."""
         return evolve(self, partitions={place: self.partitions[place] for place in places})
 
     def split(self, keys: pl.DataFrame) -> tuple[list[pl.DataFrame], Content]:
@@ -117,16 +117,16 @@ class Content:
         return taken, evolve(self, partitions={place: partition for place, partition in left.items() if partition.runs})
 
     def plus(self, rows: pl.DataFrame, schema: Schema) -> Content:
-        """The content with more rows."""
+        """The content with these rows added."""
         grown = dict(self.partitions)
         for place, added in self._cut(rows):
             grown[place] = grown.get(place, _NOTHING).plus(added, schema)
         return evolve(self, partitions=grown)
 
-    def beyond(self, other: Content) -> Iterator[pl.DataFrame]:
+    def rows_missing_in(self, other: Content) -> Iterator[pl.DataFrame]:
         """Rows that another content may not have; equal ones may be among them."""
         for place, partition in self.partitions.items():
-            yield from partition.beyond(other.partitions.get(place, _NOTHING))
+            yield from partition.rows_missing_in(other.partitions.get(place, _NOTHING))
 
     def _cut(self, rows: pl.DataFrame) -> Iterable[tuple[PartitionValues, pl.DataFrame]]:
         if not rows.height:

@@ -1,4 +1,4 @@
-"""What narwhals does not offer on Polars."""
+"""The operations on Polars frames that narwhals does not offer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KNOWN = (0, 4_070_908_800_000_000)  # 1970 to 2098
-"""Microseconds from 1970 between which Polars has each zone's clock as Python has it."""
+"""Microseconds since 1970 between which Polars has each zone's offsets as Python has them."""
 _NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
-"""0001-01-03 and 9999-12-29: no clock changes beyond, and what is between them is a `datetime` in every zone."""
+"""0001-01-03 and 9999-12-29: no offset changes beyond them, and all times between fit a `datetime` in every zone."""
 
 
 class PolarsEngine(FrameEngine):
-    """Polars frames: persisted ones live as long as they are held."""
+    """Polars frames; a persisted frame lives as long as it is referenced."""
 
     def expect(self, rows: int) -> None:
-        """Polars plans for itself."""
+        """Nothing to do: Polars plans by itself."""
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return frame.collect(backend="polars").lazy()
@@ -79,7 +79,7 @@ def _digests(texts: pl.Series) -> pl.Series:
 
 
 def _instants(walls: pl.Series, zone: str) -> pl.Series:
-    """The earlier instant of each wall clock time, by the offset before a gap: there are few different ones."""
+    """The earlier instant of each wall-clock time; in a gap, by the offset before it."""
     tz, found = ZoneInfo(zone), walls.drop_nulls().unique()
     offsets = [_micros(_moment(wall).replace(tzinfo=tz).utcoffset()) for wall in found]
     return walls - walls.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
@@ -94,7 +94,7 @@ def _offset(micros: pl.Expr, zone: str) -> pl.Expr:
 
 
 def _beyond(micros: pl.Series, zone: str) -> pl.Series:
-    """The offsets of instants whose clock Polars does not have as Python has it; null for all others."""
+    """The offsets of instants for which Polars and Python may differ; null for all others."""
     tz = ZoneInfo(zone)
     found = micros.filter(~micros.is_between(*_KNOWN)).unique()
     offsets = [_micros(_moment(each).astimezone(tz).utcoffset()) for each in found]

@@ -1,4 +1,4 @@
-"""SQL of the user's own over Polars frames: DuckDB computes it, at once."""
+"""User-supplied SQL over Polars frames: DuckDB computes it eagerly."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput, ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
-from ...domain.sql.parsing import shown
-from ...domain.sums import overflow, read_overflow
-from .scanning import scanned, state
-from .schema import collected, ddl_types, lazy, polars_schema
-from .sql.compile import Compiled, compiled
+from ...domain.sql.parsing import quote
+from ...domain.table.sums import overflow, read_overflow
+from .scan import scan_files, state
+from .schema import collect, ddl_types, lazy, polars_schema
+from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DAY = 86_400_000_000  # microseconds
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    # Nothing but the frames handed over: no files, no network, no variables of this program.
+    # Queries see only the given frames: no files, no network, no variables of this program.
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
@@ -36,31 +36,31 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 
 _SUM_TOO_LARGE = ("Overflow in SUM of DECIMAL", "Overflow in HUGEINT addition")
-"""What DuckDB says where a sum of decimals overflows, on the way or at its end."""
+"""DuckDB's messages if a sum of decimals overflows, on the way or at its end."""
 
 
 class DuckQueries(QueryEngine):
-    """DuckDB over Polars frames. Each query runs in a database of its own, so that none sees another's tables."""
+    """DuckDB over Polars frames. Each query runs in its own database, so that it sees no other query's tables."""
 
     def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
         statement = parse_statement(sql)
         statement.check_tables(tables)
         used = {name.lower() for name in statement.tables}
-        frames = {name.lower(): collected(frame) for name, frame in tables.items() if name.lower() in used}
+        frames = {name.lower(): collect(frame) for name, frame in tables.items() if name.lower() in used}
         try:
-            plan = compiled(statement.sql, {name: ddl_types(frame) for name, frame in frames.items()})
+            plan = compile_query(statement.sql, {name: ddl_types(frame) for name, frame in frames.items()})
         except ConfigError as error:
-            raise ConfigError(f"{shown(sql)}: {error}") from error
+            raise ConfigError(f"{quote(sql)}: {error}") from error
         return lazy(_run(sql, plan, frames))
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
-        return scanned(path, format)
+        return scan_files(path, format)
 
     def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
         return state(path, format)
 
 
-def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def _run(sql: str, plan: CompiledQuery, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     database = duckdb.connect(config=_SETTINGS)
     try:
         database.execute("SET TimeZone = 'UTC'")
@@ -70,41 +70,41 @@ def _run(sql: str, plan: Compiled, frames: Mapping[str, pl.DataFrame]) -> pl.Dat
             database.register(name, _without_zones(frame).to_arrow())
         rows = database.sql(plan.sql).to_arrow_table()
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-        raise ConfigError(f"{shown(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         if (found := _overflow(str(error), sql)) is not None:
             raise found from error
-        raise BadInput(f"{shown(sql)} failed on a value: {str(error).splitlines()[0]}") from error
+        raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
     finally:
         database.close()
     return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
 
 def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
-    """The rows; `datetime` has no years before 1 or after 9999, so such a time is refused."""
+    """The rows; a time outside the years 1 to 9999, which `datetime` cannot hold, raises `BadInput`."""
     for name, dtype in rows.schema.items():
         micros = {pl.Date: _DAY, pl.Datetime: 1}.get(dtype.base_type())
         if micros is None:
             continue
         outside = ~rows[name].to_physical().is_between(FIRST_MICRO // micros, LAST_MICRO // micros)
         if outside.any():
-            raise BadInput(f"{shown(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out")
+            raise BadInput(f"{quote(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out")
     return rows
 
 
 def _overflow(message: str, sql: str) -> SumOverflow | None:
-    """The error in a message of DuckDB's, if a sum does not fit; else None."""
+    """The error if DuckDB's message says that a sum does not fit; else None."""
     if any(words in message for words in _SUM_TOO_LARGE):
-        return overflow(shown(sql), "decimal(38)", {})
+        return overflow(quote(sql), "decimal(38)", {})
     return read_overflow(message)
 
 
 def _without_zones(frame: pl.DataFrame) -> pl.DataFrame:
-    """Instants as what UTC's clock shows: DuckDB then needs no zone to reckon with them."""
+    """Instants as wall-clock times in UTC, so that DuckDB needs no time zone to compute with them."""
     return frame.with_columns(pl.col(pl.Datetime(time_zone="*")).dt.convert_time_zone("UTC").dt.replace_time_zone(None))
 
 
-def _as_declared(rows: pl.DataFrame, plan: Compiled) -> pl.DataFrame:
+def _as_declared(rows: pl.DataFrame, plan: CompiledQuery) -> pl.DataFrame:
     wanted = polars_schema(plan.schema)
     return rows.select(
         _declared(column, name, dtype) for column, (name, dtype) in zip(rows.columns, wanted.items(), strict=True)

@@ -1,4 +1,4 @@
-"""Domain schemas as Polars knows them, and frames brought to them."""
+"""Domain schemas as Polars schemas, and frames converted to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...domain.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...domain.schema import DataType, Schema
+    from ...domain.table.schema import DataType, Schema
 
 _POLARS: dict[str, pl.DataType] = {
     "tinyint": pl.Int8(),
@@ -44,7 +44,7 @@ def polars_schema(schema: Schema) -> pl.Schema:
 
 
 def ddl_types(rows: pl.DataFrame) -> dict[str, str]:
-    """The DDL types of a frame's columns; those that schemas do not know are named as Polars has them."""
+    """The DDL types of a frame's columns; a Polars type without a DDL type counts as an array of strings."""
     return {name: _ddl_type(dtype) for name, dtype in rows.schema.items()}
 
 
@@ -57,28 +57,28 @@ def _ddl_type(dtype: pl.DataType) -> str:
 
 
 def empty(schema: Schema) -> pl.DataFrame:
-    """A frame of these columns and no rows."""
+    """An empty frame with these columns."""
     return pl.DataFrame(schema=polars_schema(schema))
 
 
 def stack(schema: Schema, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Frames below each other in a schema's columns; columns that a frame was made without are null there."""
+    """Frames stacked vertically in a schema's columns; columns that a frame lacks are null."""
     return pl.concat([empty(schema), *frames], how="diagonal")
 
 
 def lazy(rows: pl.DataFrame) -> nw.LazyFrame[Any]:
-    """Computed rows as a frame to go on from."""
+    """Computed rows as a lazy frame."""
     frame: nw.LazyFrame[Any] = nw.from_native(rows.lazy())
     return frame
 
 
-def collected(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+def collect(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The rows of a frame, computed now."""
     rows: pl.DataFrame = frame.collect(backend="polars").to_native()
     return rows
 
 
-def conformed(rows: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
+def conform(rows: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
     """The rows in exactly a schema's columns and types.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Versioned tables in memory, over Polars: versions stay until they expire, and each shares what it did not change."""
+"""Versioned tables in memory, on Polars: versions stay until they expire, and share what they have in common."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
-from ...domain.changelog.net import net_changes
 from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Expiry, KeptStore, Version
-from ...domain.schema import Schema
-from ...domain.table import Ensured, TableSpec
-from .committing import changed, computed
+from ...domain.table.net_changes import net_changes
+from ...domain.table.schema import Schema
+from ...domain.table.spec import Ensured, TableSpec
 from .content import Content
-from .reading import read
+from .read import read
 from .schema import lazy, stack
+from .write import apply_change, compute_change
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import narwhals as nw
 
-    from ...domain.change import Change, Matching
-    from ...domain.epoch import Mark
-    from ...domain.lease import Lease
-    from ...domain.ledger import Snapshot
+    from ...domain.epoch.epoch import Mark
+    from ...domain.table.change import Change, Matching
+    from ...domain.table.lease import Lease
 
 
 @frozen(eq=False)
 class _State:
-    """One version: its commit and its rows; None once they have been given up."""
+    """One version: its commit and its rows; None once it has expired."""
 
     commit: Commit
     content: Content | None
@@ -39,13 +38,13 @@ class _State:
 
     @property
     def frames(self) -> dict[int, int]:
-        """What its rows take in memory, by frame."""
+        """The size of its frames in memory, in bytes, by frame."""
         return {} if self.content is None else self.content.frames()
 
 
 @define(eq=False)
 class _Table:
-    """A table, all its versions, oldest first, and the leases on them by name."""
+    """A table: all its versions, oldest first, and its leases by name."""
 
     spec: TableSpec
     states: list[_State] = field(factory=list)
@@ -69,14 +68,14 @@ class _Table:
             )
         return content
 
-    def going(self, keep: Collection[Version], now: datetime) -> list[_State]:
-        """The versions that an expiry gives up, oldest first."""
+    def to_expire(self, keep: Collection[Version], now: datetime) -> list[_State]:
+        """The versions that expire, oldest first."""
         newest = max(map(int, keep), default=0)
         held = {*keep, *(lease.version for lease in self.leases.values() if lease.live(now))}
         there = (state for state in self.states[:newest] if state.content is not None)
         return [state for state in there if state.commit.version not in held]
 
-    def give_up(self, states: Iterable[_State]) -> None:
+    def mark_expired(self, states: Iterable[_State]) -> None:
         for state in states:
             self.states[int(state.commit.version)] = _State(state.commit, None, state.schema)
 
@@ -84,8 +83,8 @@ class _Table:
     def newest(self) -> Version | None:
         return self.states[-1].commit.version if self.states else None
 
-    def committed(self, change: Change) -> TableSpec:
-        """The spec, in the columns that it has after a change."""
+    def spec_after(self, change: Change) -> TableSpec:
+        """The spec with the columns that it has after a change."""
         if not self.spec.whole:
             return self.spec
         schema = self.schema(self.newest) if change.overwrite is None else Schema.of(change.overwrite)
@@ -96,7 +95,7 @@ class _Table:
         mark.check_follows(newest.sequence if newest else 0, self.spec.name)
 
     def schema(self, version: Version | None) -> Schema:
-        """The columns of a version: the table's, where it is not replaced as a whole."""
+        """The columns of a version; those of the table, unless it is replaced as a whole."""
         return self.state(version).schema if self.spec.whole and version is not None else self.spec.schema
 
     def add(self, content: Content, schema: Schema, mark: Mark, written: int) -> Version:
@@ -106,19 +105,19 @@ class _Table:
 
 
 class MemoryStore(KeptStore):
-    """All tables of a process, gone with it. Threads may share one."""
+    """All tables of a process, which end with it. Threads may share a store."""
 
     def __init__(self) -> None:
         self._tables: Ensured[_Table] = Ensured()
         self._lock = RLock()
 
-    def ensure(self, spec: TableSpec, published: Snapshot | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
         with self._lock:
             table = self._tables.setdefault(spec.name, _Table(spec))
             if table.newest is not None:
-                counted = table.newest if published is None else published.version(spec.name)
+                counted = table.newest if published is None else published.get(spec.name)
                 columns = spec.schema if counted is None else table.state(counted).schema
-                table.spec.kept_as(columns).widened_by(spec)
+                table.spec.with_schema(columns).added_columns(spec)
             table.spec = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -126,17 +125,17 @@ class MemoryStore(KeptStore):
         return lazy(read(stored.content(at), stored.schema(at), matching))
 
     def size(self, table: str, at: Version) -> int:
-        """Files are frames, as in `expire`."""
+        """A file is a frame, as in `expire`."""
         return sum(self._table(table).content(at).frames().values())
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         stored = self._table(table)
         stored.spec.check_takes(change)
-        spec = stored.committed(change)
-        parts = computed(change, spec)
+        spec = stored.spec_after(change)
+        parts = compute_change(change, spec)
         with self._lock:
             stored.check_next(mark)
-            return stored.add(changed(stored.content(stored.newest), parts, spec), spec.schema, mark, parts.rows)
+            return stored.add(apply_change(stored.content(stored.newest), parts, spec), spec.schema, mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         stored = self._table(table)
@@ -149,7 +148,7 @@ class MemoryStore(KeptStore):
         stored = self._table(table)
         stored.spec.check_compared()
         old, new = stored.content(after), stored.content(until)
-        before, now = (stack(stored.spec.schema, rows) for rows in (old.beyond(new), new.beyond(old)))
+        before, now = (stack(stored.spec.schema, rows) for rows in (old.rows_missing_in(new), new.rows_missing_in(old)))
         return net_changes(lazy(before), lazy(now), stored.spec.key)
 
     def versions(self, table: str) -> Iterator[Commit]:
@@ -161,19 +160,19 @@ class MemoryStore(KeptStore):
         return self._table(table).state(version).commit
 
     def compact(self, table: str) -> Version | None:
-        """None: commits merge small runs as they go."""
+        """Always None: commits merge small runs themselves."""
         self._table(table)
         return None
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
-        """Files are frames: the pieces that versions share."""
+        """A file is a frame, which several versions may share."""
         stored = self._table(table)
         with self._lock:
-            going = stored.going(keep, now)
+            going = stored.to_expire(keep, now)
             staying = {frame for state in set(stored.states).difference(going) for frame in state.frames}
             freed = {frame: size for state in going for frame, size in state.frames.items() if frame not in staying}
             if not dry_run:
-                stored.give_up(going)
+                stored.mark_expired(going)
                 stored.leases = {name: lease for name, lease in stored.leases.items() if lease.live(now)}
         return Expiry(table, tuple(state.commit.version for state in going), len(freed), sum(freed.values()))
 

@@ -1,7 +1,7 @@
 """Exact sums over Polars frames.
 
-Polars wraps whole numbers around and refuses decimals that overflow on the way. So it adds up the columns whose values
-are small enough for their number, which nearly all are, and Python adds up the others.
+Polars wraps integers around and refuses decimals that overflow on the way. So Polars adds up the columns that cannot
+overflow, which are nearly all, and Python adds up the others.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import polars as pl
 
-from ...domain.schema import DataType
-from ...domain.sums import bounds, counts, named, overflow, shown
+from ...domain.table.schema import DataType
+from ...domain.table.sums import bounds, counts, named, overflow, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _DIGITS = 100
-"""Of Python's decimals while it adds up: more than any sum of decimals has."""
+"""The precision of Python's decimals while it adds up: more than any sum of decimals has."""
 
 
 def add_up(
@@ -36,7 +36,7 @@ def running(frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], 
 
 
 def may_overflow(values: pl.Series) -> bool:
-    """Whether some of the values could add up to more than their column holds, in whatever order."""
+    """Whether the values could add up to more than their column holds, in any order."""
     if (most := bounds(values.name, _type_of(values))) is None or not values.len():
         return False
     with localcontext(prec=_DIGITS):
@@ -46,7 +46,7 @@ def may_overflow(values: pl.Series) -> bool:
 
 def _mapped(frame: nw.LazyFrame[Any], function: Callable[[pl.DataFrame], pl.DataFrame]) -> nw.LazyFrame[Any]:
     native: pl.LazyFrame = nw.to_native(frame)
-    # Nothing may be asked of the rows before they are added up that is asked of the sums.
+    # Filters on the sums must not be pushed down to the rows.
     pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
     return nw.from_native(native.map_batches(function, schema=native.collect_schema(), **pushed))
 
@@ -61,7 +61,7 @@ def _added(rows: pl.DataFrame, by: Sequence[str], sums: Sequence[str], most: Seq
 
 
 def _totals(groups: pl.DataFrame, values: pl.Series, by: Sequence[str]) -> pl.Series:
-    """The sums of the lists of values of one column, a list a group."""
+    """The sums of the lists of values of one column, one list per group."""
     with localcontext(prec=_DIGITS):
         totals = [sum(each for each in listed if each is not None) for listed in groups[values.name].to_list()]
     return _fitting(totals, values, groups.select(shown(tuple(by))).to_dicts())

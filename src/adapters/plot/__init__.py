@@ -1,1 +1,1 @@
-"""Curves as pictures: files of Matplotlib's, and texts for a terminal."""
+"""Draws curves: into PNG and SVG files with Matplotlib, and as text in a terminal."""

@@ -1,4 +1,4 @@
-"""What is to be drawn."""
+"""The data of a drawing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Curves:
     """One measure of several groups over the same steps.
 
     Args:
-        title: what is drawn.
+        title: the title of the drawing.
         measure: its name.
         zone: IANA zone in which times are shown.
         steps: every step of the window up to the newest tick (UTC), in order.
-        lines: by the group's name, a value a step; None where there is no tick.
+        lines: by the group's name, one value per step; None where there is no tick.
     """
 
     title: str
@@ -35,6 +35,6 @@ class Curves:
         return {name: sum(value is None for value in values) for name, values in self.lines.items()}
 
     def named(self, name: str) -> str:
-        """A group with what its line lacks, for a legend."""
+        """The name of a group for a legend, with the number of its missing steps, if any."""
         missing = self.missing[name]
         return f"{name} ({missing} of {len(self.steps)} steps without a tick)" if missing else name

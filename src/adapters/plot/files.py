@@ -21,17 +21,17 @@ _NAN = float("nan")
 
 
 def save(curves: Curves, path: str) -> None:
-    """Write a picture; of the same curves the same bytes.
+    """Write a picture file; the same curves give the same bytes.
 
     Args:
-        curves: what is to be drawn.
-        path: ends in ``.png`` or ``.svg``.
+        curves: the curves to draw.
+        path: the path of the file; it ends in ``.png`` or ``.svg``.
     """
     figure = Figure(figsize=_SIZE, layout="constrained")
     svg = path.lower().endswith(".svg")
     canvas = FigureCanvasSVG(figure) if svg else FigureCanvasAgg(figure)
     _draw(figure.add_subplot(), curves)
-    # Neither the day nor chance is to be found in the file: a curve that is drawn again is the same.
+    # No date and no random ids in the file, so that the same curve gives the same file.
     with mpl.rc_context({"svg.hashsalt": "headwater"}):
         canvas.print_figure(path, metadata={"Date": None} if svg else {"Software": None})
 
@@ -43,7 +43,7 @@ def _draw(axes: Axes, curves: Curves) -> None:
         given = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
         gaps = [_NAN if value is None else value for value in values]
         (line,) = axes.plot(steps, gaps, marker=".", markersize=4, label=curves.named(name))
-        if curves.missing[name]:  # a thin line leads over steps without a tick, which have no mark
+        if curves.missing[name]:  # a thin line crosses steps without a tick, which have no mark
             axes.plot(
                 [step for step, _ in given], [value for _, value in given], ":", color=line.get_color(), linewidth=0.8
             )

@@ -20,10 +20,10 @@ _SPACE = 2
 
 
 def draw(curves: Curves, width: int) -> Iterator[str]:
-    """The lines of a chart: a mark a group, no mark where a group has no tick.
+    """The lines of a chart: one mark per group, no mark where a group has no tick.
 
     Args:
-        curves: what is to be drawn; at least one step.
+        curves: the curves to draw, with at least one step.
         width: of the terminal, in characters.
     """
     known = [value for values in curves.lines.values() for value in values if value is not None]
@@ -53,7 +53,7 @@ class _Canvas:
     steps: int
 
     def draw(self, values: Sequence[float | None], mark: str) -> None:
-        """Mark the last tick of the steps that share a column; none where they have none."""
+        """Mark the last tick of the steps that share a column; no mark if they have no tick."""
         for at, value in enumerate(values):
             if value is not None:
                 self._clear(self._column(at), mark)

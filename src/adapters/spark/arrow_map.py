@@ -1,4 +1,4 @@
-"""A Python function over the Arrow batches of a Spark frame."""
+"""Maps the Arrow batches of a Spark frame with a Python function."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...domain.schema import Schema
+    from ...domain.table.schema import Schema
 
 
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Schema
 ) -> DataFrame:
-    """What the function makes of each partition's batches, in the columns of a schema.
+    """The results of the function for the batches of each partition, in the columns of a schema.
 
-    As `DataFrame.mapInArrow`, which refuses to work without pandas although it makes no use of it: PySpark 3.5 asks for
-    a NumPy older than 2, which no current PyArrow loads, so a user may not be able to have both.
+    This is `DataFrame.mapInArrow`, which requires pandas although it does not use it: PySpark 3.5 needs a NumPy older
+    than 2, which no current PyArrow loads, so a user may not be able to install both.
     """
     evaluation = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     column = UserDefinedFunction(function, spark_schema(schema), evalType=evaluation)(*frame.columns)

@@ -1,4 +1,4 @@
-"""User-supplied SQL whose sums and averages stop where Spark would wrap around, or answer null."""
+"""User-supplied SQL in which sums and averages raise an error where Spark would wrap around or return null."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot.tokenizer_core import TokenType
 
-from ...domain.sql.parsing import DIALECT, shown
-from ...domain.sums import mark
+from ...domain.sql.parsing import DIALECT, quote
+from ...domain.table.sums import mark
 from .sums import text
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 _CHECKED = {"sum": "try_sum", "avg": "try_avg", "mean": "try_avg"}
 
-_FORM = "coalesce({function}({values}){suffix}, IF(count({values}){suffix} = 0, NULL, raise_error({told})))"
-"""A sum that does not fit is null, and so is one over nothing."""
+_FORM = "coalesce({function}({values}){suffix}, IF(count({values}){suffix} = 0, NULL, raise_error({message})))"
+"""A sum that does not fit is null, and so is a sum of no values; the count distinguishes the two."""
 
 
-def checked(sql: str) -> str:
-    """The same query, in the same words, in which each sum and average that does not fit stops the job.
+def check_sums(sql: str) -> str:
+    """The same query, with the same text, in which each sum and average that does not fit stops the job.
 
-    >>> "try_" in checked("select a from t")
+    >>> "try_" in check_sums("select a from t")
     False
     """
     tokens = sqlglot.tokenize(sql, read=DIALECT)
     calls = any(_is_call(tokens, at) for at in range(len(tokens)))
-    return _Checking(sql, tokens).between(0, len(tokens)) if calls else sql
+    return _CheckedQuery(sql, tokens).between(0, len(tokens)) if calls else sql
 
 
 def _is_call(tokens: Sequence[Token], at: int) -> bool:
@@ -40,15 +40,15 @@ def _is_call(tokens: Sequence[Token], at: int) -> bool:
     return bool(called) and plain and not follows and tokens[at].text.lower() in _CHECKED
 
 
-class _Checking:
-    """One query, whose words stay as they are but for the calls."""
+class _CheckedQuery:
+    """One query; its text stays the same, except for the calls."""
 
     def __init__(self, sql: str, tokens: Sequence[Token]) -> None:
         self._sql = sql
         self._tokens = tokens
 
     def between(self, first: int, end: int) -> str:
-        """The words from one token to another, that one excluded."""
+        """The text from one token to before another."""
         made, at, written = [], first, None
         while at < end:
             start = self._tokens[at].start if written is None else written + 1
@@ -67,11 +67,11 @@ class _Checking:
         values, function = self.between(at + 2, close), _CHECKED[self._tokens[at].text.lower()]
         suffix = " " + self.between(close + 1, last + 1) if last > close else ""
         written = self._sql[self._tokens[at].start : self._tokens[close].end + 1]
-        told = text(mark(f"{' '.join(written.split())} in {shown(self._sql)}", "its type"))
-        return _FORM.format(function=function, values=values, suffix=suffix, told=told)
+        message = text(mark(f"{' '.join(written.split())} in {quote(self._sql)}", "its type"))
+        return _FORM.format(function=function, values=values, suffix=suffix, message=message)
 
     def _closing(self, opening: int) -> int:
-        """The parenthesis that closes another one."""
+        """The index of the parenthesis that closes another one."""
         depth = 0
         for at in range(opening, len(self._tokens)):
             kind = self._tokens[at].token_type
@@ -81,7 +81,7 @@ class _Checking:
         return len(self._tokens) - 1
 
     def _behind(self, close: int) -> int:
-        """The last token of a call: of its FILTER and its OVER, where it has them."""
+        """The last token of a call, including its FILTER and its OVER, if any."""
         last = close
         for kind in (TokenType.FILTER, TokenType.OVER):
             following = self._tokens[last + 1 : last + 3]

@@ -1,4 +1,4 @@
-"""What narwhals does not offer alike on every engine, for Spark."""
+"""The operations on Spark frames that narwhals does not offer in the same way on every engine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
+from .errors import explain_read_errors
 from .executors import follow_cores
-from .faults import explained
 from .jvm import each_of, java_class, option, sequence
 from .own_session import working_in
 from .schema import bring_into, frame_of_plan, lazy, named, quoted
@@ -30,24 +30,24 @@ _UTC = "UTC"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
-_KEPT = "InMemoryRelation"
-"""The leaf of a plan that reads a kept frame."""
-_MOST_TOLD = 100
-"""Leaves that a plan may tell of."""
+_CACHED = "InMemoryRelation"
+"""The plan leaf that reads a cached frame."""
+_MOST_LEAVES = 100
+"""The largest number of leaves in a plan; see `_with_short_plan`."""
 _FOR_ALL = MappingProxyType(
     {
-        # A mention of such a filter is up to 8 MiB of every task, and kept frames have it made where it saves nothing.
+        # Each use of such a filter adds up to 8 MiB to every task, and cached frames build it where it saves nothing.
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     }
 )
 _FOR_SMALL = MappingProxyType(
     {
         **_FOR_ALL,
-        # Whole stages have the epoch's literals in their code, and compiling one takes longer than these rows do; so
-        # does a second look at the plan on the way.
+        # Whole-stage code contains the epoch's literals, and compiling it takes longer than so few rows do; so does
+        # adaptive planning.
         _WHOLE_STAGE: "false",
         "spark.sql.adaptive.enabled": "false",
-        # Sharing so few rows out costs more than working on them side by side saves.
+        # Distributing so few rows costs more than parallel work saves.
         _PARTITIONS: "1",
     }
 )
@@ -58,17 +58,17 @@ class SparkEngine(FrameEngine):
     """Frames on Spark.
 
     Args:
-        session: where they run, Headwater's own.
-        fixed: names of Spark settings that the user has chosen, and that are left alone.
-        program: the session of the program around, which frames are handed out to; `session` if None.
+        session: Headwater's own session, in which they run.
+        fixed: names of Spark settings that the user has set; they are left alone.
+        program: the session of the user's program, which gets the frames handed out; `session` if None.
     """
 
     session: SparkSession
     fixed: Collection[str] = ()
     program: SparkSession | None = None
     _persisted: list[DataFrame] = field(init=False, factory=list)
-    _told: dict[int, int] = field(init=False, factory=dict)
-    """Of the kept frames how many leaves are told of each; see `_told_in_brief`."""
+    _leaf_counts: dict[int, int] = field(init=False, factory=dict)
+    """The number of leaves of each cached frame; see `_with_short_plan`."""
     _usual: dict[str, str] = field(init=False, factory=dict)
 
     def expect(self, rows: int) -> None:
@@ -79,24 +79,24 @@ class SparkEngine(FrameEngine):
                 self.session.conf.set(name, value)
 
     def _for_large(self) -> dict[str, str]:
-        """The cluster may have grown or shrunk since the last epoch."""
+        """The settings for many rows; the cluster may have grown or shrunk since the last epoch."""
         cores = follow_cores(self.session)
         return dict(_FOR_ALL) if cores is None else {**_FOR_ALL, _PARTITIONS: cores}
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         with self._whole_stages():
-            plain, told = self._told_in_brief(frame.to_native())
+            plain, leaf_count = self._with_short_plan(frame.to_native())
             kept = plain.persist(StorageLevel.MEMORY_AND_DISK)
         self._persisted.append(kept)
         cache = self.session._jsparkSession.sharedState().cacheManager()
         cached = cache.lookupCachedData(kept._jdf).get().cachedRepresentation()
-        self._told[self._identity(cached)] = told
-        # A plan that starts at the cache: a longer one is analysed again at every step on it.
+        self._leaf_counts[self._identity(cached)] = leaf_count
+        # Start a new plan at the cache: a longer plan is analyzed again at every step on it.
         return lazy(frame_of_plan(self.session, cached))
 
     @contextmanager
     def _whole_stages(self) -> Iterator[None]:
-        """Plan in whole stages what reads stored rows: only these read Parquet in batches."""
+        """Plan with whole-stage code while stored rows are read: only such plans read Parquet in batches."""
         if _WHOLE_STAGE in self._usual:
             self.session.conf.set(_WHOLE_STAGE, self._usual[_WHOLE_STAGE])
         try:
@@ -105,24 +105,25 @@ class SparkEngine(FrameEngine):
             if _WHOLE_STAGE in self._usual:
                 self.session.conf.set(_WHOLE_STAGE, _FOR_SMALL[_WHOLE_STAGE])
 
-    def _told_in_brief(self, frame: DataFrame) -> tuple[DataFrame, int]:
-        """The same rows, and how many leaves Spark tells of when it writes down what is to be run.
+    def _with_short_plan(self, frame: DataFrame) -> tuple[DataFrame, int]:
+        """The same rows, with a plan of at most `_MOST_LEAVES` leaves, and their number.
 
-        It writes down the plans of the kept frames that are read too, with those that they read, as often as they are
-        mentioned: of twenty frames one upon the other that takes minutes. A plan of too many leaves gives way to its
-        rows.
+        Before it runs a plan, Spark writes it as text, with the plans of all cached frames in it, as often as they
+        occur. For twenty frames on top of each other that takes minutes. So its rows replace a plan of too many leaves.
         """
         execution = frame._jdf.queryExecution()
         leaves = each_of(execution.analyzed().collectLeaves())
-        told = sum(self._told.get(self._identity(leaf), 1) if leaf.nodeName() == _KEPT else 1 for leaf in leaves)
-        if told <= _MOST_TOLD:
-            return frame, told
+        leaf_count = sum(
+            self._leaf_counts.get(self._identity(leaf), 1) if leaf.nodeName() == _CACHED else 1 for leaf in leaves
+        )
+        if leaf_count <= _MOST_LEAVES:
+            return frame, leaf_count
         rows = java_class(self.session, "org.apache.spark.sql.execution.LogicalRDD")(
             execution.analyzed().output(),
             execution.toRdd(),
             execution.executedPlan().outputPartitioning(),
-            sequence(self.session, ()),  # the order may be by columns that it does not have
-            False,  # it is no stream
+            sequence(self.session, ()),  # no ordering: it may be by columns that the plan does not have
+            False,  # not a stream
             self.session._jsparkSession,
             option(self.session, execution.optimizedPlan().stats()),
             option(self.session),
@@ -130,13 +131,13 @@ class SparkEngine(FrameEngine):
         return frame_of_plan(self.session, rows), 1
 
     def _identity(self, kept: Any) -> int:
-        """What a kept frame is known by, wherever a plan mentions it."""
+        """The identity of a cached frame, the same in every plan that uses it."""
         return int(java_class(self.session, "java.lang.System").identityHashCode(kept.cacheBuilder()))
 
     def release(self) -> None:
         while self._persisted:
             self._persisted.pop().unpersist()
-        self._told.clear()
+        self._leaf_counts.clear()
         self._restore()
 
     def _restore(self) -> None:
@@ -144,11 +145,11 @@ class SparkEngine(FrameEngine):
             self.session.conf.set(*self._usual.popitem())
 
     def explaining(self) -> AbstractContextManager[None]:
-        return explained()
+        return explain_read_errors()
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        with working_in(self.session, self.program), explained():
+        with working_in(self.session, self.program), explain_read_errors():
             yield
 
     def take_in(self, frame: DataFrame) -> nw.LazyFrame[Any]:
@@ -170,7 +171,7 @@ class SparkEngine(FrameEngine):
         return lazy(frame.to_native().withColumn(into, instant))
 
     def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
-        some = frame.filter(nw.col(low) <= nw.col(high)).to_native()  # a sequence would go down where there are none
+        some = frame.filter(nw.col(low) <= nw.col(high)).to_native()  # Spark's sequence would count down if low > high
         return lazy(some.withColumn(into, F.explode(F.sequence(named(low), named(high)))))
 
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
@@ -203,9 +204,9 @@ class SparkEngine(FrameEngine):
 
 
 def _earliest_instant(wall: Column, zone: str) -> Column:
-    """The earlier instant of a wall clock time, by the offset in force before any change of the clocks near it.
+    """The earlier instant of a wall-clock time, by the offset before any clock change near it.
 
-    In a gap neither the offset before nor the one after shows that time: the one before stands.
+    In a gap neither the offset before nor the one after gives that wall-clock time; then the offset before counts.
     """
     as_utc = F.timestamp_micros(wall)
     before, after = (_offset(as_utc + F.expr(f"interval {days} day"), zone) for days in (-1, 1))

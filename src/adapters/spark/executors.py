@@ -1,4 +1,4 @@
-"""The first executor of a cluster: waited for, and if none comes, why."""
+"""Waits for the first executor of a cluster and explains why none comes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _DYNAMIC = "spark.dynamicAllocation.enabled"
 
 @frozen
 class _Resources:
-    """What an executor asks for, or a worker has.
+    """The resources that an executor requests, or a worker has.
 
     Args:
-        cores: how many.
+        cores: the number of cores.
         memory: in mebibytes.
     """
 
@@ -50,9 +50,9 @@ class _Resources:
 
 
 def follow_cores(session: SparkSession) -> str | None:
-    """How many tasks a shuffle of many rows is to make: one for each core; None if Spark is to choose.
+    """The number of tasks for a shuffle of many rows: one per core; None if Spark is to choose.
 
-    Where executors come and go by demand, cores that are there tell nothing of those that will be.
+    With dynamic allocation, the present cores say nothing about the later ones.
     """
     context = session.sparkContext
     if context.getConf().get(_DYNAMIC, "false") == "true":
@@ -61,17 +61,17 @@ def follow_cores(session: SparkSession) -> str | None:
 
 
 def wait_for_executors(session: SparkSession) -> None:
-    """Return when an executor has run a task; at once with a local master.
+    """Wait until an executor has run a task; return immediately with a local master.
 
     Raises:
-        ClusterUnavailable: none has come within a minute, or ``spark.scheduler.maxRegisteredResourcesWaitingTime`` if
-            that is longer; the message says why.
+        ClusterUnavailable: no executor has come within a minute, or
+            ``spark.scheduler.maxRegisteredResourcesWaitingTime`` if that is longer; the message gives the reason.
     """
     context = session.sparkContext
     if is_local(master_of(context)):
         return
     java_context = context._jsc
-    patience = max(_AT_LEAST, java_context.sc().conf().getTimeAsSeconds(_PATIENCE, "60s"))
+    patience = max(_AT_LEAST, java_context.sc().conf().getTimeAsSeconds(_PATIENCE, "0s"))
     task = java_context.parallelize([0], 1).countAsync()
     end = monotonic() + patience
     while not task.isDone() and monotonic() < end:
@@ -96,7 +96,7 @@ def _reason(session: SparkSession) -> str:
     asked = _Resources(conf.getInt("spark.executor.cores", 1), conf.getSizeAsMb("spark.executor.memory", "1g"))
     for host, port in addresses(master_of(context)):
         with suppress(Py4JError, PySparkException, OSError, HTTPException, ValueError):  # one of several may be down
-            return _told_by(_state(session, host, port), asked, context)
+            return _reason_in(_state(session, host, port), asked, context)
     return f"an executor asks for {asked}; see whether the cluster has as much free. {_advice(context.getConf())}"
 
 
@@ -106,11 +106,11 @@ def _advice(conf: SparkConf) -> str:
 
 
 def _state(session: SparkSession, host: str, port: int) -> dict[str, Any]:
-    """What a standalone master's web page says of its workers and applications."""
+    """The workers and applications of a standalone master, from the JSON of its web page."""
     environment = java_class(session, "org.apache.spark.SparkEnv").get()
     address = java_class(session, "org.apache.spark.rpc.RpcAddress")(host, port)
     master = environment.rpcEnv().setupEndpointRef(address, "Master")
-    # Asked by RPC the master leaves out what is in use, but says where its page is.
+    # The RPC answer leaves out used resources, but has the port of the web page.
     question = _singleton(session, "org.apache.spark.deploy.master.MasterMessages$BoundPortsRequest$")
     page = master.askSync(question, _singleton(session, "scala.reflect.ClassTag$").Any()).webUIPort()
     connection = HTTPConnection(host, page, timeout=_ANSWERS_WITHIN)
@@ -126,7 +126,7 @@ def _singleton(session: SparkSession, name: str) -> Any:
     return getattr(java_class(session, name), "MODULE$")
 
 
-def _told_by(state: Mapping[str, Any], asked: _Resources, context: SparkContext) -> str:
+def _reason_in(state: Mapping[str, Any], asked: _Resources, context: SparkContext) -> str:
     free = {
         each["host"]: _Resources(each["coresfree"], each["memoryfree"])
         for each in state["workers"]

@@ -1,4 +1,4 @@
-"""A folder of small text files on any file system that Hadoop knows, each of which appears whole or not at all."""
+"""A folder of small text files on any file system that Hadoop knows, each written atomically."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class HadoopFiles(SmallFiles):
-    """The files of one folder, which need not be there yet. Errors of the JVM pass through.
+    """The files of one folder, which need not exist yet. Exceptions of the JVM are not translated.
 
-    They are written as Structured Streaming writes its checkpoints: beside their place, then renamed, or in one piece
-    where a store has no rename; ``spark.sql.streaming.checkpointFileManagerClass`` chooses another way.
+    They are written like the checkpoints of Structured Streaming: under a temporary name and then renamed, or in one
+    piece on a store without rename. ``spark.sql.streaming.checkpointFileManagerClass`` selects another way.
     """
 
     session: SparkSession
@@ -50,7 +50,7 @@ class HadoopFiles(SmallFiles):
             return None
 
     def text(self, name: str) -> str:
-        """What a file holds; it must be there."""
+        """The text of a file, which must exist."""
         stream = self._files.open(self._path(name))
         try:
             return bytes(stream.readAllBytes()).decode()
@@ -76,14 +76,14 @@ class HadoopFiles(SmallFiles):
 
 
 def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
-    """Remove files, by their whole paths, one after the other; those that are gone already are passed over."""
+    """Delete files by their full paths, one by one; missing files are ignored."""
     path, settings = java_class(session, "org.apache.hadoop.fs.Path"), hadoop_settings(session)
     for place in map(path, paths):
         place.getFileSystem(settings).delete(place, False)
 
 
-def listed(session: SparkSession, path: str) -> list[tuple[str, int, int]]:
-    """The path, the size and the time of change of a file, or of all files in a folder and the folders in it."""
+def list_files(session: SparkSession, path: str) -> list[tuple[str, int, int]]:
+    """Path, size (bytes) and modification time (ms since 1970) of a file, or of all files below a folder."""
     place = java_class(session, "org.apache.hadoop.fs.Path")(path)
     files = place.getFileSystem(hadoop_settings(session)).listFiles(place, True)
     found = []
@@ -94,5 +94,5 @@ def listed(session: SparkSession, path: str) -> list[tuple[str, int, int]]:
 
 
 def hadoop_settings(session: SparkSession) -> Any:
-    """Hadoop's settings, the session's own among them."""
+    """Hadoop's configuration, including the session's settings."""
     return session._jsparkSession.sessionState().newHadoopConf()

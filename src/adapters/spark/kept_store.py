@@ -1,4 +1,4 @@
-"""What stores that keep each table in a folder of its own have in common: leases, and the record of what expired."""
+"""The common part of stores that keep each table in its own folder: leases and the record of expired versions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from contextlib import AbstractContextManager
 
-    from ...domain.holds import Holds
-    from ...domain.lease import Lease
+    from ...domain.table.lease import Lease
+    from ..shared.leases import LeaseFiles
 
 
 class FolderStore(KeptStore, Protocol):
-    """A store whose versions are held, and put on record, by small files beside the tables."""
+    """A store that keeps leases and the record of expired versions in lease files next to the tables."""
 
     @abstractmethod
-    def _holding(self, table: str) -> AbstractContextManager[Holds]:
-        """The notes on a table's versions; faults met while they are used are translated."""
+    def _lease_files(self, table: str) -> AbstractContextManager[LeaseFiles]:
+        """The lease files of a table; errors while they are used are translated."""
 
     @abstractmethod
-    def _check_told(self, table: str, version: str) -> None:
-        """Make sure that the table format still tells of a version.
+    def _check_listed(self, table: str, version: str) -> None:
+        """Check that the table format still lists a version.
 
         Raises:
             VersionNotFound: there never was such a version.
@@ -33,23 +33,23 @@ class FolderStore(KeptStore, Protocol):
         """
 
     def expired(self, table: str) -> Collection[Version]:
-        with self._holding(table) as holds:
-            return set(map(Version, holds.expired()))
+        with self._lease_files(table) as lease_files:
+            return set(map(Version, lease_files.expired()))
 
     def pin(self, lease: Lease) -> None:
-        with self._holding(lease.table) as holds:
-            self._check_told(lease.table, lease.version)
-            holds.pin(lease)
-            try:  # what is no longer told of is not on record either
-                self._check_told(lease.table, lease.version)
+        with self._lease_files(lease.table) as lease_files:
+            self._check_listed(lease.table, lease.version)
+            lease_files.pin(lease)
+            try:  # a version that is no longer listed is not in the record either
+                self._check_listed(lease.table, lease.version)
             except VersionExpired:
-                holds.unpin(lease.id)
+                lease_files.unpin(lease.id)
                 raise
 
     def unpin(self, table: str, lease_id: str) -> None:
-        with self._holding(table) as holds:
-            holds.unpin(lease_id)
+        with self._lease_files(table) as lease_files:
+            lease_files.unpin(lease_id)
 
     def leases(self, table: str) -> Sequence[Lease]:
-        with self._holding(table) as holds:
-            return holds.leases()
+        with self._lease_files(table) as lease_files:
+            return lease_files.leases()

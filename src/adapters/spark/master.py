@@ -1,4 +1,4 @@
-"""What a master's address says: whether work stays in this machine, and from which address the master is reached."""
+"""Reads a master's address: whether work stays on this machine, and from which address the master is reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANSWERS_WITHIN = 5.0
 
 
 def master_of(context: SparkContext) -> str:
-    """The master that a context computes on."""
+    """The master of a context."""
     return str(context.master)
 
 
@@ -30,7 +30,7 @@ def is_local(master: str) -> bool:
 
 
 def addresses(master: str) -> Iterator[tuple[str, int]]:
-    """Host and port of each standalone master; nothing for other cluster managers."""
+    """Host and port of each standalone master; empty for other cluster managers."""
     if master.startswith(_STANDALONE):
         for each in master.removeprefix(_STANDALONE).split(","):
             parts = urlsplit(f"//{each.strip()}")
@@ -39,7 +39,7 @@ def addresses(master: str) -> Iterator[tuple[str, int]]:
 
 
 def address_towards(master: str) -> str | None:
-    """This machine's address on the way to a standalone master; None if there is none, or it is no standalone master.
+    """This machine's address on the route to a standalone master; None if there is none, or for other masters.
 
     A master on loopback is reached from loopback, any other from the network that it is in.
     """
@@ -47,7 +47,7 @@ def address_towards(master: str) -> str | None:
         try:
             family, kind, _, _, target = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as probe:
-                probe.connect(target)  # of datagrams: chooses a route, and sends nothing
+                probe.connect(target)  # a datagram socket: this selects a route and sends nothing
                 return str(probe.getsockname()[0])
         except OSError:
             continue
@@ -55,21 +55,21 @@ def address_towards(master: str) -> str | None:
 
 
 def check_answers(master: str) -> None:
-    """Connect to a standalone master, as Spark itself tries for a minute and then does not say what was wrong.
+    """Connect to a standalone master. Spark itself would try for a minute and not report the reason.
 
     Raises:
-        ClusterUnavailable: none of its addresses takes a connection.
+        ClusterUnavailable: none of its addresses accepts a connection.
     """
     refusals = [refusal for each in addresses(master) if (refusal := _refusal(*each)) is not None]
     if refusals and len(refusals) == len(list(addresses(master))):
         raise ClusterUnavailable(
             f"spark.master = {master} does not answer ({'; '.join(refusals)}): start the master, or correct the"
-            " address; it stands at the top of the master's web page as URL"
+            " address, which is at the top of the master's web page as URL"
         )
 
 
 def _refusal(host: str, port: int) -> str | None:
-    """Why a master does not take a connection; None if it does."""
+    """The reason why a master does not accept a connection; None if it does."""
     try:
         socket.create_connection((host, port), _ANSWERS_WITHIN).close()
     except OSError as error:

@@ -1,11 +1,11 @@
-"""A Spark session of Headwater's own, beside the one of the user's program.
+"""A Spark session of Headwater's own, next to the one of the user's program.
 
-Both share the Spark application, its jars and its cache. The settings that an answer may depend on are Headwater's own
-here, whatever they are in the program's session, which is left as it is.
+Both share the Spark application, its jars and its cache. In Headwater's session, all settings that results may depend
+on have Headwater's own values. The program's session is left as it is.
 
-Not only a frame's session counts: Spark's expressions (a cast, a sum) and Delta's log take their settings from the
-session that is active in the thread. So Headwater's is made active while Headwater works, and the one before it again
-afterwards.
+The frame's session is not all that counts: Spark's expressions (a cast, a sum) and Delta's log take their settings from
+the active session of the thread. So Headwater's session is made the active one while Headwater works; afterwards the
+previous one is active again.
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ def running_session() -> SparkSession | None:
 def own_session(
     program: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A new session on the same Spark application, in which answers do not depend on the program's settings.
+    """A new session on the same Spark application, whose results do not depend on the program's settings.
 
     Args:
         program: the program's session; it is left as it is.
-        settings: the user's Spark settings for Headwater. What takes effect only when Spark starts, and differs from
-            the application that is running, is told in a warning.
-        defaults: what the table format wants; what the program or the user has set comes first.
+        settings: the user's Spark settings for Headwater. A warning names settings that take effect only when Spark
+            starts and that differ from the running application.
+        defaults: the settings of the table format; settings of the program or the user take precedence.
 
     Raises:
-        ConfigError: a setting would change answers, or has no such value.
+        ConfigError: a setting would change results, or its value is invalid.
     """
     check_settings(settings)
     own = program.newSession()
-    _monkey_patch_RDD(program)  # a new session makes itself the one that `RDD.toDF` works in
+    _monkey_patch_RDD(program)  # a new session makes itself the one that `RDD.toDF` uses
     theirs, there = _settings(program), _settings(own)
     wanted = {name: value for name, value in theirs.items() if not may_change_answers(name)}
     for name in there.keys() - wanted.keys() - FIXED.keys():
-        _changed(own.conf.unset, name)
+        _change(own.conf.unset, name)
         del there[name]
     wanted |= {name: value for name, value in (defaults or {}).items() if name not in theirs or name == _CATALOG}
     for name, value in {**wanted, **settings, **FIXED}.items():
-        if there.get(name) != value and _is_of_a_session(name) and _changed(own.conf.set, name, value):
+        if there.get(name) != value and _is_of_a_session(name) and _change(own.conf.set, name, value):
             there[name] = value
-    _warn_of_late(settings, there)
+    _warn_if_late(settings, there)
     return own
 
 
 @contextmanager
 def working_in(own: SparkSession, program: SparkSession | None = None) -> Iterator[None]:
-    """Make Headwater's session the active one of this thread, and the one before it again afterwards.
+    """Make Headwater's session the active one of this thread; afterwards the previous one is active again.
 
     Args:
         own: Headwater's session.
@@ -98,12 +98,12 @@ def working_in(own: SparkSession, program: SparkSession | None = None) -> Iterat
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-        if program is not None and SparkSession._activeSession is own:  # PySpark's own `createDataFrame` leaves it
+        if program is not None and SparkSession._activeSession is own:  # left by PySpark's own `createDataFrame`
             SparkSession._activeSession = program
 
 
 def work_in_own_session(kind: type[_T]) -> type[_T]:
-    """Make `session` the active one in every public method of a class; what a generator does comes later, outside."""
+    """Make `session` active in every public method of a class, except generators, whose code runs later."""
     for name, member in list(vars(kind).items()):
         if isfunction(member) and not name.startswith("_") and not isgeneratorfunction(unwrap(member)):
             setattr(kind, name, _working(member))
@@ -127,15 +127,15 @@ def _settings(session: SparkSession) -> dict[str, str]:
 
 
 def _is_of_a_session(name: str) -> bool:
-    """Whether a setting is one of a session, not of the Spark application; some of these cannot be changed either."""
+    """Whether a setting belongs to a session, not to the Spark application; some of these cannot be changed either."""
     return not name.startswith("spark.") or name.startswith(("spark.sql.", "spark.databricks.", "spark.hoodie."))
 
 
-def _changed(change: Callable[..., None], *arguments: str) -> bool:
-    """Change a setting; False if Spark lets nobody change it once it runs.
+def _change(change: Callable[..., None], *arguments: str) -> bool:
+    """Change a setting; False if Spark does not allow a change at run time.
 
     Raises:
-        ConfigError: the setting has no such value.
+        ConfigError: the value is invalid.
     """
     try:
         change(*arguments)
@@ -146,8 +146,8 @@ def _changed(change: Callable[..., None], *arguments: str) -> bool:
     return True
 
 
-def _warn_of_late(settings: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Tell which settings take effect only when Spark starts, which it has done with other values."""
+def _warn_if_late(settings: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Warn about settings that take effect only when Spark starts, and with which it was not started."""
     late = [
         f'"{name}" = {value!r} (it runs with {there.get(name, "none")!r})'
         for name, value in settings.items()

@@ -1,4 +1,4 @@
-"""SQL of the user's own on Spark, and plain tables of theirs."""
+"""User-supplied SQL on Spark, and user-supplied plain tables."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pyspark.errors import AnalysisException
 from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
-from ...domain.sql.parsing import shown
-from .checked_sql import checked
-from .faults import Fault
-from .hadoop_files import listed
+from ...domain.sql.parsing import quote
+from .checked_sql import check_sums
+from .errors import Fault
+from .hadoop_files import list_files
 from .own_session import work_in_own_session
 from .schema import bring_into, lazy, quoted
 from .times import in_range
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("parquet", "csv", "json", "delta", "hudi")
 _OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
-# What changes a table of these formats leaves a trace in its log.
+# Every change of a table of these formats leaves a trace in this folder.
 _LOGS: MappingProxyType[str, str] = MappingProxyType({"delta": "/_delta_log", "hudi": "/.hoodie"})
 _HUDIS_OWN = tuple(
     f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
@@ -44,10 +44,10 @@ _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 @work_in_own_session
 @frozen(eq=False)
 class SparkQueries(QueryEngine):
-    """Spark's own SQL over its frames; nothing is computed before the rows are asked for.
+    """Spark SQL over Spark frames; it is lazy.
 
     Args:
-        session: where it runs.
+        session: the session in which it runs.
     """
 
     session: SparkSession
@@ -58,7 +58,7 @@ class SparkQueries(QueryEngine):
         used = {name.lower() for name in statement.tables}
         frames = {name: frame.to_native() for name, frame in tables.items() if name.lower() in used}
         with self._views(frames) as views, _explained(sql):
-            rows = self.session.sql(_over_views(checked(statement.sql), views))
+            rows = self.session.sql(_over_views(check_sums(statement.sql), views))
         _check_names(rows.columns, sql)
         return lazy(in_range(rows, sql))
 
@@ -73,19 +73,19 @@ class SparkQueries(QueryEngine):
 
     def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
         try:
-            facts = listed(self.session, path + _LOGS.get(format, ""))
+            facts = list_files(self.session, path + _LOGS.get(format, ""))
         except Py4JJavaError as error:
             raise _unread(path, format, Fault.behind(error)) from error
         return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()[:16]
 
     @contextmanager
     def _views(self, frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
-        """A view of a name of its own for each frame, while a query is analysed; the plan needs none afterwards."""
+        """A view with a unique name for each frame, while a query is analyzed; its plan does not need them later."""
         views: dict[str, str] = {}
         try:
             for name, frame in frames.items():
                 view = f"headwater_{uuid4().hex}"
-                # A frame may be of another session, whose views this one does not see.
+                # A frame may come from another session, whose views this session does not see.
                 bring_into(self.session, frame).createTempView(view)
                 views[name] = view
             yield views
@@ -95,7 +95,7 @@ class SparkQueries(QueryEngine):
 
 
 def _over_views(sql: str, views: Mapping[str, str]) -> str:
-    """The query below names that lead to the views."""
+    """The query, with its table names defined as the views."""
     if not views:
         return sql
     named = ", ".join(f"{quoted(name)} AS (TABLE {view})" for name, view in views.items())
@@ -108,14 +108,14 @@ def _explained(sql: str) -> Iterator[None]:
         yield
     except AnalysisException as error:
         reason = str(error).strip().split("\n", 1)[0].split("; line ", 1)[0]
-        raise ConfigError(f"{shown(sql)}: {reason}; look at its columns, tables and functions") from error
+        raise ConfigError(f"{quote(sql)}: {reason}; look at its columns, tables and functions") from error
 
 
 def _check_names(columns: list[str], sql: str) -> None:
     seen: set[str] = set()
     for name in columns:
         if name.lower() in seen:
-            raise ConfigError(f"{shown(sql)}: column {name!r} stands twice; give one of them another name")
+            raise ConfigError(f"{quote(sql)}: column {name!r} stands twice; give one of them another name")
         seen.add(name.lower())
 
 

@@ -1,4 +1,4 @@
-"""Headwater schemas as Spark's, and frames made from rows."""
+"""Headwater schemas as Spark schemas, and frames made from rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, SparkSession
 
-    from ...domain.schema import DataType, Schema
+    from ...domain.table.schema import DataType, Schema
 
 _TYPES: dict[str, type[spark_types.DataType]] = {
     "tinyint": spark_types.ByteType,
@@ -35,33 +35,33 @@ _TYPES: dict[str, type[spark_types.DataType]] = {
 
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
-    """A column type as Spark's."""
+    """The Spark type of a column type."""
     if data_type.precision is not None:
         return spark_types.DecimalType(data_type.precision, data_type.scale or 0)
     return _TYPES[data_type.name]()
 
 
 def spark_schema(schema: Schema) -> spark_types.StructType:
-    """A schema as Spark's; every column may hold null."""
+    """The Spark schema of a schema; every column is nullable."""
     return spark_types.StructType(
         [spark_types.StructField(each.name, spark_type(each.type)) for each in schema.columns]
     )
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever characters it has."""
+    """A name, quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def named(column: str) -> Column:
-    """The column of a name, whatever characters the name has."""
+    """The column with a name, which may have any characters."""
     return F.col(quoted(column))
 
 
 def typed(rows: DataFrame, schema: Schema, *more: str) -> DataFrame:
-    """The schema's columns in its types, null where the rows lack one; and `more`, in SQL.
+    """The schema's columns in its types, null if the rows lack one, and `more` columns, which are SQL.
 
-    In SQL, because each `Column` made on the way costs several calls into the JVM.
+    SQL is used, because each `Column` object costs several calls into the JVM.
     """
     there = set(rows.columns)
     columns = ((quoted(each.name) if each.name in there else "NULL", each) for each in schema.columns)
@@ -69,7 +69,7 @@ def typed(rows: DataFrame, schema: Schema, *more: str) -> DataFrame:
 
 
 def lazy(rows: DataFrame) -> nw.LazyFrame[Any]:
-    """A Spark frame as narwhals has it."""
+    """A Spark frame as a narwhals frame."""
     frame: nw.LazyFrame[Any] = nw.from_native(rows)
     return frame
 
@@ -80,17 +80,17 @@ def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ..
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
-    """The rows of a Java plan, in this session, whichever it was made in."""
+    """The rows of a Java plan of any session, as a frame of this session."""
     return DataFrame(java_class(session, "org.apache.spark.sql.Dataset").ofRows(session._jsparkSession, plan), session)
 
 
 def bring_into(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """The rows of another session's frame, in this one: not computed yet, and its columns mean what they meant."""
+    """A frame of another session as a frame of this one; it stays lazy, and its columns keep their meaning."""
     return frame_of_plan(session, frame._jdf.queryExecution().analyzed())
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
-    """A frame of no rows that Spark knows to be empty, so that joins with it are planned away."""
+    """An empty frame that Spark knows to be empty, so that joins with it are optimized away."""
     java_session = session._jsparkSession
     java_schema = java_session.parseDataType(spark_schema(schema).json())
     return DataFrame(java_session.createDataFrame(java_class(session, "java.util.ArrayList")(), java_schema), session)

@@ -1,4 +1,4 @@
-"""The Spark session: found or started, with settings that suit small epochs, and silent on standard output."""
+"""Finds or starts the Spark session, with settings for small epochs, and silent on standard output."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ...domain.errors import ClusterUnavailable, ConfigError, NotInstalled
+from .errors import Fault
 from .executors import follow_cores, wait_for_executors
-from .faults import Fault
 from .java import java_home
 from .jvm import remember_names
 from .master import LOOPBACK, check_answers, is_local
@@ -46,18 +46,18 @@ def open_session(
 ) -> SparkSession:
     """The running session, or a new one.
 
-    Jars come through Spark's own Ivy from Maven Central, or from what ``spark.jars.ivySettings`` names; they are kept
-    in ``~/.ivy2``. If Ivy says "download failed", look for the artifact under ``~/.m2/repository``: a folder that holds
-    only its POM hides the jar, so delete that folder.
+    Spark's own Ivy downloads jars from Maven Central, or from the repositories in ``spark.jars.ivySettings``, into
+    ``~/.ivy2``. If Ivy says "download failed", look for the artifact under ``~/.m2/repository``: a folder with only its
+    POM hides the jar, so delete that folder.
 
     Args:
-        settings: of `[backend.spark]`. They win over what spark-submit or ``PYSPARK_SUBMIT_ARGS`` bring, over
-            spark-defaults.conf, and over our own, in this order; what a JVM was started with already stays, with a
-            warning.
+        settings: those of `[backend.spark]`. They win over spark-submit or ``PYSPARK_SUBMIT_ARGS``, then
+            spark-defaults.conf, then our own, in this order. Settings with which a JVM was started cannot be changed; a
+            warning names them.
         packages: Maven coordinates that the table format and the sources need.
         extensions: session extensions that they need.
-        defaults: further settings that they want.
-        app_name: shown by Spark's own tools.
+        defaults: further settings that they need.
+        app_name: the name of the application in Spark's own tools.
 
     Raises:
         ConfigError: the running session was started without one of the extensions.
@@ -67,19 +67,19 @@ def open_session(
     if running := running_session():
         remember_names(running)
         send_package(running.sparkContext)
-        return _fitting(running, extensions)
+        return _check_extensions(running, extensions)
     wanted = Wanted(settings, {**_defaults(), **(defaults or {})}, _needs(), packages, extensions, app_name)
-    session = _started(wanted)
+    session = _start(wanted)
     remember_names(session)
     return session
 
 
 def chosen_names(session: SparkSession) -> set[str]:
-    """The settings that were submitted, or stand in spark-defaults.conf: what is planned for an epoch keeps to them."""
+    """The names of settings that were submitted or are in spark-defaults.conf; epochs do not change these."""
     return {name for name, _ in session.sparkContext.getConf().getAll()}
 
 
-def _started(wanted: Wanted) -> SparkSession:
+def _start(wanted: Wanted) -> SparkSession:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     planned = wanted.over({} if submitted else given_before_launch())
     if not submitted:
@@ -109,9 +109,9 @@ def _defaults() -> dict[str, str]:
     return {
         MASTER: "local[*]",
         "spark.ui.enabled": "false",
-        # The progress bar writes over log lines.
+        # The progress bar overwrites log lines.
         "spark.ui.showConsoleProgress": "false",
-        # An epoch's frames are cached for a second or two: to squeeze them takes longer than to hold them.
+        # An epoch's frames are cached for a second or two: compressing them takes longer than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # Every epoch has the same plans, so compiled code is worth keeping; the default keeps less than one epoch's.
         "spark.sql.codegen.cache.maxEntries": "2000",
@@ -122,7 +122,7 @@ def _needs() -> dict[str, str]:
     return {
         # Event times mean the same on every machine.
         "spark.sql.session.timeZone": "UTC",
-        # Times before the Gregorian calendar, and before 1900, are stored as they are, and in the type others read.
+        # Times before the Gregorian calendar, and before 1900, are stored unchanged, and in the type that others read.
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -136,11 +136,11 @@ def _gateway(settings: Mapping[str, str]) -> JavaGateway:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
         with _bound_to(settings.get(BIND_ADDRESS)):
-            # Ivy reports on standard output, which belongs to whoever reads ours: the JVM gets standard error for both.
+            # Ivy writes to standard output, which belongs to our caller: the JVM gets standard error for both.
             return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
         raise NotInstalled(
-            f"Spark did not start ({error}); its reason stands above, on standard error. Jars that cannot be had: check"
+            f"Spark did not start ({error}); the reason is above, on standard error. If jars are missing, check"
             " the network, and delete folders of them under ~/.m2/repository that hold no jar"
         ) from error
 
@@ -157,7 +157,7 @@ def _context(settings: Mapping[str, str], gateway: JavaGateway) -> SparkContext:
 
 @contextmanager
 def _bound_to(address: str | None) -> Iterator[None]:
-    """Let the JVM that is launched meanwhile take an address on loopback for its own, whatever the host's name says."""
+    """Let the JVM launched meanwhile use the loopback address, whatever the host's name resolves to."""
     if address != LOOPBACK or "SPARK_LOCAL_IP" in os.environ:
         yield
         return
@@ -178,10 +178,10 @@ def _warn_of(unused: Mapping[str, str]) -> None:
 
 
 def _check_jars(gateway: JavaGateway, wanted: Wanted) -> None:
-    """Look for the extensions' classes in a JVM that was launched with a list of packages of its own.
+    """Check for the extensions' classes in a JVM that was launched with its own list of packages.
 
     Raises:
-        NotInstalled: one is missing.
+        NotInstalled: a class is missing.
     """
     loader = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for extension in wanted.extensions:
@@ -195,7 +195,7 @@ def _check_jars(gateway: JavaGateway, wanted: Wanted) -> None:
             ) from error
 
 
-def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
+def _check_extensions(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
     present = [each.strip() for each in (running.conf.get(EXTENSIONS, "") or "").split(",")]
     if missing := [each for each in extensions if each not in present or not _is_loaded(each)]:
         raise _too_late("the Spark session that is running was", missing)
@@ -203,7 +203,7 @@ def _fitting(running: SparkSession, extensions: Sequence[str]) -> SparkSession:
 
 
 def _left_gateway(extensions: Sequence[str]) -> JavaGateway | None:
-    """The JVM that a session of this process has left behind, as PySpark starts no second one; None if there is none.
+    """The JVM that an earlier session of this process left behind (PySpark starts no second one), or None.
 
     Raises:
         ConfigError: it was started without the jars of one of the extensions.
@@ -215,7 +215,7 @@ def _left_gateway(extensions: Sequence[str]) -> JavaGateway | None:
 
 
 def _is_loaded(name: str) -> bool:
-    """Whether the JVM knows a class."""
+    """Whether the JVM can load a class."""
     jvm: Any = SparkContext._jvm
     return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
 

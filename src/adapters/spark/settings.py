@@ -1,4 +1,4 @@
-"""Which settings of a Spark session an answer may depend on, and the values that Headwater's own session gives them."""
+"""The settings of a Spark session that results may depend on, and their fixed values in Headwater's own session."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ FIXED = MappingProxyType(
         "spark.sql.decimalOperations.allowPrecisionLoss": "true",
         "spark.sql.legacy.parquet.nanosAsLong": "false",
         "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-        # Times before the Gregorian calendar, and before 1900, are stored as they are, and in the type others read.
+        # Times before the Gregorian calendar, and before 1900, are stored unchanged, and in the type that others read.
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        # A file that is gone or damaged is an error, never fewer rows.
+        # A missing or damaged file is an error, never fewer rows.
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
         "spark.databricks.delta.stalenessLimit": "0",
     }
 )
-"""Settings with the same value in every session of Headwater's own."""
+"""Settings with the same value in each of Headwater's own sessions."""
 
 _SQL = ("spark.sql.", "spark.databricks.delta.", "spark.hoodie.", "hoodie.")
 _ONLY_SPEED_OR_PLACE = (
@@ -114,18 +114,18 @@ _OF_DELTA = (
 
 
 def may_change_answers(name: str) -> bool:
-    """Whether an answer may depend on a setting: so it is taken of every SQL setting that is not known to be harmless.
+    """Whether results may depend on a setting: true for every SQL setting that is not known to be harmless.
 
-    Settings of the Spark application (memory, cores, addresses) change no answer.
+    Settings of the Spark application (memory, cores, addresses) do not change results.
     """
     return name.startswith(_SQL) and (name.startswith(_OF_DELTA) or not name.startswith(_ONLY_SPEED_OR_PLACE))
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Refuse settings that would change answers.
+    """Refuse settings that would change results.
 
     Raises:
-        ConfigError: with the first such setting, the value that Headwater works with, and what to do.
+        ConfigError: names the first such setting, the value that Headwater uses, and the remedy.
     """
     for name, value in settings.items():
         fixed = FIXED.get(name)

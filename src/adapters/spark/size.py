@@ -1,4 +1,4 @@
-"""How much data a frame starts from, told before anything runs."""
+"""The size of a frame's input, known before anything runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ONE_TASK = 16 * 1024 * 1024
-"""Bytes that one task reads in less time than it takes to share them out."""
+"""One task reads this many bytes in less time than it takes to distribute them."""
 _SHRINKS = 3
-"""How much smaller rows are in a compressed file than in memory, about."""
+"""The approximate compression ratio of rows in files, compared with memory."""
 
 
 def fits_one_task(*frames: DataFrame) -> bool:
-    """Whether frames start from so little, all together, that a shuffle would cost more than its tasks save.
+    """Whether the frames together read so little that a shuffle would cost more than its parallel tasks save.
 
-    Asked of the plan's leaves: Spark's own estimate multiplies the two sides of each join.
+    The size is taken from the plan's leaves: Spark's own estimate multiplies the two sides of each join.
     """
     left = _ONE_TASK
     for frame in frames:
@@ -35,8 +35,8 @@ def fits_one_task(*frames: DataFrame) -> bool:
 
 
 @contextmanager
-def kept(rows: DataFrame) -> Iterator[None]:
-    """Compute rows once, however often they are used inside."""
+def persist(rows: DataFrame) -> Iterator[None]:
+    """Cache rows inside, so that they are computed once."""
     rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield
@@ -45,8 +45,8 @@ def kept(rows: DataFrame) -> Iterator[None]:
 
 
 @contextmanager
-def measured(rows: DataFrame) -> Iterator[int]:
-    """As `kept`; about how many bytes of files the rows will make."""
-    with kept(rows):
+def measure(rows: DataFrame) -> Iterator[int]:
+    """As `persist`; gives the approximate size of the rows in files, in bytes."""
+    with persist(rows):
         rows.count()
         yield int(rows._jdf.queryExecution().withCachedData().stats().sizeInBytes()) // _SHRINKS

@@ -1,4 +1,4 @@
-"""Which Spark settings hold: `[backend.spark]` over what was submitted or stands in spark-defaults.conf, over ours."""
+"""Merges Spark settings: `[backend.spark]` wins over submitted ones and spark-defaults.conf, these win over ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 WORKER_PYTHON, DAEMON = "spark.pyspark.python", "spark.python.daemon.module"
 _APP_NAME = "spark.app.name"
 _NAME_OF_NONE = "pyspark-shell"
-"""The application's name if nobody has named it."""
+"""The application's name if none is set."""
 _AT_LAUNCH = frozenset(
     {
         PACKAGES,
@@ -39,7 +39,7 @@ _AT_LAUNCH = frozenset(
         "spark.submit.deployMode",
     }
 )
-"""What the driver's JVM is started with; nothing changes these later."""
+"""Settings with which the driver's JVM is started; they cannot be changed later."""
 _COMMENT = ("#", "!")
 _ESCAPED = re.compile(r"\\(.)")
 _LINE = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[=:]?\s*(.*)")
@@ -48,15 +48,15 @@ _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n[ \t]*")
 
 @frozen
 class Wanted:
-    """What a session needs.
+    """The settings, packages and extensions that a session needs.
 
     Args:
         chosen: the settings under `[backend.spark]`.
-        defaults: ours, which everything else wins over.
-        needs: what answers depend on; only `chosen` wins over it.
-        packages: Maven coordinates that must be there.
-        extensions: session extensions that must be there.
-        app_name: the application's name if nobody has named it.
+        defaults: our defaults, which everything else overrides.
+        needs: settings that results depend on; only `chosen` overrides them.
+        packages: required Maven coordinates.
+        extensions: required session extensions.
+        app_name: the application's name if none is set.
     """
 
     chosen: Mapping[str, str]
@@ -70,8 +70,8 @@ class Wanted:
         """All settings of the session.
 
         Args:
-            given: what was submitted, or stands in spark-defaults.conf.
-            is_launched: whether the driver's JVM runs already, so that what it was started with stays.
+            given: settings that were submitted or are in spark-defaults.conf.
+            is_launched: whether the driver's JVM runs already, so that the settings of its start stay.
         """
         chosen = {name: value for name, value in self.chosen.items() if not (is_launched and name in _AT_LAUNCH)}
         named = {name: value for name, value in given.items() if (name, value) != (_APP_NAME, _NAME_OF_NONE)}
@@ -83,7 +83,7 @@ class Wanted:
         return {name: value for name, value in (by_master | merged).items() if value}
 
     def unused(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What `[backend.spark]` sets in vain, as the driver's JVM was started with something else."""
+        """The settings of `[backend.spark]` without effect, because the driver's JVM was started with other values."""
         return {
             name: value
             for name, value in self.chosen.items()
@@ -92,13 +92,13 @@ class Wanted:
 
 
 def join(ours: Sequence[str], theirs: str | None) -> str:
-    """A list as Spark's settings have it; nothing stands in it twice."""
+    """A comma-separated list for Spark's settings, without duplicates."""
     listed = [*ours, *(theirs or "").split(",")]
     return ",".join(dict.fromkeys(each.strip() for each in listed if each.strip()))
 
 
 def given_before_launch() -> dict[str, str]:
-    """What stands in spark-defaults.conf, and what ``PYSPARK_SUBMIT_ARGS`` set over it."""
+    """The settings of spark-defaults.conf, overridden by those of ``PYSPARK_SUBMIT_ARGS``."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--master")
     parser.add_argument("--packages")
@@ -113,7 +113,7 @@ def given_before_launch() -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The settings of a file such as spark-defaults.conf: on each line a name, blanks or ``=`` or ``:``, a value."""
+    """The settings of a file such as spark-defaults.conf: each line has a name, blanks or ``=`` or ``:``, a value."""
     lines = (line.strip() for line in _CONTINUED.sub(r"\1", text).splitlines())
     found = (_LINE.fullmatch(line) for line in lines if not line.startswith(_COMMENT))
     return {_plain(each[1]): _plain(each[2]) for each in found if each}
@@ -129,17 +129,17 @@ def _plain(text: str) -> str:
 
 
 def _are_there(packages: str, given: Mapping[str, str]) -> bool:
-    """Whether a JVM was launched with some packages: it tells of their jars alone."""
+    """Whether a JVM was launched with these packages; it only knows their jars."""
     jars = given.get("spark.jars", "")
     names = ("-".join(each.split(":")[1:3]) for each in join((), packages).split(","))
     return all(name in jars for name in names)
 
 
 def _defaults_for(master: str, others: Mapping[str, str]) -> dict[str, str]:
-    """Where the driver listens, and what address executors get: nothing if either is set, or the master is no address.
+    """The address on which the driver listens and that executors get; empty if set, or if the master has no address.
 
-    A laptop's host name often resolves to an address that changes with the network, and with a local master nobody
-    else may connect.
+    A laptop's host name often resolves to an address that changes with the network. With a local master, no other
+    machine may connect.
     """
     if DRIVER_HOST in others or BIND_ADDRESS in others:
         return {}

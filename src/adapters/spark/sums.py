@@ -1,8 +1,8 @@
-"""Exact sums in Spark's SQL: what Spark would wrap around, or answer as null, stops the job with an error.
+"""Exact sums in Spark SQL: where Spark would wrap around or return null, the job stops with an error.
 
-Each sum is made of a few aggregates, its parts, and one expression over them, so that it costs no job of its own. Whole
-numbers may wrap around on the way: their sum is right if it is near that of their upper halves. Decimals without room
-are added up in two parts.
+Each sum has a few aggregates, its parts, and one expression over them, so it needs no job of its own. Integers may wrap
+around on the way: their sum is right if it is close to the sum of their upper halves. Decimals without spare digits are
+added up in two parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from pyspark.sql import types as spark_types
 
-from ...domain.sums import MARK, SUM, counts, named, shown
+from ...domain.table.sums import MARK, SUM, counts, named, shown
 from .schema import quoted
 
 if TYPE_CHECKING:
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _HALF = 32
-"""Bits of a bigint's lower half."""
+"""The number of bits in a bigint's lower half."""
 _LEAST = f"{1 - 2**63}L - 1L"
 _ROOM = 28
-"""Digits up to which Spark's sum of decimals, of ten digits more, has room for any number of rows."""
+"""Up to this precision, Spark's sum of decimals, which has ten digits more, fits any number of rows."""
 _LOW_DIGITS = 29
-"""Digits of a decimal's lower part: a billion of either part can be added up."""
+"""The digits of a decimal's lower part: a billion values of either part can be added up."""
 _MOST_SCALE = 6
-"""Up to which scale Spark adds two decimals of 38 digits without cutting digits off."""
+"""Up to this scale, Spark adds two decimals of 38 digits without losing digits."""
 
 
 @frozen
 class Total:
-    """A column's sum, in the column's type; null over nothing.
+    """The sum of a column, in the column's type; null if there are no values.
 
     Args:
-        parts: SQL of aggregates, each one call, by the column that takes it.
-        answer: SQL over these columns and those that name the group.
+        parts: SQL of aggregates, each one call, by the name of its column.
+        answer: SQL over these columns and the group's columns.
     """
 
     parts: Mapping[str, str]
@@ -45,12 +45,12 @@ class Total:
 
 
 def total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
-    """The sum of a column, which stops where it does not fit.
+    """The sum of a column, which stops the job if it does not fit.
 
     Args:
-        rows: what it is a column of.
-        name: of the column.
-        by: the columns that name a group; the error names them.
+        rows: the frame with the column.
+        name: the name of the column.
+        by: the columns of the group; the error contains their values.
     """
     kind = rows.schema[name].dataType
     raised = _raised(name, kind, by)
@@ -64,7 +64,7 @@ def total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
 
 
 def counted_or_total(rows: DataFrame, name: str, by: Sequence[str]) -> Total:
-    """As `total`; columns of ours that are no measure's sum count rows, and fit."""
+    """As `total`; our own columns that count rows always fit and are not checked."""
     return _plain(name) if counts(name) else total(rows, name, by)
 
 
@@ -84,7 +84,7 @@ def _integer(name: str, kind: spark_types.DataType, raised: str) -> Total:
 
 
 def _bigint(name: str, raised: str, *, negated: bool) -> Total:
-    """Of bigints; with `negated`, such that its negative fits too."""
+    """The sum of bigints; with `negated`, its negative value must fit too."""
     column, high = quoted(name), _part("high", name)
     sum_ = quoted(_part("sum", name))
     upper = f"shiftright({column}, {_HALF})"
@@ -113,12 +113,12 @@ def _decimal(name: str, kind: spark_types.DecimalType, raised: str) -> Total:
 def _raised(name: str, kind: spark_types.DataType, by: Sequence[str]) -> str:
     """The SQL of an error that `sums.read_overflow` reads."""
     group = ", ".join(f"{text(each)}, CAST({quoted(each)} AS string)" for each in shown(tuple(by)))
-    told = f"'sum', {text(named(name))}, 'type', '{kind.simpleString()}'"
-    told += f", 'group', named_struct({group})" if group else ""
-    return f"raise_error(concat('{MARK}', to_json(named_struct({told}))))"
+    fields = f"'sum', {text(named(name))}, 'type', '{kind.simpleString()}'"
+    fields += f", 'group', named_struct({group})" if group else ""
+    return f"raise_error(concat('{MARK}', to_json(named_struct({fields}))))"
 
 
 def text(value: str) -> str:
-    """A text as SQL writes it."""
+    """A text as an SQL literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -1,4 +1,4 @@
-"""Rows of a table of somebody else's in the declared types: what those cannot hold without loss is a dead letter."""
+"""Rows of a foreign table in the declared types: a value that would lose information makes a dead letter."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from attrs import define
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from ...domain.changelog.row_kind import INSERT
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
-from ...domain.epoch import BYTES, ERROR, ORIGIN, POSITION, RAW, ROW_KIND
+from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
-from ...domain.schema import TIMES
+from ...domain.table.change import POSITION
+from ...domain.table.row_kind import INSERT, ROW_KIND
+from ...domain.table.schema import TIMES
 from .schema import named, spark_type
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from ...domain import schema
-    from ...domain.source import RecordSpec
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table import schema
 
 _DAY = 86_400_000_000  # microseconds
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
@@ -32,9 +33,9 @@ class TableRows:
     """Reads the rows of one table.
 
     Args:
-        name: of the table, for people.
-        spec: the columns wanted.
-        origin: the column that says where a row is from; None: the table's name.
+        name: the name of the table, for messages.
+        spec: the spec of the wanted columns.
+        origin: the column with the origin of each row; None: the table's name.
     """
 
     name: str
@@ -42,10 +43,10 @@ class TableRows:
     origin: str | None = None
 
     def names(self, there: Iterable[str]) -> dict[str, str]:
-        """What the table calls each declared column: case does not matter, since databases fold names.
+        """The table's name of each declared column; case does not matter, since databases fold names.
 
         Raises:
-            BadInput: it has no such column.
+            BadInput: the table lacks a column.
         """
         found = {each.lower(): each for each in there}
         for column in self.spec.schema.columns:
@@ -57,9 +58,9 @@ class TableRows:
         return {name: own for name, own in wanted.items() if own is not None}
 
     def typed(self, rows: DataFrame) -> DataFrame:
-        """The declared columns, and those of `Batch.rows`, of rows as the table has them.
+        """The declared columns and those of `Batch.rows`, from the table's own rows.
 
-        A wall time that is to be an instant is one of the spec's time zone.
+        A wall-clock time for a column of instants is taken in the spec's time zone.
         """
         own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
         values, errors = [], [F.lit(None).cast("string")]
@@ -71,8 +72,8 @@ class TableRows:
             value = self._value(source, found, column)
             if not _fits(found, spark_type(column.type)):
                 lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
-                told = f"column {column.name!r}: {column.type.ddl} wanted, not "
-                errors.append(F.when(lost, F.concat(F.lit(told), source.cast("string"))))
+                message = f"column {column.name!r}: {column.type.ddl} wanted, not "
+                errors.append(F.when(lost, F.concat(F.lit(message), source.cast("string"))))
             if column.type.name in TIMES:
                 errors.append(F.when(~_in_range(value, column.type.name), _out_of_range(source, column)))
             values.append(value.alias(column.name))
@@ -109,15 +110,15 @@ def _in_range(value: Column, kind: str) -> Column:
 
 
 def _out_of_range(source: Column, column: schema.Column) -> Column:
-    told = F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not ")
-    return F.concat(told, source.cast("string"), F.lit(" (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
+    message = F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not ")
+    return F.concat(message, source.cast("string"), F.lit(" (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
 
 
 def _fits(found: spark_types.DataType, wanted: spark_types.DataType) -> bool:
     """Whether a type holds all values of another one."""
     if found == wanted:
         return True
-    if isinstance(found, spark_types.TimestampNTZType):  # a wall time of the declared zone
+    if isinstance(found, spark_types.TimestampNTZType):  # a wall-clock time in the declared zone
         return isinstance(wanted, spark_types.TimestampType)
     if isinstance(found, spark_types.DecimalType) and isinstance(wanted, spark_types.DecimalType):
         return wanted.scale >= found.scale and wanted.precision - wanted.scale >= found.precision - found.scale

@@ -1,4 +1,4 @@
-"""Times in the answers of user-supplied SQL: Spark has years that nothing else can hold, and those stop the job."""
+"""Times in the results of user-supplied SQL: a year that only Spark can represent stops the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import types as spark_types
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput
-from ...domain.sql.parsing import shown
+from ...domain.sql.parsing import quote
 from .schema import quoted
 from .sums import text
 
@@ -24,11 +24,11 @@ _COUNTED: dict[type[spark_types.DataType], tuple[str, int]] = {
     spark_types.TimestampType: ("unix_micros({})", 1),
     spark_types.TimestampNTZType: ("unix_micros(CAST({} AS timestamp_ltz))", 1),
 }
-"""How a time is counted from 1970, and the microseconds of one step."""
+"""SQL that counts a time from 1970, and the microseconds of one unit."""
 
 
 def in_range(rows: DataFrame, sql: str) -> DataFrame:
-    """The rows of a query, which stop the job where a time lies outside 0001-01-01 to 9999-12-31 in UTC."""
+    """The rows of a query; a time outside 0001-01-01 to 9999-12-31 in UTC stops the job."""
     timed = {each.name: _COUNTED[type(each.dataType)] for each in rows.schema.fields if type(each.dataType) in _COUNTED}
     if not timed:
         return rows
@@ -37,13 +37,13 @@ def in_range(rows: DataFrame, sql: str) -> DataFrame:
 
 
 def read_out_of_range(message: str) -> BadInput | None:
-    """The error in a message of Spark's, if such a time raised it; else None."""
+    """The error in Spark's message, if such a time raised it; else None."""
     found = _BEGIN.search(message)
     return BadInput(found[1]) if found else None
 
 
 def _checked(name: str, count: str, step: int, sql: str) -> str:
     column = quoted(name)
-    why = f"{shown(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out"
+    why = f"{quote(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out"
     inside = f"{count.format(column)} BETWEEN {FIRST_MICRO // step} AND {LAST_MICRO // step}"
     return f"IF({column} IS NULL OR {inside}, {column}, raise_error({text(_MARK + why)})) AS {column}"

@@ -1,8 +1,8 @@
-"""PySpark's worker daemon, started in an environment of its own: ``spark.python.daemon.module``.
+"""PySpark's worker daemon with a shorter Python path: ``spark.python.daemon.module``.
 
-Workers get PySpark a second time, as a zip archive. Before each task they ask Python to forget what it knows of its
-path, whereupon Python 3.11 reads the directory of that archive again, once for each package in it: 65 ms a task, more
-than an epoch's rows take. So where PySpark is installed as well, archives leave the path.
+Workers get PySpark a second time, as a zip archive. Before each task they clear Python's import caches. Python 3.11
+then reads the directory of that archive again, once for each package in it: 65 ms per task, more than an epoch's rows
+take. So if PySpark is installed as well, archives are removed from the path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _leave_archives_out() -> None:
     folders = [place for place in sys.path if not place.endswith((".zip", ".jar"))]
     if PathFinder.find_spec("pyspark", folders) and PathFinder.find_spec("py4j", folders):
         sys.path[:] = folders
-        # Python's `copy` tries to import one from `org`, and finds a folder of that name in Spark's jar.
+        # Python's `copy` tries to import a module `org`, and finds a folder of that name in Spark's jar.
         sys.modules.pop("org", None)
         sys.path_importer_cache.clear()
 

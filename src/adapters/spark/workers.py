@@ -1,4 +1,4 @@
-"""What Python workers need: this package, which is sent to them, and a few others, which must be installed there."""
+"""Equips Python workers: sends them this package, and names the packages that must be installed there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 WORKER_PACKAGES = ("attrs", "msgspec", "narwhals", "pyarrow", "tzdata")
-"""What a worker's Python must have installed; PySpark comes with Spark itself."""
+"""The packages that a worker's Python must have; PySpark comes with Spark itself."""
 
 _PACKAGE = Path(__file__).parents[2]
 _NAME = __package__.split(".", 1)[0]
@@ -37,16 +37,16 @@ _WHERE = re.compile(r"\((\S+ executor \S+)\)")
 
 
 def choose_python(settings: dict[str, str]) -> dict[str, str]:
-    """Let workers run the Python of the settings, else that of ``PYSPARK_PYTHON``, else one that is sure to be there.
+    """Choose the workers' Python: from the settings, else from ``PYSPARK_PYTHON``, else a default.
 
-    With a local master that is this one. In a cluster nobody knows its path: Spark's own default stands, the first
-    ``python3`` of a worker's PATH.
+    With a local master that is this process's Python. In a cluster nobody knows its path, so Spark's own default
+    applies: the first ``python3`` on a worker's PATH.
 
     Returns:
-        Settings that fit the choice, as defaults.
+        Further default settings for this choice.
     """
     local = is_local(settings[MASTER])
-    if named := settings.get(WORKER_PYTHON):  # PySpark itself asks for this setting only under spark-submit
+    if named := settings.get(WORKER_PYTHON):  # PySpark reads this setting itself only under spark-submit
         os.environ[_ENVIRONMENT] = named
     elif local:
         os.environ.setdefault(_ENVIRONMENT, sys.executable)
@@ -55,18 +55,18 @@ def choose_python(settings: dict[str, str]) -> dict[str, str]:
 
 
 def send_package(context: SparkContext) -> None:
-    """Send this package to the workers, unless they run this same Python, which has it."""
+    """Send this package to the workers, unless they run this process's Python, which has it."""
     if is_local(master_of(context)) and context.pythonExec == sys.executable:
         return
-    if _PACKAGE.is_dir():  # else it came as an archive already, with the program
+    if _PACKAGE.is_dir():  # else it came as an archive, with the program
         context.addPyFile(str(_archive()))
 
 
 def explain(text: str) -> NotInstalled | None:
-    """The error behind what a worker says that cannot run our functions; None if it says anything else.
+    """The error for a worker that cannot run Headwater's functions; None for any other exception.
 
     Args:
-        text: an exception of Spark's with those that caused it.
+        text: a Spark exception with its causes.
     """
     if found := _NO_PROGRAM.search(text):
         return _unfit(text, f"there is no Python at {found[1]}")
@@ -91,13 +91,13 @@ def _unfit(text: str, reason: str) -> NotInstalled:
 
 @cache
 def _archive() -> Path:
-    """This package in a zip file that is named by what it holds: a session takes one file of a name, from one place."""
+    """This package as a zip file named by its content: a session accepts one file per name, from one place."""
     sources = {
         path.relative_to(_PACKAGE).as_posix(): path.read_bytes()
         for path in sorted(_PACKAGE.rglob("*.py"))
         if path.relative_to(_PACKAGE).parts[0] not in _NOT_FOR_WORKERS
     }
-    # The package's own root imports all that a driver needs.
+    # The real root module imports everything that a driver needs.
     sources["__init__.py"] = _ROOT.encode()
     named = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
     folder = mkdtemp(prefix=_NAME)

@@ -1,7 +1,6 @@
-"""A deployment: one TOML file with environment overrides, read into values."""
+"""Reads a deployment from a TOML file with environment overrides."""
 
-from .load import load
-from .values import (
+from ..deployment.deployment import (
     BackendSettings,
     BulkFiles,
     BulkInput,
@@ -15,6 +14,7 @@ from .values import (
     SourceSettings,
     StreamInput,
 )
+from .load import load
 
 __all__ = [
     "BackendSettings",

@@ -1,4 +1,4 @@
-"""A configuration file with the environment laid over it, which can name the place of every value."""
+"""A configuration file with its environment overrides; it knows the file and line of every value."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import frozen
 
 from ...domain.errors import ConfigError
-from .kinds import choice, did_you_mean
 from .lines import key_lines
+from .value_types import choice, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from .kinds import Key
     from .lines import KeyPath
+    from .value_types import Key
 
 _T = TypeVar("_T")
 
 
 @frozen
-class Given:
-    """A text that the environment gave: by which variable, and whether that variable overrides what the file says."""
+class EnvironmentText:
+    """A text from the environment: its variable, and whether the variable overrides a key of the file."""
 
     variable: str
     text: str
@@ -33,47 +33,47 @@ class Given:
 
 @frozen(eq=False)
 class Document:
-    """The values of a deployment, and where each came from.
+    """The values of a deployment, with the origin of each.
 
     Args:
-        file: as the user named it.
-        tree: the values, overrides and ``${NAME}`` put in.
-        lines: line of every key of the file.
-        environment: what the environment gave, by key path; never shown to anyone.
+        file: the path that the user gave.
+        tree: the values, after overrides and ``${NAME}`` were applied.
+        lines: the line of every key of the file.
+        environment: texts from the environment, by key path; they never appear in messages.
     """
 
     file: Path
     tree: dict[str, Any]
     lines: Mapping[KeyPath, int]
-    environment: Mapping[KeyPath, tuple[Given, ...]]
+    environment: Mapping[KeyPath, tuple[EnvironmentText, ...]]
 
     def error(self, path: KeyPath, message: str) -> ConfigError:
-        """An error at a key, without a trace of what the environment gave."""
-        return ConfigError(f"{self.place(path)}: {self._scrubbed(path, message)}")
+        """Return an error at a key. Texts from the environment are removed from the message."""
+        return ConfigError(f"{self.place(path)}: {self._scrub(path, message)}")
 
     def place(self, path: KeyPath) -> str:
-        """File, line and key path; the line of the table that should have the key, where it has none."""
+        """File, line and key path. For a missing key, the line of its table."""
         known = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in self.lines), None)
         line = f":{self.lines[known]}" if known else ""
-        overriding = [given.variable for given in self.environment.get(path, ()) if given.overrides]
+        overriding = [text.variable for text in self.environment.get(path, ()) if text.overrides]
         source = f" (set by {overriding[0]})" if overriding else ""
         return f"{self.file}{line}: {dotted(path)}{source}"
 
     def unknown(self, path: KeyPath, what: str, allowed: Any) -> ConfigError:
-        """An error at a word that is not one of those allowed."""
+        """Return an error at an unknown word, with the allowed ones."""
         names = sorted(allowed)
         listed = ", ".join(names) or "none"
         return self.error(path, f"unknown {what}; allowed: {listed}{did_you_mean(path[-1], names)}")
 
     def from_environment(self, path: KeyPath) -> bool:
-        """Whether the environment gave a value, or a part of it."""
+        """Whether a value, or a part of it, comes from the environment."""
         return path in self.environment
 
     def section(self, path: KeyPath, keys: Mapping[str, Key]) -> dict[str, Any]:
-        """The values of a table, each read as its kind says, with the defaults of those not given.
+        """Read the values of a table, each by its kind; keys that are not set have their defaults.
 
         Raises:
-            ConfigError: an unknown key, a missing one, or a value of another kind.
+            ConfigError: a key is unknown or missing, or a value has the wrong kind.
         """
         table = self.table(path)
         for name in table:
@@ -82,7 +82,7 @@ class Document:
         return {name: self._value((*path, name), key, table) for name, key in keys.items()}
 
     def value(self, path: KeyPath, key: Key) -> Any:
-        """One value of a table whose other keys are not known yet."""
+        """Read one value of a table whose other keys are not known yet."""
         return self._value(path, key, self.table(path[:-1]))
 
     def table(self, path: KeyPath) -> dict[str, Any]:
@@ -94,11 +94,11 @@ class Document:
                 raise self.error(path, f"must be a table: write [{dotted(path)}]")
         return dict(found)
 
-    def built(self, path: KeyPath, build: Callable[[], _T]) -> _T:
-        """What `build` makes of the values at a path.
+    def build(self, path: KeyPath, build: Callable[[], _T]) -> _T:
+        """Call `build` and return its result; name the path in its errors.
 
         Raises:
-            ConfigError: it refuses them; the message names the place.
+            ConfigError: `build` refuses the values; the message names the place.
         """
         try:
             return build()
@@ -106,10 +106,10 @@ class Document:
             raise self.error(path, str(error)) from error
 
     def check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
-        """Refuse names at a path that are none of these columns.
+        """Refuse names at a path that are not columns.
 
         Raises:
-            ConfigError: with the columns there are.
+            ConfigError: a name is not a column; the message lists the columns.
         """
         for name in filter(None, names):
             if name not in columns:
@@ -123,27 +123,27 @@ class Document:
             if key.required:
                 raise self.error(path, f"is missing; it is {key.kind.expects}")
             return key.default
-        given, known = table[str(path[-1])], self.environment.get(path, ())
-        if known and isinstance(given, str) and key.kind.from_text:
-            given = key.kind.from_text(given)
+        value, texts = table[str(path[-1])], self.environment.get(path, ())
+        if texts and isinstance(value, str) and key.kind.from_text:
+            value = key.kind.from_text(value)
         try:
-            return key.kind.read(given)
+            return key.kind.read(value)
         except ConfigError as error:
-            hidden = self._within(path)
-            message = f"what {hidden[0].variable} gives is not {key.kind.expects}" if hidden else str(error)
+            hidden = self._texts_within(path)
+            message = f"the value of {hidden[0].variable} is not {key.kind.expects}" if hidden else str(error)
             raise self.error(path, message) from (None if hidden else error)
 
-    def _within(self, path: KeyPath) -> list[Given]:
-        return [given for at, all_given in self.environment.items() if at[: len(path)] == path for given in all_given]
+    def _texts_within(self, path: KeyPath) -> list[EnvironmentText]:
+        return [text for at, texts in self.environment.items() if at[: len(path)] == path for text in texts]
 
-    def _scrubbed(self, path: KeyPath, message: str) -> str:
-        for given in self._within(path):
-            message = re.sub(rf"(?<!\w){re.escape(given.text)}(?!\w)", f"<{given.variable}>", message)
+    def _scrub(self, path: KeyPath, message: str) -> str:
+        for text in self._texts_within(path):
+            message = re.sub(rf"(?<!\w){re.escape(text.text)}(?!\w)", f"<{text.variable}>", message)
         return message
 
 
 def dotted(path: KeyPath) -> str:
-    """A key path as TOML writes it, items of lists by number."""
+    """A key path as TOML writes it; list items have numbers."""
     words = "".join(f"[{part}]" if isinstance(part, int) else f".{_quoted(part)}" for part in path)
     return words.removeprefix(".")
 
@@ -153,10 +153,10 @@ def _quoted(part: str) -> str:
 
 
 def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """The values of a TOML file as they stand there, and the line of every key.
+    """Return the values of a TOML file, and the line of every key.
 
     Raises:
-        ConfigError: there is no such file, or it is no TOML.
+        ConfigError: the file does not exist, or it is not valid TOML.
     """
     try:
         text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")

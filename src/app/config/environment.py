@@ -1,4 +1,4 @@
-"""What the environment says: variables that override keys, and ``${NAME}`` inside values."""
+"""Applies the environment: variables that override keys, and ``${NAME}`` inside values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...domain.errors import ConfigError
-from .document import Document, Given, dotted
-from .kinds import Key, did_you_mean
+from .document import Document, EnvironmentText, dotted
+from .value_types import Key, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,24 +28,24 @@ _REFERENCE = re.compile(r"\$(\$?)\{(\w+)\}")
 def overlay(
     file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str], shape: Shape
 ) -> Document:
-    """A file's values with the environment laid over them.
+    """Apply environment variables to the values of a file.
 
     Args:
-        file: as the user named it.
-        tree: the file's values.
+        file: the path that the user gave.
+        tree: the values of the file.
         lines: the line of every key.
-        environ: the process's environment.
-        shape: every key that may be overridden, nested as the file is.
+        environ: the environment of the process.
+        shape: every key that may be overridden, nested like the file.
 
     Raises:
-        ConfigError: a variable that overrides no key, or a ``${NAME}`` that is not set.
+        ConfigError: a variable overrides no known key, or a ``${NAME}`` is not set.
     """
     overlaid = _Overlay(file, environ, lines)
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and NESTING in variable:
             tree = overlaid.override(tree, variable, shape)
-    tree = overlaid.expanded(tree, ())
-    return Document(file, tree, lines, overlaid.given)
+    tree = overlaid.expand(tree, ())
+    return Document(file, tree, lines, overlaid.texts)
 
 
 @define
@@ -53,16 +53,16 @@ class _Overlay:
     file: Path
     environ: Mapping[str, str]
     lines: Mapping[KeyPath, int]
-    given: dict[KeyPath, tuple[Given, ...]] = field(init=False, factory=dict)
+    texts: dict[KeyPath, tuple[EnvironmentText, ...]] = field(init=False, factory=dict)
 
     def override(self, tree: dict[str, Any], variable: str, shape: Shape) -> dict[str, Any]:
         path, key = self._target(variable, shape)
         if key.kind.from_text is None:
             raise ConfigError(
                 f"{variable}: {dotted(path)} is {key.kind.expects}, which one variable cannot give; write it in"
-                f' {self.file}, with "${{NAME}}" for what the environment is to say'
+                f' {self.file}, with "${{NAME}}" for each part from the environment'
             )
-        self.given[path] = (Given(variable, self.environ[variable], overrides=True),)
+        self.texts[path] = (EnvironmentText(variable, self.environ[variable], overrides=True),)
         return _with(tree, path, self.environ[variable])
 
     def _target(self, variable: str, shape: Shape) -> tuple[KeyPath, Key]:
@@ -72,19 +72,19 @@ class _Overlay:
             if wanted == _variable(path):
                 return path, key
         names = [PREFIX + _variable(path).upper() for path in known]
-        raise ConfigError(f"{variable}: no key of {self.file} goes by this name{did_you_mean(variable, names)}")
+        raise ConfigError(f"{variable}: there is no such key in {self.file}{did_you_mean(variable, names)}")
 
-    def expanded(self, value: Any, path: KeyPath) -> Any:
-        """A value with every ``${NAME}`` in it replaced; ``$${NAME}`` stays, without its first dollar."""
+    def expand(self, value: Any, path: KeyPath) -> Any:
+        """Replace every ``${NAME}`` in a value; ``$${NAME}`` becomes the text ``${NAME}``."""
         if isinstance(value, dict):
-            return {name: self.expanded(each, (*path, name)) for name, each in value.items()}
+            return {name: self.expand(each, (*path, name)) for name, each in value.items()}
         if isinstance(value, list):
-            return [self.expanded(each, (*path, at)) for at, each in enumerate(value)]
-        if isinstance(value, str) and path not in self.given:
-            return _REFERENCE.sub(lambda found: self._referred(found, path), value)
+            return [self.expand(each, (*path, at)) for at, each in enumerate(value)]
+        if isinstance(value, str) and path not in self.texts:
+            return _REFERENCE.sub(lambda found: self._resolve_reference(found, path), value)
         return value
 
-    def _referred(self, found: re.Match[str], path: KeyPath) -> str:
+    def _resolve_reference(self, found: re.Match[str], path: KeyPath) -> str:
         escaped, name = found.groups()
         if escaped:
             return found[0][1:]
@@ -93,7 +93,7 @@ class _Overlay:
             raise ConfigError(
                 f"{place}: the environment has no variable {name}; set it, or write $${{{name}}} for the text itself"
             )
-        self.given[path] = (*self.given.get(path, ()), Given(name, self.environ[name], overrides=False))
+        self.texts[path] = (*self.texts.get(path, ()), EnvironmentText(name, self.environ[name], overrides=False))
         return self.environ[name]
 
 
@@ -106,7 +106,7 @@ def _leaves(shape: Shape, path: KeyPath) -> Iterator[tuple[KeyPath, Key]]:
 
 
 def _variable(path: KeyPath) -> str:
-    """How a variable names a key path, in lower case.
+    """Return the variable name of a key path, in lower case.
 
     >>> _variable(("backend", "spark", "spark.driver.memory"))
     'backend__spark__spark_driver_memory'
@@ -119,7 +119,7 @@ def _plain(text: str) -> str:
 
 
 def _with(tree: dict[str, Any], path: KeyPath, value: str) -> dict[str, Any]:
-    """The same tree with one value put in."""
+    """Return the tree with one value replaced."""
     name, *rest = path
     if not rest:
         return {**tree, str(name): value}

@@ -1,4 +1,4 @@
-"""Where each key of a TOML text stands: `tomllib` tells values, not lines."""
+"""Finds the line of each key of a TOML text, which `tomllib` does not report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys from the root; numbers count the items of an array."""
+"""Keys from the root; a number is the index of an array item."""
 
 _TOKEN = re.compile(
     r"""
@@ -35,12 +35,12 @@ class _Token:
 
     @property
     def key(self) -> str:
-        """The key that the token spells."""
+        """The key that the token stands for."""
         return str(tomllib.loads(f"key = {self.text}")["key"]) if self.kind == "string" else self.text
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    r"""The line, counted from 1, of every key and table header of a text that `tomllib` accepts.
+    r"""Return the line (from 1) of every key and table header of a valid TOML text.
 
     >>> key_lines('[a]\nb = { c = 1,\n d = 2 }')[("a", "b", "d")]
     3
@@ -61,7 +61,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 @define
 class _Scanner:
-    """Walks the tokens; as the text is valid TOML, it need not look for mistakes."""
+    """Walks the tokens. The text is valid TOML, so there is no check for mistakes."""
 
     _rest: Iterator[_Token]
     lines: dict[KeyPath, int] = field(init=False, factory=dict)
@@ -118,7 +118,7 @@ class _Scanner:
                     self._take()
 
     def _another(self, closing: str) -> bool:
-        """Whether an array or inline table goes on; takes what closes it."""
+        """Whether an array or inline table has another item; if not, take the closing token."""
         self._skip(",", "\n")
         if self._now.text != closing:
             return True

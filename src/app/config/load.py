@@ -1,4 +1,4 @@
-"""Read a deployment from its TOML file, wholly checked before anything starts."""
+"""Reads a deployment from its TOML file and checks all of it before anything starts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,41 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from ...adapters.spark.settings import check_settings
-from ...domain.bulk_merge import BulkMergeSettings
-from ...domain.changelog.feed import FEED_FORMATS
-from ...domain.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
-from ...domain.cumulate import CumulateSettings
-from ...domain.dead_letter import USUAL_LIMIT
-from ...domain.ranking import METHODS, RankingSettings
-from ...domain.retention import Retention
-from ...domain.schema import TIMES, Column
-from ...domain.segments import Segments
-from ...domain.source import FORMATS, RecordSpec
-from ..backends import available, load_backend
-from .bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
-from .cumulate import CUMULATE, cumulate
+from ...domain.ledger.retention import Retention
+from ...domain.service.bulk_merge import BulkMergeSettings
+from ...domain.service.cumulate import CumulateSettings
+from ...domain.service.feed import FEED_FORMATS
+from ...domain.service.ranking import METHODS, RankingSettings
+from ...domain.service.segments import Segments
+from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
+from ...domain.source.dead_letter import USUAL_LIMIT
+from ...domain.source.record_spec import FORMATS, RecordSpec
+from ...domain.table.schema import TIMES, Column
+from ..deployment.deployment import (
+    BackendSettings,
+    BulkInput,
+    Deployment,
+    FilesInput,
+    Input,
+    KafkaInput,
+    KafkaOutput,
+    PipelineSettings,
+    RunSettings,
+    SourceSettings,
+    StreamInput,
+)
+from ..registry.backends import available, load_backend
 from .document import parse
 from .environment import overlay
-from .kinds import (
+from .paths import resolve
+from .services.bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
+from .services.cumulate import CUMULATE, cumulate
+from .services.materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
+from .services.measures import measures_shape
+from .services.retraction import RETRACTION, retraction, retraction_shape
+from .services.snapshots import SNAPSHOTS, snapshots, snapshots_shape
+from .services.wide_table import WIDE_TABLE, wide_table, wide_table_shape
+from .value_types import (
     DURATION,
     FLAG,
     LIMIT,
@@ -44,33 +63,14 @@ from .kinds import (
     flatten,
     whole,
 )
-from .materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
-from .measures import measures_shape
-from .paths import resolve
-from .retraction import RETRACTION, retraction, retraction_shape
-from .snapshots import SNAPSHOTS, snapshots, snapshots_shape
-from .values import (
-    BackendSettings,
-    BulkInput,
-    Deployment,
-    FilesInput,
-    Input,
-    KafkaInput,
-    KafkaOutput,
-    PipelineSettings,
-    RunSettings,
-    SourceSettings,
-    StreamInput,
-)
-from .wide_table import WIDE_TABLE, wide_table, wide_table_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ...domain.retraction import RetractionSettings
+    from ...domain.service.retraction import RetractionSettings
+    from ..deployment.deployment import ServiceSettings
     from .document import Document
     from .lines import KeyPath
-    from .values import ServiceSettings
 
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
@@ -185,10 +185,10 @@ def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployme
 
     Args:
         file: the TOML file; relative paths in it start from its folder.
-        environ: the environment that overrides it; the process's own if not given.
+        environ: environment variables that override it; those of the process if not set.
 
     Raises:
-        ConfigError: with file, line and key of the first thing that is wrong, and what is allowed.
+        ConfigError: names file, line and key of the first mistake, and what is allowed.
     """
     file = Path(file)
     tree, lines = parse(file)
@@ -212,7 +212,7 @@ class _Loader:
         return Deployment(backend, sources, pipelines, run)
 
     def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
-        """Refuse what would do nothing: only ticks and chunks of a bulk load wait for the watermark alone."""
+        """Refuse `idle_after` if it has no effect: only ticks and bulk chunks wait for a watermark without rows."""
         for name, source in sources.items():
             readers = [key for key, each in pipelines.items() if name in each.sources]
             if source.idle_after is None or not readers:
@@ -221,119 +221,119 @@ class _Loader:
                 raise self.document.error(
                     ("sources", name, "idle_after"),
                     f'does nothing for {", ".join(readers)}: only a pipeline with service = "cumulate" or'
-                    ' "bulk_merge" makes anything of a watermark that moves without rows; leave it out',
+                    ' "bulk_merge" uses a watermark that advances without rows; leave it out',
                 )
 
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
-        given = self.document.section(path, BACKEND)
-        settings = BackendSettings(**{**given, "retain": self._retention((*path, "retain"))})
+        values = self.document.section(path, BACKEND)
+        settings = BackendSettings(**{**values, "retain": self._retention((*path, "retain"))})
         if settings.expire_every and settings.retain.endless:
-            raise self.document.error((*path, "expire_every"), f"needs to be told what to keep: add {_SOME_RETENTION}")
+            raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
         if settings.name not in available():
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
-        self.document.built((*path, "spark"), lambda: check_settings(settings.spark))
+        self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
         if not load_backend(settings.name).needs_path:
             return settings
         if settings.path is None:
             raise self.document.error(
                 (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
             )
-        return evolve(settings, path=self._resolved(settings.path))
+        return evolve(settings, path=self._resolve(settings.path))
 
     def _retention(self, path: KeyPath) -> Retention:
         retention = Retention(**self.document.section(path, RETAIN))
         if retention.endless and path[-1] in self.document.table(path[:-1]):
-            raise self.document.error(path, f"says nothing; write {_SOME_RETENTION}")
+            raise self.document.error(path, f"sets no retention; write {_SOME_RETENTION}")
         return retention
 
     def _source(self, path: KeyPath) -> SourceSettings:
         kind = self.document.value((*path, "kind"), KIND)
         keys = SOURCES[kind]
-        if "format" in keys:  # first: keys that only an unknown format has would hide that it is unknown
+        if "format" in keys:  # first: else the keys of an unknown format are reported before the format itself
             self.document.value((*path, "format"), keys["format"])
-        given = self.document.section(path, keys)
+        values = self.document.section(path, keys)
         for key in ("event_time", "row_kind"):
-            self.document.check_columns((*path, key), given["schema"].names, given[key])
-        if (event_time := given["event_time"]) and given["schema"][event_time].name not in TIMES:
+            self.document.check_columns((*path, key), values["schema"].names, values[key])
+        if (event_time := values["event_time"]) and values["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        kept = {
-            name: given[name] for name in ("schema", "format", "row_kind", "time_zone", "delimiter") if name in given
+        options = {
+            name: values[name] for name in ("schema", "format", "row_kind", "time_zone", "delimiter") if name in values
         }
-        changes = self._changes(path, given)
-        records = self.document.built((*path, "row_kind"), lambda: RecordSpec(**kept, changes=changes))
+        changes = self._changes(path, values)
+        records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes))
         return SourceSettings(
             str(path[-1]),
-            self._input(kind, given),
+            self._input(kind, values),
             records,
-            given["event_time"],
-            given["watermark_delay"],
-            given["idle_after"],
+            values["event_time"],
+            values["watermark_delay"],
+            values["idle_after"],
             self.document.place(path),
         )
 
-    def _changes(self, path: KeyPath, given: Mapping[str, Any]) -> ChangeSpec:
-        """How a changelog is read, each key checked at its own place."""
-        if given.get("format") not in CHANGE_FORMATS:
+    def _changes(self, path: KeyPath, values: Mapping[str, Any]) -> ChangeSpec:
+        """Read the keys of a changelog; errors name the line of each key."""
+        if values.get("format") not in CHANGE_FORMATS:
             for name in CHANGES:
                 if name in self.document.table(path):
                     raise self.document.error(
-                        (*path, name), f"says nothing unless format is {' or '.join(CHANGE_FORMATS)}"
+                        (*path, name), f"has no effect unless format is {' or '.join(CHANGE_FORMATS)}"
                     )
             return ChangeSpec()
-        self.document.check_columns((*path, "key"), given["schema"].names, *given["key"])
-        self.document.check_columns((*path, "metadata"), given["schema"].names, *given["metadata"])
-        changes = self.document.built((*path, "tables"), lambda: ChangeSpec(**{name: given[name] for name in CHANGES}))
-        self.document.built((*path, "metadata"), lambda: changes.check(given["format"], given["schema"]))
+        self.document.check_columns((*path, "key"), values["schema"].names, *values["key"])
+        self.document.check_columns((*path, "metadata"), values["schema"].names, *values["metadata"])
+        changes = self.document.build((*path, "tables"), lambda: ChangeSpec(**{name: values[name] for name in CHANGES}))
+        self.document.build((*path, "metadata"), lambda: changes.check(values["format"], values["schema"]))
         return changes
 
-    def _input(self, kind: str, given: Mapping[str, Any]) -> Input:
+    def _input(self, kind: str, values: Mapping[str, Any]) -> Input:
         if kind == "files":
-            return FilesInput(self._resolved(given["path"]), given["files_per_epoch"])
+            return FilesInput(self._resolve(values["path"]), values["files_per_epoch"])
         if kind == "stream":
             return StreamInput()
-        return KafkaInput(given["servers"], given["topics"], given["max_rows_per_epoch"], given["options"])
+        return KafkaInput(values["servers"], values["topics"], values["max_rows_per_epoch"], values["options"])
 
     def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         if "." in str(path[-1]):
-            raise self.document.error(path, "a pipeline's name has no dot: PIPELINE.VIEW names a view")
+            raise self.document.error(path, "a pipeline's name must not contain a dot: PIPELINE.VIEW names a view")
         service = self.document.value((*path, "service"), ANY_PIPELINE["service"])
-        given = self.document.section(path, SERVICES[service])
-        retain = None if given["retain"] is None else self._retention((*path, "retain"))
-        plain = {name: given[name] for name in ("expire_every", "epoch_takes")}
-        kept = {"place": self.document.place(path), "retain": retain, **plain}
+        values = self.document.section(path, SERVICES[service])
+        retain = None if values["retain"] is None else self._retention((*path, "retain"))
+        plain = {name: values[name] for name in ("expire_every", "epoch_takes")}
+        common = {"place": self.document.place(path), "retain": retain, **plain}
         if service == "snapshots":
-            return PipelineSettings(None, snapshots(self.document, path, given, self._resolved), **kept)
+            return PipelineSettings(None, snapshots(self.document, path, values, self._resolve), **common)
         settings: ServiceSettings
         source: str | Mapping[str, str] | None
-        loaded: BulkInput | None = None
+        bulk: BulkInput | None = None
         if service == "wide_table":
-            settings, source = wide_table(self.document, path, given, sources)
+            settings, source = wide_table(self.document, path, values, sources)
         elif service == "materialized_view":
-            settings, source = materialized_view(self.document, path, given), None
+            settings, source = materialized_view(self.document, path, values), None
         elif service == "bulk_merge":
-            settings, source, loaded = bulk_merge(self.document, path, given, sources, self._resolved)
+            settings, source, bulk = bulk_merge(self.document, path, values, sources, self._resolve)
         else:
-            settings, source = self._of_one_source(path, service, given, sources)
-        pipeline = PipelineSettings(source, settings, given["materialize"], bulk=loaded, **kept)
-        if given["publish"] is None:
+            settings, source = self._of_one_source(path, service, values, sources)
+        pipeline = PipelineSettings(source, settings, values["materialize"], bulk=bulk, **common)
+        if values["publish"] is None:
             return pipeline
         read = [sources[name] for name in pipeline.sources]
         return evolve(pipeline, publish=self._output((*path, "publish"), read))
 
     def _of_one_source(
-        self, path: KeyPath, service: str, given: Mapping[str, Any], sources: Mapping[str, SourceSettings]
+        self, path: KeyPath, service: str, values: Mapping[str, Any], sources: Mapping[str, SourceSettings]
     ) -> tuple[ServiceSettings, str]:
-        if given["source"] not in sources:
+        if values["source"] not in sources:
             self.document.value((*path, "source"), Key(choice(*sources)))
-        source = sources[given["source"]]
+        source = sources[values["source"]]
         own: Mapping[str, Callable[[KeyPath, Mapping[str, Any], SourceSettings], ServiceSettings]] = {
             "ranking": self._ranking,
             "retraction": self._retraction,
             "cumulate": self._cumulate,
         }
-        return own[service](path, given, source), source.name
+        return own[service](path, values, source), source.name
 
     def _output(self, path: KeyPath, sources: Iterable[SourceSettings]) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
@@ -344,47 +344,47 @@ class _Loader:
                 )
         return output
 
-    def _ranking(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
+    def _ranking(self, path: KeyPath, values: Mapping[str, Any], source: SourceSettings) -> RankingSettings:
         schema = source.records.rows
-        order_by = given["order_by"].removeprefix("-")
-        self.document.check_columns((*path, "group"), schema.names, *given["group"])
-        self.document.check_columns((*path, "id"), schema.names, *given["id"])
+        order_by = values["order_by"].removeprefix("-")
+        self.document.check_columns((*path, "group"), schema.names, *values["group"])
+        self.document.check_columns((*path, "id"), schema.names, *values["id"])
         self.document.check_columns((*path, "order_by"), schema.names, order_by)
         self.document.check_columns(
-            (*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in given["tie_break"])
+            (*path, "tie_break"), schema.names, *(name.removeprefix("-") for name in values["tie_break"])
         )
-        own = {name: given[name] for name in RANKING if name != "order_by"}
-        self._check_segments(path, given, Column(order_by, schema[order_by]))
-        return self.document.built(
+        own = {name: values[name] for name in RANKING if name != "order_by"}
+        self._check_segments(path, values, Column(order_by, schema[order_by]))
+        return self.document.build(
             path,
             lambda: RankingSettings(
                 pipeline=str(path[-1]),
                 schema=schema,
                 order_by=order_by,
-                descending=given["order_by"].startswith("-"),
+                descending=values["order_by"].startswith("-"),
                 event_time=source.event_time,
                 **own,
             ),
         )
 
-    def _check_segments(self, path: KeyPath, given: Mapping[str, Any], order_by: Column) -> None:
-        """Refuse at its own line what the service would refuse: the segment, then the offset."""
-        for key, offset in (("segment", "0s"), ("offset", given["offset"])):
-            cut = partial(Segments.of, order_by.name, order_by.type, interval=given["segment"], offset=offset)
-            self.document.built((*path, key), partial(cut, zone=given["time_zone"], nulls_lowest=False))
+    def _check_segments(self, path: KeyPath, values: Mapping[str, Any], order_by: Column) -> None:
+        """Check the segment and then the offset, so that an error names the line of the wrong key."""
+        for key, offset in (("segment", "0s"), ("offset", values["offset"])):
+            cut = partial(Segments.of, order_by.name, order_by.type, interval=values["segment"], offset=offset)
+            self.document.build((*path, key), partial(cut, zone=values["time_zone"], nulls_lowest=False))
 
-    def _retraction(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
-        return retraction(self.document, path, given, source, self._resolved)
+    def _retraction(self, path: KeyPath, values: Mapping[str, Any], source: SourceSettings) -> RetractionSettings:
+        return retraction(self.document, path, values, source, self._resolve)
 
-    def _cumulate(self, path: KeyPath, given: Mapping[str, Any], source: SourceSettings) -> CumulateSettings:
-        return cumulate(self.document, path, given, source)
+    def _cumulate(self, path: KeyPath, values: Mapping[str, Any], source: SourceSettings) -> CumulateSettings:
+        return cumulate(self.document, path, values, source)
 
-    def _resolved(self, path: str) -> str:
+    def _resolve(self, path: str) -> str:
         return resolve(path, self.document.file.parent)
 
 
 def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Every key that the environment may override, nested as the file is."""
+    """Return every key that the environment may override, nested like the file."""
     backend = {**BACKEND, "retain": RETAIN, "spark": _settings_shape(tree.get("backend"), "spark")}
     every_source = {**SOURCES["files"], **SOURCES["kafka"]}
     sources = {
@@ -401,7 +401,7 @@ def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
 
 
 def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
-    """The keys of a pipeline, and of those tables that it has: a variable alone does not make it publish, say."""
+    """Return the keys of a pipeline and of the tables in it. A variable cannot add a table such as `publish`."""
     if not isinstance(pipeline, dict):
         return {}
     every = {name: key for keys in SERVICES.values() for name, key in keys.items()}
@@ -420,13 +420,13 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
 
 
 def _publish_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:
-    given = pipeline.get("publish")
-    if not isinstance(given, dict):
+    values = pipeline.get("publish")
+    if not isinstance(values, dict):
         return {}
-    return {"publish": PUBLISH | {name: _settings_shape(given, name) for name in ("rename", "options")}}
+    return {"publish": PUBLISH | {name: _settings_shape(values, name) for name in ("rename", "options")}}
 
 
 def _settings_shape(table: Any, name: str) -> dict[str, Key]:
-    """The keys of a free table that the file has: others cannot be told from their variable's name."""
-    given = table.get(name) if isinstance(table, dict) else None
-    return {key: Key(TEXT) for key in flatten(given)} if isinstance(given, dict) else {}
+    """Return the keys of a free table in the file; other keys cannot be derived from a variable's name."""
+    values = table.get(name) if isinstance(table, dict) else None
+    return {key: Key(TEXT) for key in flatten(values)} if isinstance(values, dict) else {}

@@ -1,4 +1,4 @@
-"""Paths as users write them: of this machine, ``file:`` URIs, or URIs of other stores."""
+"""Paths as users write them: local paths, ``file:`` URIs, or URIs of other stores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FILE = "file"
 
 
 def without_file_scheme(text: str) -> str:
-    """A ``file:`` URI as the path of this machine that it means; any other text as it is.
+    """Convert a ``file:`` URI to a local path; return any other text unchanged.
 
     Raises:
-        ConfigError: the URI names another host, which is mostly a slash that is missing.
+        ConfigError: the URI names another host; usually a slash is missing.
 
     >>> without_file_scheme("file:///data/my%20lake")
     '/data/my lake'
@@ -33,7 +33,7 @@ def without_file_scheme(text: str) -> str:
 
 
 def resolve(text: str, folder: Path) -> str:
-    """A path as seen from anywhere: relative ones start from a folder, URIs stay as they are.
+    """Make a path absolute: relative paths start from a folder, URIs stay unchanged.
 
     Raises:
         ConfigError: see `without_file_scheme`.
@@ -43,15 +43,15 @@ def resolve(text: str, folder: Path) -> str:
 
 
 def check_local(text: str) -> str:
-    """A path of this machine.
+    """Return a local path.
 
     Raises:
-        ConfigError: it is a URI of another store.
+        ConfigError: the text is a URI of another store.
     """
     path = without_file_scheme(text)
     if "://" in path:
         raise ConfigError(
-            f"{text!r} is not a folder of this machine, and files are read from such folders alone: mount the store, or"
-            " copy the files into a folder"
+            f"{text!r} is not a local folder, and files are only read from local folders: mount the store, or copy the"
+            " files into a folder"
         )
     return path

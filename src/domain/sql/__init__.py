@@ -1,4 +1,4 @@
-"""SQL of the user's own, in Spark's dialect: what it says, told without an engine."""
+"""Parsing and checking of user-supplied SQL, in Spark's dialect, without an engine."""
 
 from .aggregate import Aggregate, parse_aggregate
 from .expression import Expression, parse_expression

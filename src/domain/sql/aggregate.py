@@ -1,4 +1,4 @@
-"""One aggregate over the rows of a group, as measures are written."""
+"""Aggregates over the rows of a group: the SQL of measures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ..errors import ConfigError
 from .expression import Expression, expression_of
-from .parsing import parsed, shown
+from .parsing import parse, quote
 
 Function: TypeAlias = Literal["count", "count_distinct", "approx_count_distinct", "sum", "avg", "min", "max"]
 
@@ -30,8 +30,8 @@ class Aggregate:
     """An aggregate function over an expression.
 
     Args:
-        function: which one.
-        argument: of one row; None for ``count(*)`` alone.
+        function: the function.
+        argument: its argument, an expression over one row; None for ``count(*)``.
     """
 
     function: Function
@@ -39,17 +39,17 @@ class Aggregate:
 
 
 def parse_aggregate(text: str) -> Aggregate:
-    """Read one measure.
+    """Parse one measure.
 
     Raises:
-        ConfigError: it is none of those allowed, which the message lists, or its argument needs more than one row.
+        ConfigError: it is not an allowed measure (the message lists them), or its argument needs more than one row.
 
     >>> parse_aggregate("count(distinct user_id)").function
     'count_distinct'
     """
-    tree = parsed(text)
+    tree = parse(text)
     if isinstance(tree, exp.Filter):
-        raise ConfigError(f"measure {shown(text)} has a FILTER; give its condition under the key where")
+        raise ConfigError(f"measure {quote(text)} has a FILTER; give its condition under the key where")
     if type(tree) not in _FUNCTIONS:
         raise _refusal(text)
     return _aggregate(tree, text)
@@ -69,9 +69,9 @@ def _aggregate(tree: exp.Expr, text: str) -> Aggregate:
 
 
 def _has_more(*trees: exp.Expr) -> bool:
-    """Whether there is more than the one argument: further ones, ``EXCEPT`` of a star, or how exact an estimate is."""
+    """Whether there is more than one argument: further ones, ``EXCEPT`` of a star, or the accuracy of an estimate."""
     return any(each.args.get(part) for each in trees for part in ("expressions", "except_", "except", "accuracy"))
 
 
 def _refusal(text: str) -> ConfigError:
-    return ConfigError(f"{shown(text)} is no measure; allowed are {ALLOWED}, where x is an expression of one row")
+    return ConfigError(f"{quote(text)} is not a measure; allowed are {ALLOWED}, where x is an expression of one row")

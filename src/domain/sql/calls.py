@@ -1,4 +1,4 @@
-"""What the functions that a text calls do beyond one row: by name, so that those sqlglot has no class for count too."""
+"""Functions in SQL that use more than the values of one row. They are found by name: sqlglot lacks some of them."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ _NOW_WITHOUT_ARGUMENTS = frozenset({"to_unix_timestamp", "unix_timestamp"})
 
 
 def calls(text: str, names: frozenset[str]) -> tuple[str, ...]:
-    """Which of these functions a text calls, in its order."""
+    """The functions of `names` that a text calls, in the order of the text."""
     return tuple(dict.fromkeys(name for name, _ in _called(text) if name in names))
 
 
-def changing(text: str, tree: exp.Expr) -> tuple[str, ...]:
-    """What a text asks that may answer otherwise next time: chance, the clock, the session."""
-    called = calls(text, CHANGING)
+def nondeterministic_calls(text: str, tree: exp.Expr) -> tuple[str, ...]:
+    """The functions in a text whose result may differ between runs: random values, the clock, the session."""
+    by_name = calls(text, CHANGING)
     now = tuple(name for name, empty in _called(text) if empty and name in _NOW_WITHOUT_ARGUMENTS)
     words = tuple(each.sql_name().lower() for each in tree.find_all(*_CHANGING_WORDS))
-    return tuple(dict.fromkeys([*called, *now, *words]))
+    return tuple(dict.fromkeys([*by_name, *now, *words]))
 
 
 def _called(text: str) -> Iterator[tuple[str, bool]]:
-    """Names before an opening parenthesis, and whether it is closed at once."""
+    """The names before an opening parenthesis, in lower case, and whether the argument list is empty."""
     tokens = sqlglot.tokenize(text, read=DIALECT)
     for at, token in enumerate(tokens[:-1]):
         if tokens[at + 1].token_type != TokenType.L_PAREN or token.token_type == TokenType.STRING:

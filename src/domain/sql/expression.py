@@ -1,4 +1,4 @@
-"""One expression over the columns of a row, and what it must not hold."""
+"""Expressions over the columns of one row, and the checks on them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from attrs import frozen
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..schema import DataType
-from .calls import AGGREGATES, GENERATORS, WINDOWS, calls, changing
-from .parsing import DIALECT, parsed, shown, written
+from ..table.schema import DataType
+from .calls import AGGREGATES, GENERATORS, WINDOWS, calls, nondeterministic_calls
+from .parsing import DIALECT, parse, quote, to_sql
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..schema import Schema
+    from ..table.schema import Schema
 
 
 @frozen
@@ -24,16 +24,16 @@ class Expression:
     """An expression in Spark's dialect.
 
     Args:
-        sql: its text, names in backticks.
-        columns: that it reads, as written, each once.
-        bare: the column that it is, where it is nothing else.
-        cast_to: the type that it ends in, where it is a cast.
-        aggregates: aggregate functions in it.
-        windows: window functions in it.
-        subqueries: subqueries in it.
-        generators: functions in it that make several rows of one.
-        generates: whether it is such a function, with nothing around it.
-        changing: functions in it that may answer otherwise next time.
+        sql: its text, with names in backticks.
+        columns: the columns that it reads, as written, each once.
+        bare: the column's name, if the expression is only a column.
+        cast_to: the target type, if the whole expression is a cast.
+        aggregates: the aggregate functions in it.
+        windows: the window functions in it.
+        subqueries: the subqueries in it.
+        generators: the functions in it that make several rows from one.
+        generates: whether the whole expression is such a function.
+        nondeterministic: the functions in it whose result may differ between runs.
     """
 
     sql: str
@@ -45,22 +45,22 @@ class Expression:
     subqueries: tuple[str, ...] = ()
     generators: tuple[str, ...] = ()
     generates: bool = False
-    changing: tuple[str, ...] = ()
+    nondeterministic: tuple[str, ...] = ()
 
     def declared_type(self, schema: Schema) -> DataType | None:
-        """The type, where it is plain: of a column that stands alone, or of a cast around all; None otherwise."""
+        """The type of a bare column, or of a cast around the whole expression; None otherwise."""
         if self.bare is None:
             return self.cast_to
         return next((each.type for each in schema.columns if each.name.lower() == self.bare.lower()), None)
 
     def check_of_one_row(self, generators: Collection[str] = ()) -> None:
-        """Refuse whatever needs more than the row at hand, or more than its values.
+        """Check that the expression needs only the values of one row.
 
         Args:
-            generators: functions that may make several rows of one, where they stand alone.
+            generators: functions that are allowed to make several rows from one, as the whole expression.
 
         Raises:
-            ConfigError: with the reason.
+            ConfigError: it needs more; the message has the reason.
         """
         for found, what, remedy in (
             (self.windows, "a window function", _LATER),
@@ -68,28 +68,32 @@ class Expression:
             (self.subqueries, "a subquery", _LATER),
             (
                 tuple(each for each in self.generators if each not in generators),
-                "a function that makes several rows of one",
+                "a function that makes several rows from one",
                 _LATER,
             ),
-            (self.changing, "a function whose answer changes", "take the moment or the chance from a column"),
+            (
+                self.nondeterministic,
+                "a nondeterministic function",
+                "read the time or the random value from a column",
+            ),
         ):
             if found:
-                raise ConfigError(f"{shown(self.sql)} has {what}, {found[0]}: it may use one row's values; {remedy}")
+                raise ConfigError(f"{quote(self.sql)} has {what}, {found[0]}: it may use one row's values; {remedy}")
         if self.generators and not self.generates:
             raise ConfigError(
-                f"{shown(self.sql)} has {self.generators[0]} inside another expression, where it cannot make rows:"
+                f"{quote(self.sql)} has {self.generators[0]} inside another expression, where it cannot make rows:"
                 " write what is around it inside, as in explode(cast(split(a, ',') as array<bigint>))"
             )
 
     def check_columns(self, schema: Schema) -> None:
-        """Refuse columns that the schema lacks; letters' case does not count.
+        """Check that the schema has all columns; names are case-insensitive.
 
         Raises:
-            ConfigError: with those there are.
+            ConfigError: a column is unknown; the message lists the known ones.
         """
         known = {name.lower() for name in schema.names}
         if missing := [name for name in self.columns if name.lower() not in known]:
-            raise ConfigError(f"{shown(self.sql)}: no column {missing[0]!r}; there are: {', '.join(schema.names)}")
+            raise ConfigError(f"{quote(self.sql)}: no column {missing[0]!r}; there are: {', '.join(schema.names)}")
 
 
 _GROUP_BY = re.compile(r"\bgroup\s+by\b", re.IGNORECASE)
@@ -97,37 +101,37 @@ _LATER = "group and rank in a pipeline of their own"
 
 
 def parse_expression(text: str) -> Expression:
-    """Read one expression.
+    """Parse one expression.
 
     Raises:
-        ConfigError: it cannot be parsed, is a statement or a list, has a name, or names a table.
+        ConfigError: it cannot be parsed, is a statement or a list, has an alias, or names a table.
 
     >>> parse_expression("items + 0").sql
     '`items` + 0'
     """
     try:
-        tree = parsed(text)
+        tree = parse(text)
     except ConfigError as error:
         if not _GROUP_BY.search(text):
             raise
-        raise ConfigError(f"{shown(text)} has a GROUP BY: it may use one row's values; {_LATER}") from error
+        raise ConfigError(f"{quote(text)} has a GROUP BY: it may use one row's values; {_LATER}") from error
     if isinstance(tree, exp.Subquery):
-        raise ConfigError(f"{shown(text)} is a subquery: it may use one row's values; {_LATER}")
+        raise ConfigError(f"{quote(text)} is a subquery: it may use one row's values; {_LATER}")
     if not isinstance(tree, exp.Condition) or isinstance(tree, exp.Star):
-        raise ConfigError(f"{shown(text)} is no expression; write one over the columns of a row, such as a + 1")
+        raise ConfigError(f"{quote(text)} is not an expression; write one over the columns of a row, such as a + 1")
     if isinstance(tree, exp.Alias):
-        raise ConfigError(f"{shown(text)} has a name of its own; write the expression alone")
+        raise ConfigError(f"{quote(text)} has an alias; write only the expression")
     return expression_of(tree)
 
 
 def expression_of(tree: exp.Expr) -> Expression:
-    """The expression that a tree stands for.
+    """The expression of a syntax tree.
 
     Raises:
         ConfigError: a column of it names a table, or a type is unknown.
     """
-    sql = written(tree)
-    windows = tuple(written(each) for each in tree.find_all(exp.Window))
+    sql = to_sql(tree)
+    windows = tuple(to_sql(each) for each in tree.find_all(exp.Window))
     return Expression(
         sql,
         columns=tuple(dict.fromkeys(_column_name(each) for each in tree.find_all(exp.Column))),
@@ -135,16 +139,16 @@ def expression_of(tree: exp.Expr) -> Expression:
         cast_to=_cast_to(tree),
         aggregates=calls(sql, AGGREGATES),
         windows=windows or calls(sql, WINDOWS),
-        subqueries=tuple(written(each) for each in tree.find_all(exp.Query)),
+        subqueries=tuple(to_sql(each) for each in tree.find_all(exp.Query)),
         generators=calls(sql, GENERATORS),
         generates=isinstance(tree, exp.UDTF),
-        changing=changing(sql, tree),
+        nondeterministic=nondeterministic_calls(sql, tree),
     )
 
 
 def _column_name(column: exp.Column) -> str:
     if column.table or isinstance(column.this, exp.Star):
-        raise ConfigError(f"{column.sql(dialect=DIALECT)!r} is no column of a row; write its name alone")
+        raise ConfigError(f"{column.sql(dialect=DIALECT)!r} is not a column of a row; write only its name")
     return column.name
 
 

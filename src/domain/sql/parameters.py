@@ -1,4 +1,4 @@
-"""Values put into a query in the place of its named parameters."""
+"""Named parameters in a query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import ConfigError
-from .parsing import DIALECT, parsed, shown
+from .parsing import DIALECT, parse, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def with_parameters(sql: str, values: Mapping[str, date]) -> str:
-    """A query with dates in the place of parameters such as ``:cut``.
+    """A query with its parameters, such as ``:cut``, replaced by dates.
 
     Raises:
-        ConfigError: it cannot be parsed, or has a parameter that there is no value for.
+        ConfigError: it cannot be parsed, or has a parameter without a value.
 
     >>> from datetime import date
     >>> with_parameters("SELECT a FROM t WHERE d < :cut", {"cut": date(2024, 3, 1)})
     "SELECT a FROM t WHERE d < CAST('2024-03-01' AS DATE)"
     """
-    tree = parsed(sql)
+    tree = parse(sql)
     for each in list(tree.find_all(exp.Placeholder)):
         if (name := str(each.name)) not in values:
-            raise ConfigError(f"{shown(sql)}: no parameter :{name}; there are: :{', :'.join(values)}")
+            raise ConfigError(f"{quote(sql)}: no parameter :{name}; there are: :{', :'.join(values)}")
         each.replace(exp.cast(exp.Literal.string(values[name].isoformat()), "date"))
     return tree.sql(dialect=DIALECT)

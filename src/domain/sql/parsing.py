@@ -1,4 +1,4 @@
-"""Text to syntax trees, in Spark's dialect."""
+"""Parsing of text into syntax trees, in Spark's dialect."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..errors import ConfigError
 DIALECT = "spark"
 
 
-def parsed(text: str) -> exp.Expr:
-    """The tree of the one statement or expression that a text holds.
+def parse(text: str) -> exp.Expr:
+    """The syntax tree of a text with one statement or expression.
 
     Raises:
-        ConfigError: it cannot be parsed, or holds none or several.
+        ConfigError: it cannot be parsed, or does not have exactly one statement.
     """
     try:
         found = [each for each in sqlglot.parse(text, dialect=DIALECT) if each is not None]
     except (SqlglotError, RecursionError) as error:
-        raise ConfigError(f"cannot read SQL {shown(text)}: {_reason(error)}; write it in Spark's dialect") from error
+        raise ConfigError(f"cannot read SQL {quote(text)}: {_reason(error)}; write it in Spark's dialect") from error
     if len(found) != 1 or isinstance(found[0], exp.Semicolon):
-        raise ConfigError(f"SQL {shown(text)} holds {len(found)} statements; write one")
+        raise ConfigError(f"SQL {quote(text)} holds {len(found)} statements; write one")
     return found[0]
 
 
-def shown(text: str) -> str:
-    r"""A text as messages quote it: on one line, and not too long.
+def quote(text: str) -> str:
+    r"""A text in quotes for messages: on one line, shortened to 120 characters.
 
-    >>> shown("select  a\n from t")
+    >>> quote("select  a\n from t")
     "'select a from t'"
     """
     line = " ".join(text.split())
@@ -39,14 +39,14 @@ def shown(text: str) -> str:
 _SHOWN = 120
 
 
-def written(tree: exp.Expr) -> str:
-    """A tree as Spark's SQL, every name in backticks."""
+def to_sql(tree: exp.Expr) -> str:
+    """A tree as SQL in Spark's dialect, with all names in backticks."""
     return tree.sql(dialect=DIALECT, identify=True)
 
 
 def _reason(error: Exception) -> str:
     details = getattr(error, "errors", None) or [{}]
-    told = details[0].get("description")
-    if not told:
+    description = details[0].get("description")
+    if not description:
         return str(error).split("\n", 1)[0]
-    return f"{told} at line {details[0].get('line')}, column {details[0].get('col')}"
+    return f"{description} at line {details[0].get('line')}, column {details[0].get('col')}"

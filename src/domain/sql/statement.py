@@ -1,4 +1,4 @@
-"""One query, and the tables and functions that it uses."""
+"""Queries, with the tables and functions that they use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from attrs import frozen
 from sqlglot import exp
 
 from ..errors import ConfigError
-from .calls import changing
-from .parsing import DIALECT, parsed, shown
+from .calls import nondeterministic_calls
+from .parsing import DIALECT, parse, quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -21,98 +21,98 @@ class Statement:
     """A query in Spark's dialect.
 
     Args:
-        sql: as the user wrote it.
-        tables: names that it reads from, as written, each once, in their order.
-        named: queries that it names itself (``WITH``).
-        changing: functions in it that may answer otherwise next time.
+        sql: the user's text.
+        tables: the names of the tables that it reads, as written, each once, sorted.
+        named: the names of its ``WITH`` queries.
+        nondeterministic: the functions in it whose result may differ between runs.
     """
 
     sql: str
     tables: tuple[str, ...]
     named: tuple[str, ...] = ()
-    changing: tuple[str, ...] = ()
+    nondeterministic: tuple[str, ...] = ()
 
     def check_tables(self, known: Iterable[str]) -> None:
-        """Refuse tables that are not given, and queries named like one; letters' case does not count.
+        """Check that all tables are known, and that no ``WITH`` query has the name of one; case-insensitive.
 
         Raises:
-            ConfigError: with those there are.
+            ConfigError: one of these is not so; the message lists the known tables.
         """
         given = tuple(known)
         lower = {each.lower() for each in given}
         if taken := [name for name in self.named if name.lower() in lower]:
-            raise ConfigError(f"{shown(self.sql)} names a query like its input {taken[0]!r}; give it another name")
+            raise ConfigError(f"{quote(self.sql)} has a WITH query with the name of its input {taken[0]!r}; rename it")
         if missing := [name for name in self.tables if name.lower() not in lower]:
-            raise ConfigError(f"{shown(self.sql)}: no table {missing[0]!r}; there are: {', '.join(given) or 'none'}")
+            raise ConfigError(f"{quote(self.sql)}: no table {missing[0]!r}; there are: {', '.join(given) or 'none'}")
 
     def check_repeatable(self) -> None:
-        """Refuse functions that may answer otherwise next time.
+        """Check that the query has no nondeterministic function.
 
         Raises:
-            ConfigError: with the first of them.
+            ConfigError: it has one; the message names the first.
         """
-        if self.changing:
+        if self.nondeterministic:
             raise ConfigError(
-                f"{shown(self.sql)} calls {self.changing[0]}, whose answer changes: a repeated epoch would then give"
-                " other rows; take the moment or the chance from a column"
+                f"{quote(self.sql)} calls {self.nondeterministic[0]}, which is nondeterministic: a repeated epoch would"
+                " give other rows; read the time or the random value from a column"
             )
 
 
 def parse_statement(text: str) -> Statement:
-    """Read one query.
+    """Parse one query.
 
     Raises:
-        ConfigError: it cannot be parsed, is no query, leaves a column without a name, or reads from anything but
-            tables of a plain name.
+        ConfigError: it cannot be parsed, is not a query, has a column without a name, or reads from something other
+            than tables with plain names.
 
     >>> parse_statement("with x as (select a from t) select a from x join u using (a)").tables
     ('t', 'u')
     """
-    tree = parsed(text)
+    tree = parse(text)
     if not isinstance(tree, exp.Query):
-        raise ConfigError(f"{shown(text)} is no query; write a SELECT")
+        raise ConfigError(f"{quote(text)} is not a query; write a SELECT")
     _check_casts(text)
     _check_names(tree, text)
     named = tuple(each.alias for each in tree.find_all(exp.CTE))
     tables = _tables(tree, {name.lower() for name in named}, text)
-    return Statement(text.strip().rstrip(";"), tables, named, changing(text, tree))
+    return Statement(text.strip().rstrip(";"), tables, named, nondeterministic_calls(text, tree))
 
 
 def check_column_names(sql: str, tables: Mapping[str, Iterable[str]]) -> None:
-    """Refuse names that no table and nothing in the query could explain, whatever engine runs it.
+    """Check that each column name occurs in a table or elsewhere in the query, without an engine.
 
     Args:
         sql: see `parse_statement`.
-        tables: the columns of all that it may read, by table.
+        tables: the columns of the tables that it may read, by table.
 
     Raises:
-        ConfigError: with the columns that there are.
+        ConfigError: a column is unknown; the message lists the known columns.
     """
-    tree = parsed(sql)
+    tree = parse(sql)
     given = {column for columns in tables.values() for column in columns}
     names = {each.name.lower() for each in tree.find_all(exp.Identifier) if not isinstance(each.parent, exp.Column)}
     known = names | {name.lower() for name in given} | {_METADATA}
     for column in tree.find_all(exp.Column):
         parts = [each.name.lower() for each in column.parts if not isinstance(each, exp.Star)]
         if parts and not known.intersection(parts[-1:] if len(parts) <= 1 else parts[1:]):
-            raise ConfigError(f"{shown(sql)}: no column {column.name!r}; there are: {', '.join(sorted(given))}")
+            raise ConfigError(f"{quote(sql)}: no column {column.name!r}; there are: {', '.join(sorted(given))}")
 
 
 _METADATA = "_metadata"
-"""Of files, which Spark has beside a table's own columns."""
+"""Spark's additional column of tables that are read from files."""
 
 
 def _check_casts(text: str) -> None:
-    # Numbers with a suffix, such as 2L, become casts in the same words: what was written tells.
+    # Numbers with a suffix, such as 2L, become the same casts in the tree, so the text is checked.
     if any(text[token.start : token.end + 1] == "::" for token in sqlglot.tokenize(text, read=DIALECT)):
-        raise ConfigError(f"{shown(text)} casts by '::', which Spark does not know; write CAST(value AS type)")
+        raise ConfigError(f"{quote(text)} casts by '::', which Spark does not know; write CAST(value AS type)")
 
 
 def _check_names(tree: exp.Query, text: str) -> None:
     for each in tree.selects:
         if not (isinstance(each, (exp.Alias, exp.Column)) or each.is_star):
             raise ConfigError(
-                f"{shown(text)}: column {each.sql(dialect=DIALECT)!r} has no name; add one: {each.sql(dialect=DIALECT)}"
+                f"{quote(text)}: column {each.sql(dialect=DIALECT)!r} has no name; add one: {each.sql(dialect=DIALECT)}"
                 " AS name"
             )
 
@@ -125,6 +125,6 @@ def _tables(tree: exp.Query, own: Collection[str], text: str) -> tuple[str, ...]
 def _table_name(table: exp.Table, text: str) -> str:
     if table.db or not isinstance(table.this, exp.Identifier):
         raise ConfigError(
-            f"{shown(text)} reads from {table.sql(dialect=DIALECT)}; it may read from its inputs, by their plain names"
+            f"{quote(text)} reads from {table.sql(dialect=DIALECT)}; it may read from its inputs, by their plain names"
         )
     return table.name

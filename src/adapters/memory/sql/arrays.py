@@ -1,4 +1,4 @@
-"""Arrays on their way into rows: what makes one, and the table function that takes it apart."""
+"""Arrays inside a query: the functions that make them, and `explode`, which turns them into rows."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
-from .casts import bring, brought, call
+from .casts import call, cast_in_place, cast_to
 from .types import STRING, array_of, element_of, set_type, type_of, widest
 
 if TYPE_CHECKING:
-    from ....domain.schema import DataType
+    from ....domain.table.schema import DataType
 
 _ELEMENT = "hw_element"
 
 
 def split_type(node: exp.Expr) -> DataType:
-    """Of ``split(text, pattern)``."""
+    """The type of ``split(text, pattern)``."""
     pattern = node.args["expression"]
     if node.args.get("limit") or not isinstance(pattern, exp.Literal) or not pattern.name:
         raise ConfigError(f"{node.sql('spark')}: memory splits text by a pattern that is written out, without a limit")
@@ -32,14 +32,14 @@ def split_sql(node: exp.Expr) -> exp.Expr:
 
 
 def array_type(node: exp.Expr) -> DataType:
-    """Of ``array(a, b, …)``."""
+    """The type of ``array(a, b, …)``."""
     return array_of(widest(map(type_of, node.expressions)))
 
 
 def array_sql(node: exp.Expr) -> exp.Expr:
     """The same for DuckDB."""
     for each in list(node.expressions):
-        bring(each, element_of(type_of(node)))
+        cast_in_place(each, element_of(type_of(node)))
     return call("list_value", *node.expressions)
 
 
@@ -47,14 +47,14 @@ def cast_sql(array: exp.Expr, wanted: DataType) -> exp.Expr:
     """An array cast element by element."""
     element = exp.column(_ELEMENT)
     set_type(element, element_of(type_of(array)))
-    each = exp.Lambda(this=brought(element, element_of(wanted)), expressions=[exp.to_identifier(_ELEMENT)])
+    each = exp.Lambda(this=cast_to(element, element_of(wanted)), expressions=[exp.to_identifier(_ELEMENT)])
     return call("list_transform", array, each)
 
 
 def explode_type(node: exp.Expr) -> DataType:
-    """Of ``explode(array)``, which may only be a column of its own."""
+    """The type of ``explode(array)``, which must be a column of its own."""
     if not isinstance(node.parent, exp.Alias):
-        raise ConfigError(f"{node.sql('spark')} makes several rows of one: let it stand alone, as a column of its own")
+        raise ConfigError(f"{node.sql('spark')} makes several rows of one: select it as a column of its own")
     return element_of(type_of(node.this))
 
 

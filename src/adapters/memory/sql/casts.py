@@ -1,4 +1,4 @@
-"""Casts that answer as Spark's do (not ANSI's): null for text that does not fit, fractions cut off."""
+"""Casts with the results of Spark's (not ANSI) casts: null for text that does not fit, fractions truncated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
-from ....domain.schema import INTEGERS, DataType
+from ....domain.table.schema import INTEGERS, DataType
 from .types import DOUBLE, STRING, VOID, set_type, type_of
 
 _DUCKDB = {
@@ -15,22 +15,22 @@ _DUCKDB = {
     "float": "REAL",
     "string": "VARCHAR",
     "binary": "BLOB",
-    # Spark's session and ours are in UTC, so that an instant and what UTC's clock shows are one.
+    # Both sessions are in UTC, so an instant equals its wall-clock time.
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP",
 }
 _FROM_TEXT = {"boolean": "hw_boolean", "date": "hw_date", "timestamp": "hw_timestamp"}
 _PLAIN_AS_TEXT = INTEGERS | {"boolean", "date", "timestamp", "timestamp_ntz"}
 _PLAIN_SCALE = 6
-"""Decimals of a larger scale are written with an exponent by Spark, where they are small."""
+"""Spark writes small decimals of a larger scale with an exponent."""
 _EXACT_DIGITS = 15
-"""A decimal of no more digits becomes the nearest double by one division."""
+"""A decimal of at most this many digits becomes the nearest double by one division."""
 _FLOATS = frozenset({"float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def call(function: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """A call of one of DuckDB's functions, or of our macros."""
+    """A call of a DuckDB function or of one of our macros."""
     return exp.Anonymous(this=function, expressions=list(arguments))
 
 
@@ -40,36 +40,36 @@ def as_type(value: exp.Expr, wanted: DataType) -> exp.Expr:
     return kind(this=value, to=_duckdb_type(wanted))
 
 
-def tried(value: exp.Expr, wanted: DataType) -> exp.Expr:
+def try_cast(value: exp.Expr, wanted: DataType) -> exp.Expr:
     """DuckDB's own cast, null where the value does not fit."""
     return exp.TryCast(this=value, to=_duckdb_type(wanted))
 
 
 def swap(node: exp.Expr, made: exp.Expr, place: tuple[exp.Expr | None, str | None, int | None]) -> None:
-    """Put `made`, which may hold the node, where the node was."""
+    """Put `made`, which may contain the node, at the place of the node."""
     parent, key, index = place
     if made is not node and parent is not None and key is not None:
         parent.set(key, made, index)
 
 
 def place_of(node: exp.Expr) -> tuple[exp.Expr | None, str | None, int | None]:
-    """Where a node is, to be noted before it is wrapped."""
+    """The place of a node; call it before the node is wrapped."""
     return node.parent, node.arg_key, node.index
 
 
-def bring(node: exp.Expr, wanted: DataType) -> None:
-    """Put a node's value in another type in its place, as Spark casts it."""
+def cast_in_place(node: exp.Expr, wanted: DataType) -> None:
+    """Replace a node by its value in another type, as Spark casts it."""
     place = place_of(node)
-    made = brought(node, wanted)
+    made = cast_to(node, wanted)
     set_type(made, wanted)
     swap(node, made, place)
 
 
-def brought(node: exp.Expr, wanted: DataType) -> exp.Expr:
+def cast_to(node: exp.Expr, wanted: DataType) -> exp.Expr:
     """A node's value in another type, as Spark casts it.
 
     Raises:
-        ConfigError: this engine would cast it otherwise.
+        ConfigError: DuckDB would give another result.
     """
     found = type_of(node)
     if found == wanted:
@@ -93,7 +93,7 @@ def _built(ddl: str) -> exp.DataType:
 
 
 def _alike(found: DataType, wanted: DataType) -> bool:
-    """Whether both engines cast alike."""
+    """Whether both engines give the same results."""
     if found.name in INTEGERS | {"boolean"}:
         return wanted.name in INTEGERS | _FLOATS | ({"decimal"} - {found.name} if found.name != "boolean" else set())
     if found.name in _FLOATS:
@@ -108,11 +108,11 @@ def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
     if wanted.name in _FROM_TEXT:
         return call(_FROM_TEXT[wanted.name], node)
     if wanted.name in INTEGERS:
-        return tried(call("hw_whole", node), wanted)
+        return try_cast(call("hw_whole", node), wanted)
     if wanted.name in _FLOATS:
-        return tried(call("hw_float", node), wanted)
+        return try_cast(call("hw_float", node), wanted)
     if wanted.name == "decimal":
-        return tried(call("hw_number", node), wanted)
+        return try_cast(call("hw_number", node), wanted)
     raise _refusal(STRING, wanted)
 
 
@@ -129,7 +129,7 @@ def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
 def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
     if found.name in _FLOATS | {"decimal"} and wanted.name in INTEGERS:
         return as_type(call("trunc", node), wanted)
-    if found.name in _FLOATS and wanted.name == "decimal":  # of the shortest text that stands for it, as in Java
+    if found.name in _FLOATS and wanted.name == "decimal":  # from its shortest text, as in Java
         return as_type(as_type(as_type(node, DOUBLE), DataType("string")), wanted)
     if found.name == "decimal" and wanted.name in _FLOATS:
         many = (found.precision or 0) > _EXACT_DIGITS

@@ -1,4 +1,4 @@
-"""One query in Spark's dialect, over tables of known columns, as one in DuckDB's that answers the same."""
+"""Compiles a query in Spark's dialect, over tables of known columns, into a DuckDB query with the same results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from ....domain.errors import ConfigError
-from ....domain.schema import Column, DataType, Schema
-from ....domain.sql.parsing import parsed
+from ....domain.sql.parsing import parse
+from ....domain.table.schema import Column, DataType, Schema
 from .casts import place_of, swap
 from .rules import RULES
 from .spellings import with_known_spellings
@@ -53,29 +53,29 @@ _REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
 
 
 @frozen
-class Compiled:
+class CompiledQuery:
     """A query for DuckDB.
 
     Args:
         sql: its text.
-        schema: of its rows, as Spark types them; letters' case of names aside.
+        schema: the schema of its rows, with Spark's types; the case of names may differ.
     """
 
     sql: str
     schema: Schema
 
 
-def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
-    """Compile a query that has been read already.
+def compile_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> CompiledQuery:
+    """Compile a query that has been parsed once before.
 
     Args:
         sql: in Spark's dialect.
         tables: the DDL types of each table's columns.
 
     Raises:
-        ConfigError: it knows no such column or function, or DuckDB would answer otherwise than Spark.
+        ConfigError: there is no such column or function, or DuckDB would give another result than Spark.
     """
-    tree = with_known_spellings(parsed(sql))
+    tree = with_known_spellings(parse(sql))
     assert isinstance(tree, exp.Query)
     _check_known(tree)
     _check_joins(tree)
@@ -86,7 +86,7 @@ def compiled(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled:
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     schema = Schema(Column(spelling.get(name, name), found) for name, found in columns)
     _to_duckdb(tree)
-    return Compiled(tree.sql(dialect="duckdb"), schema)
+    return CompiledQuery(tree.sql(dialect="duckdb"), schema)
 
 
 def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:
@@ -116,7 +116,7 @@ def _known(found: DataType) -> DataType:
 
 
 def _spelling(tree: exp.Query, tables: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """How names are written, by their lower case: at last as the outermost query has them."""
+    """The spelling of each name, by its lower case; the outermost query decides."""
     given = [name for columns in tables.values() for name in columns]
     aliases = [each.alias for each in tree.find_all(exp.Alias)]
     outermost = [each.alias_or_name for each in tree.selects if not each.is_star]
@@ -130,7 +130,7 @@ def _check_joins(tree: exp.Expr) -> None:
 
 
 def _check_branches(tree: exp.Expr) -> None:
-    """Spark and DuckDB widen the columns of a union each in their own way."""
+    """Refuse unions of columns of different types: Spark and DuckDB would widen them differently."""
     for each in tree.find_all(exp.SetOperation):
         for left, right in zip(each.left.selects, each.right.selects, strict=False):
             if type_of(left) != type_of(right):

@@ -1,11 +1,11 @@
-"""What DuckDB has no function for, or another one than Spark: macros, made in every database that queries run in."""
+"""Macros for functions that DuckDB lacks or defines differently from Spark; each query's database gets them."""
 
 _UNLIKE_JAVA = "ŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
-"""Letters that Java writes as several in upper case, DuckDB as one; beside them ß, which is SS."""
+"""Letters that Java writes as several in upper case and DuckDB as one; besides them ß, which becomes SS."""
 
 MACROS = (
-    # Casts pass over blanks and control characters of ASCII around a value. Other blanks, which DuckDB's trim would
-    # take away, are part of it: nothing comes of that.
+    # Casts ignore ASCII blanks and control characters around a value. Other blanks, which DuckDB's trim would remove,
+    # are part of the value, so the result is null.
     r"""hw_stripped(t) AS regexp_replace(t, '^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$', '', 'g')""",
     """hw_trimmed(t) AS CASE WHEN trim(hw_stripped(t)) = hw_stripped(t) THEN hw_stripped(t) END""",
     f"""hw_upper(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[{_UNLIKE_JAVA}]')
@@ -14,7 +14,7 @@ MACROS = (
     """hw_lower(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[İΣ]')
         THEN error('lower: a letter of "' || t || '" has another lower case on Spark')
         ELSE lower(t) END""",
-    # Whole numbers in text may have a fraction, which is cut off, and no exponent.
+    # Integers in text may have a fraction, which is truncated, and no exponent.
     r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
         THEN regexp_replace(trim(t), '^([+-]?)(\d*).*$', '\10\2') END""",
     r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
@@ -26,7 +26,7 @@ MACROS = (
     """hw_boolean(t) AS CASE
         WHEN lower(trim(t)) IN ('t', 'true', 'y', 'yes', '1') THEN true
         WHEN lower(trim(t)) IN ('f', 'false', 'n', 'no', '0') THEN false END""",
-    # A year, or a year and a month, stand for their first day.
+    # A year, or a year and a month, means their first day.
     r"""hw_day(t) AS CASE WHEN regexp_full_match(t, '\d{4}') THEN t || '-01-01'
         WHEN regexp_full_match(t, '\d{4}-\d{1,2}') THEN t || '-01'
         WHEN regexp_full_match(t, '\d{4}-\d{1,2}-\d{1,2}') THEN t END""",
@@ -42,7 +42,7 @@ MACROS = (
         ELSE CAST(TRY_CAST(hw_day(trim(t)) AS DATE) AS TIMESTAMP) END""",
     """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
     """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",
-    # Doubles are rounded as their shortest text reads; from 2^53 on they have no fraction.
+    # Doubles are rounded as their shortest text; from 2^53 on they have no fraction.
     """hw_round(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
         ELSE CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) END""",
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",

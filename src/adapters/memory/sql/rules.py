@@ -1,4 +1,4 @@
-"""What each part of a query is to Spark, and how DuckDB is asked for the same."""
+"""The type of each part of a query in Spark, and the DuckDB expression with the same result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from attrs import frozen
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
-from ....domain.schema import INTEGERS, NUMBERS, DataType
-from ....domain.sums import mark
+from ....domain.table.schema import INTEGERS, NUMBERS, DataType
+from ....domain.table.sums import mark
 from .arrays import array_sql, array_type, cast_sql, explode_sql, explode_type, split_sql, split_type
-from .casts import as_type, bring, brought, call, tried
+from .casts import as_type, call, cast_in_place, cast_to, try_cast
 from .types import (
     BIGINT,
     BOOLEAN,
@@ -51,8 +51,8 @@ class Rule:
     """One kind of node.
 
     Args:
-        type: tells its type in Spark, from those of its parts.
-        sql: the same for DuckDB, from parts that are so already; None where it stays as it is.
+        type: returns the node's type in Spark, from the types of its parts.
+        sql: returns the node for DuckDB, from parts that are converted already; None if it needs no change.
     """
 
     type: Callable[[exp.Expr], DataType]
@@ -68,7 +68,7 @@ def _of_this(node: exp.Expr) -> DataType:
 
 
 def _only(node: exp.Expr, *names: str) -> None:
-    """Refuse arguments other than those of these names."""
+    """Refuse arguments with other names than these."""
     if more := [name for name, value in node.args.items() if value and name not in names]:
         raise ConfigError(f"{node.sql('spark')} uses {more[0]}, which the memory backend does not; leave it out")
 
@@ -90,21 +90,21 @@ def _logical(node: exp.Expr) -> DataType:
 
 
 def _meeting(nodes: list[exp.Expr]) -> DataType:
-    """The type in which values are compared: text that meets a time is read as one."""
+    """The common type in which values are compared: text that is compared with a time is parsed as a time."""
     found = [type_of(each) for each in nodes if type_of(each) != VOID]
     times = [each for each in found if each.name in _TIMES]
     return widest(times if times and {*found} - {*times} == {STRING} else found)
 
 
 def _values(node: exp.Expr, names: tuple[str, ...]) -> list[exp.Expr]:
-    """The arguments of these names, those in lists one by one."""
+    """The arguments with these names; lists are flattened."""
     given = (node.args.get(name) for name in names)
     return [each for one in given for each in (one if isinstance(one, list) else [one]) if isinstance(each, exp.Expr)]
 
 
-def _bring_all(nodes: list[exp.Expr], wanted: DataType) -> None:
+def _cast_all(nodes: list[exp.Expr], wanted: DataType) -> None:
     for each in nodes:
-        bring(each, wanted)
+        cast_in_place(each, wanted)
 
 
 def _compared(*names: str) -> Rule:
@@ -117,7 +117,7 @@ def _compared(*names: str) -> Rule:
 
     def sql(node: exp.Expr) -> exp.Expr:
         values = _values(node, names)
-        _bring_all(values, _meeting(values))
+        _cast_all(values, _meeting(values))
         return node
 
     return Rule(typed, sql)
@@ -125,18 +125,18 @@ def _compared(*names: str) -> Rule:
 
 def _nulled_sql(node: exp.Expr) -> exp.Expr:
     values = _values(node, ("this", "expression"))
-    _bring_all(values, _meeting(values))
+    _cast_all(values, _meeting(values))
     return as_type(node.copy(), type_of(node))
 
 
 def _chosen(*names: str) -> Rule:
-    """A function that answers one of these arguments."""
+    """A function that returns one of these arguments."""
 
     def typed(node: exp.Expr) -> DataType:
         return widest(map(type_of, _values(node, names)))
 
     def sql(node: exp.Expr) -> exp.Expr:
-        _bring_all(_values(node, names), type_of(node))
+        _cast_all(_values(node, names), type_of(node))
         return node
 
     return Rule(typed, sql)
@@ -149,7 +149,7 @@ def _joining(node: exp.Expr) -> DataType:
 
 
 def _branches(node: exp.Expr) -> list[exp.Expr]:
-    """The values that a CASE or an IF may answer."""
+    """The values that a CASE or an IF may return."""
     ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
     return [*(each.args["true"] for each in ifs), *_values(node, ("default", "false"))]
 
@@ -170,8 +170,8 @@ def _branched_sql(node: exp.Expr) -> exp.Expr:
     ifs = node.args["ifs"] if isinstance(node, exp.Case) else [node]
     if isinstance(node, exp.Case) and node.this is not None:
         keys = [node.this, *(each.this for each in ifs)]
-        _bring_all(keys, _meeting(keys))
-    _bring_all(_branches(node), type_of(node))
+        _cast_all(keys, _meeting(keys))
+    _cast_all(_branches(node), type_of(node))
     return node
 
 
@@ -180,7 +180,7 @@ def _if_type(node: exp.Expr) -> DataType:
 
 
 def _sum_type(node: exp.Expr) -> DataType:
-    """Of an addition or a subtraction: numbers, or a time and an interval."""
+    """The type of an addition or a subtraction: of numbers, or of a time and an interval."""
     left, right = type_of(node.args["this"]), type_of(node.args["expression"])
     if right == INTERVAL and left.name in _TIMES:
         by_day = left == DATE and _unit(node.args["expression"]).removesuffix("S") in _DAY_UNITS
@@ -194,13 +194,13 @@ def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
         return as_type(node.copy(), wanted)
     for each in (node.args["this"], node.args["expression"]):
         if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
-            bring(each, wanted)
+            cast_in_place(each, wanted)
     return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
 
 
 def _interval_type(node: exp.Expr) -> DataType:
     if not isinstance(node.this, exp.Literal) or _unit(node).removesuffix("S") not in _TIME_UNITS:
-        raise ConfigError(f"{node.sql('spark')} is no interval that the memory backend knows; write INTERVAL 1 DAY")
+        raise ConfigError(f"{node.sql('spark')} is not an interval that memory knows; write INTERVAL 1 DAY")
     return INTERVAL
 
 
@@ -214,7 +214,7 @@ def _quotient_type(node: exp.Expr) -> DataType:
 
 
 def _quotient_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_quotient", brought(node.args["this"], DOUBLE), brought(node.args["expression"], DOUBLE))
+    return call("hw_quotient", cast_to(node.args["this"], DOUBLE), cast_to(node.args["expression"], DOUBLE))
 
 
 def _whole_type(node: exp.Expr) -> DataType:
@@ -230,7 +230,7 @@ def _whole_type(node: exp.Expr) -> DataType:
 def _whole_sql(node: exp.Expr) -> exp.Expr:
     name = "hw_div" if isinstance(node, exp.IntDiv) else "hw_mod"
     wanted = type_of(node)
-    return call(name, brought(node.args["this"], wanted), brought(node.args["expression"], wanted))
+    return call(name, cast_to(node.args["this"], wanted), cast_to(node.args["expression"], wanted))
 
 
 def _number_type(node: exp.Expr) -> DataType:
@@ -241,7 +241,7 @@ def _number_type(node: exp.Expr) -> DataType:
 
 
 def _texts(*names: str, answer: DataType = STRING, make: Callable[[exp.Expr], exp.Expr] | None = None) -> Rule:
-    """A function of texts in these arguments, and of no others."""
+    """A function with text arguments of these names, and no others."""
 
     def typed(node: exp.Expr) -> DataType:
         _only(node, *names)
@@ -254,7 +254,7 @@ def _texts(*names: str, answer: DataType = STRING, make: Callable[[exp.Expr], ex
 
 def _joined_type(node: exp.Expr) -> DataType:
     for each in _joined(node):
-        brought(each.copy(), STRING)
+        cast_to(each.copy(), STRING)
     return STRING
 
 
@@ -263,14 +263,14 @@ def _joined(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _joined_sql(node: exp.Expr) -> exp.Expr:
-    made, *more = (brought(each, STRING) for each in _joined(node))
+    made, *more = (cast_to(each, STRING) for each in _joined(node))
     for each in more:
         made = exp.DPipe(this=made, expression=each, safe=True)
     return exp.Paren(this=made)
 
 
 def _called(function: str, *names: str, then: DataType | None = None) -> Callable[[exp.Expr], exp.Expr]:
-    """The same as a function of DuckDB's over these arguments."""
+    """A call of a DuckDB function with these arguments."""
 
     def sql(node: exp.Expr) -> exp.Expr:
         made: exp.Expr = call(function, *_values(node, names))
@@ -303,7 +303,7 @@ def _trimmed_type(node: exp.Expr) -> DataType:
 
 
 def _trimmed_sql(node: exp.Expr) -> exp.Expr:
-    # Without letters, DuckDB takes away spaces of other kinds too.
+    # Without this argument, DuckDB also trims other kinds of spaces.
     letters = node.args.get("expression") or exp.Literal.string(" ")
     return call(_TRIMS[str(node.args.get("position") or "").upper()], node.this, letters)
 
@@ -339,7 +339,7 @@ def _rounded_sql(node: exp.Expr) -> exp.Expr:
     if wanted.name in INTEGERS:
         whole: exp.Expr = node.this
         return whole
-    return call("hw_round", brought(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
+    return call("hw_round", cast_to(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
 
 
 def _ceiling_type(node: exp.Expr) -> DataType:
@@ -362,15 +362,15 @@ def _root_type(node: exp.Expr) -> DataType:
 
 
 def _power_sql(node: exp.Expr) -> exp.Expr:
-    return call("pow", brought(node.this, DOUBLE), brought(node.expression, DOUBLE))
+    return call("pow", cast_to(node.this, DOUBLE), cast_to(node.expression, DOUBLE))
 
 
 # ---- times
 
 
 def _as_time(node: exp.Expr, wanted: DataType) -> exp.Expr:
-    """A time, or text that is read as one."""
-    return brought(_check(node, _TIMES | {"string"}, "a date or a timestamp"), wanted)
+    """A time, or text that is parsed as a time."""
+    return cast_to(_check(node, _TIMES | {"string"}, "a date or a timestamp"), wanted)
 
 
 def _date_part(function: str, more: str = "") -> Rule:
@@ -477,14 +477,14 @@ def _cast_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _cast(value: exp.Expr, wanted: DataType) -> exp.Expr:
-    return cast_sql(value, wanted) if is_array(wanted) else brought(value, wanted)
+    return cast_sql(value, wanted) if is_array(wanted) else cast_to(value, wanted)
 
 
 # ---- aggregates and windows
 
 
 def _within(node: exp.Expr) -> bool:
-    """Whether more of the aggregate is to come: it is cast outside of that."""
+    """Whether a window or a filter belongs to the aggregate: the cast goes outside of it."""
     return isinstance(node.parent, (exp.Window, exp.Filter))
 
 
@@ -493,7 +493,7 @@ def _aggregated(node: exp.Expr) -> exp.Expr:
 
 
 def _fitting(node: exp.Expr) -> exp.Expr:
-    """An aggregate in its type; a sum that does not fit stops the query."""
+    """An aggregate cast to its type; a sum that does not fit stops the query."""
     inner = node
     while isinstance(inner, (exp.Window, exp.Filter)):
         inner = inner.this
@@ -501,7 +501,7 @@ def _fitting(node: exp.Expr) -> exp.Expr:
     if not isinstance(inner, exp.Sum) or wanted == DOUBLE:
         return as_type(node.copy(), wanted)
     message = exp.Literal.string(mark(inner.sql("spark"), wanted.ddl))
-    return call("hw_fitting", node.copy(), tried(node.copy(), wanted), message)
+    return call("hw_fitting", node.copy(), try_cast(node.copy(), wanted), message)
 
 
 def _count_type(node: exp.Expr) -> DataType:
@@ -525,7 +525,7 @@ _MORE_DIGITS = 10
 
 def _total_sql(node: exp.Expr) -> exp.Expr:
     if type_of(node) == DOUBLE and not isinstance(node.this, exp.Distinct):
-        bring(node.this, DOUBLE)
+        cast_in_place(node.this, DOUBLE)
     return _aggregated(node)
 
 
@@ -539,7 +539,7 @@ def _mean_type(node: exp.Expr) -> DataType:
 
 def _mean_sql(node: exp.Expr) -> exp.Expr:
     if not isinstance(node.this, exp.Distinct):
-        bring(node.this, DOUBLE)
+        cast_in_place(node.this, DOUBLE)
     return node
 
 
@@ -565,7 +565,7 @@ def _offset_type(node: exp.Expr) -> DataType:
 
 
 def _offset_sql(node: exp.Expr) -> exp.Expr:
-    _bring_all(_values(node, ("this", "default")), type_of(node))
+    _cast_all(_values(node, ("this", "default")), type_of(node))
     return node
 
 
@@ -594,7 +594,7 @@ def _membership_type(node: exp.Expr) -> DataType:
 def _membership_sql(node: exp.Expr) -> exp.Expr:
     if node.args.get("query") is None:
         values = [node.this, *node.expressions]
-        _bring_all(values, _meeting(values))
+        _cast_all(values, _meeting(values))
     return node
 
 
@@ -648,7 +648,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Ceil: Rule(_ceiling_type, _ceiling_sql("ceil")),
     exp.Floor: Rule(_ceiling_type, _ceiling_sql("floor")),
     exp.Round: Rule(_rounded_type, _rounded_sql),
-    exp.Sqrt: Rule(_root_type, lambda node: call("sqrt", brought(node.this, DOUBLE))),
+    exp.Sqrt: Rule(_root_type, lambda node: call("sqrt", cast_to(node.this, DOUBLE))),
     exp.Pow: Rule(_root_type, _power_sql),
     # text
     exp.Like: _texts("this", "expression", answer=BOOLEAN, make=_like_sql),

@@ -1,4 +1,4 @@
-"""Other ways to write what the rules know: each is replaced by the one that they know."""
+"""Replaces other spellings of an expression by the one that the rules know."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATE_PART_ARGUMENTS = 2
 
 
 def with_known_spellings(tree: exp.Expr) -> exp.Expr:
-    """The same query, in the spellings that the rules know.
+    """The same query, in spellings that the rules know.
 
     Raises:
         ConfigError: a part of a time is unknown.

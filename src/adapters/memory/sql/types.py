@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
-from ....domain.schema import INTEGERS, NUMBERS, DataType
+from ....domain.table.schema import INTEGERS, NUMBERS, DataType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
     DataType, ("bigint", "boolean", "date", "double", "int", "string", "timestamp")
 )
 VOID = DataType("void")
-"""Of a bare NULL."""
+"""The type of a bare NULL."""
 INTERVAL = DataType("interval")
 _ARRAY = "array<"
 _BESIDES = {"null": VOID, "interval": INTERVAL}
@@ -31,22 +31,22 @@ _FLOATS = frozenset({"float", "double"})
 
 
 def type_of(node: exp.Expr) -> DataType:
-    """The type that a node was found to have.
+    """The annotated type of a node.
 
     Raises:
-        ConfigError: none that this engine works with.
+        ConfigError: this engine does not support the type.
     """
     return named(node.type.sql("spark").lower() if node.type else "unknown")
 
 
 def set_type(node: exp.Expr, found: DataType) -> None:
-    """Put on record the type that a node has."""
+    """Set the type of a node."""
     node.type = _node_type(found)
 
 
 @cache
 def named(ddl: str) -> DataType:
-    """The type of a lower-case DDL name; arrays, and what a query alone knows, have one too.
+    """The type with a DDL name in lower case; arrays, and types that only occur inside a query, have one too.
 
     Raises:
         ConfigError: there is no such type.
@@ -63,7 +63,7 @@ def is_array(found: DataType) -> bool:
 
 
 def array_of(element: DataType) -> DataType:
-    """The type of arrays, which no column has: they are taken apart in the query that makes them."""
+    """The type of an array. No column has it: arrays are exploded in the query that makes them."""
     return DataType(f"{_ARRAY}{element.ddl}>")
 
 
@@ -71,7 +71,7 @@ def element_of(array: DataType) -> DataType:
     """The type of an array's elements.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not an array.
     """
     if not is_array(array):
         raise ConfigError(f"an array is wanted, such as split(text, ','), not {array.ddl}")
@@ -84,7 +84,7 @@ def _node_type(found: DataType) -> exp.DataType:
 
 
 def literal_type(literal: exp.Expr) -> DataType:
-    """Numbers with a point are decimals, those with an exponent doubles."""
+    """The type of a literal: numbers with a point are decimals, those with an exponent doubles."""
     text = literal.name.lower()
     if literal.args["is_string"]:
         return STRING
@@ -105,10 +105,10 @@ def _decimal_of(text: str) -> DataType:
 
 
 def widest(types: Iterable[DataType]) -> DataType:
-    """The type that values of several types are brought to where they meet.
+    """The common type of values of several types.
 
     Raises:
-        ConfigError: they would meet as text, or not at all.
+        ConfigError: their common type is text, or there is none.
     """
     return reduce(_wider, types, VOID)
 
@@ -141,10 +141,10 @@ def digits(number: DataType) -> tuple[int, int]:
 
 
 def limited(precision: int, scale: int) -> DataType:
-    """A decimal of so many digits.
+    """A decimal type with these digits.
 
     Raises:
-        ConfigError: only with fewer digits behind the point would there be room for it.
+        ConfigError: it would fit only with fewer digits after the point.
     """
     kept = scale if precision <= _MOST else max(_MOST - (precision - scale), min(scale, _LEAST_SCALE))
     if kept != scale:
@@ -156,7 +156,7 @@ def arithmetic_type(node: exp.Expr) -> DataType:
     """The type of a sum, a difference or a product.
 
     Raises:
-        ConfigError: an operand is no number.
+        ConfigError: an operand is not a number.
     """
     left, right = type_of(node.args["this"]), type_of(node.args["expression"])
     for each in (left, right):
@@ -173,7 +173,7 @@ def arithmetic_type(node: exp.Expr) -> DataType:
 
 
 def _operand_digits(node: exp.Expr, found: DataType) -> tuple[int, int]:
-    """A whole number that is written out has as many digits as it shows."""
+    """The digits of an operand; an integer literal has as many as it shows."""
     plain = node.this if isinstance(node, exp.Neg) else node
     if isinstance(plain, exp.Literal) and found.name in INTEGERS:
         return len(plain.name.lstrip("0")) or 1, 0

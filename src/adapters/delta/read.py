@@ -1,0 +1,79 @@
+"""Reads the rows of one version of a table, only from files that may hold matching rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define
+from pyspark.sql import functions as F
+
+from ...domain.table.change import Matching
+from ..spark.match import only_matching, parted
+from ..spark.schema import empty_frame, quoted, typed
+from .prune import prune
+from .rows import APPENDED, DELETED, OPERATION, fold_parts, fold_rows, has_log, stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pyspark.sql import DataFrame
+
+    from ...domain.table.spec import TableSpec
+    from .actions import DataFile, PartitionValues
+    from .log import TableLog
+
+
+@define(eq=False)
+class TableVersion:
+    """One version of a table."""
+
+    spec: TableSpec
+    log: TableLog
+    version: int
+
+    @property
+    def files(self) -> Collection[DataFile]:
+        """All data files."""
+        return self.log.files(self.version).values()
+
+    def files_not_in(self, other: TableVersion) -> list[DataFile]:
+        """The data files that another version does not have."""
+        elsewhere = self.log.files(other.version)
+        return [file for file in self.files if file.path not in elsewhere]
+
+    def content(self, matching: Matching, places: Collection[PartitionValues] | None = None) -> DataFrame:
+        """The matching rows, in the spec's columns; only from the given partitions, if any."""
+        files = [file for file in self.files if places is None or file.place in places]
+        return self.content_of(files, matching)
+
+    def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> DataFrame:
+        """The matching rows of files that contain all rows of their keys."""
+        wanted = matching or Matching()
+        early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
+        held = prune(files, early.within, self.spec.schema)
+        if not held:
+            return empty_frame(self.log.session, self.spec.schema)
+        self.log.check_present(self.version, held)
+        rows = only_matching(self.folded(held, early), late, self.spec.schema)
+        return rows.selectExpr(*map(quoted, self.spec.schema.names))
+
+    def stored(self, files: Iterable[DataFile]) -> DataFrame:
+        """The stored rows of files; the columns may come in any order."""
+        rows, schema = self.log.frame(self.version, files), stored_schema(self.spec)
+        return rows if set(schema.names).issubset(rows.columns) else typed(rows, schema)
+
+    def folded(self, files: Collection[DataFile], wanted: Matching) -> DataFrame:
+        """As `content_of`, for conditions that apply before folding; with `_sequence` if the table has a log."""
+        log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
+        if not has_log(self.spec) or not log:
+            return only_matching(self.stored(files), wanted, self.spec.schema)
+        deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
+        if wanted.keys is not None:
+            return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
+        base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
+        return fold_parts(
+            only_matching(self.stored(base), wanted, self.spec.schema).filter(F.col(OPERATION) == APPENDED),
+            only_matching(self.stored(log), wanted, self.spec.schema).filter(F.col(OPERATION) > APPENDED),
+            self.spec,
+            deletes=deletes,
+        )

@@ -1,0 +1,27 @@
+"""Translates exceptions of Spark and Hudi into Headwater's errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import BadInput
+from ..spark.errors import translate_faults
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ...domain.errors import HeadwaterError
+    from ..spark.errors import Fault
+
+_KEY = "org.apache.hudi.exception.HoodieKeyException"
+
+
+def translate_errors(table: str, place: str) -> AbstractContextManager[None]:
+    """Translate exceptions of the JVM into errors that name the table and the remedy."""
+
+    def interpret(fault: Fault) -> HeadwaterError | None:
+        if _KEY in fault.lineage or _KEY in str(fault.error):
+            return BadInput(f"table {table}: a key column is null in some rows; reject them before")
+        return None
+
+    return translate_faults(table, place, interpret)

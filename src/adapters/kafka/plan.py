@@ -1,0 +1,127 @@
+"""Plans which offsets an epoch reads, from the offsets that the broker holds; it does not use the network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import frozen
+
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.errors import SourceChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.epoch.epoch import Offsets
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+_RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
+_ANEW = "build the pipeline again under another name, or restore the topic"
+
+
+@frozen
+class OffsetBounds:
+    """The offsets that a partition holds: from `low` to before `high`."""
+
+    low: int
+    high: int
+
+
+@frozen
+class Slice:
+    """The part of a partition that a range reads: offsets from `start` to before `end`.
+
+    `before` counts the offsets of the range's earlier slices.
+    """
+
+    before: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def position(self, offset: int) -> int:
+        """The `_position` of a record's first row; there is room for as many rows as a record can have bytes."""
+        return (self.before + offset - self.start) * _RECORD_POSITIONS
+
+
+def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int) -> OffsetRange | None:
+    """The next range, at most `limit` offsets; None if there is nothing new.
+
+    The range has a start for every partition, so that it can be read again whatever the broker holds then.
+
+    Raises:
+        SourceChanged: records after the given offsets have been deleted, or the topic has been created again.
+    """
+    read = _partitions(after or {})
+    _check_present(read, held)
+    starts = {each: _start(each, read.get(each), held[each]) for each in sorted(held)}
+    quotas = _shares({each: held[each].high - start for each, start in starts.items()}, limit)
+    if not any(quotas.values()):
+        return None
+    ends = {each: start + quotas[each] for each, start in starts.items()}
+    # Topics that are no longer read keep their offsets, so that reading them can be resumed.
+    return OffsetRange(_offsets(read | starts), _offsets(read | ends))
+
+
+def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:
+    """The offsets after all records."""
+    return _offsets({each: partition.high for each, partition in held.items()})
+
+
+def waiting(after: Offsets | None, held: Mapping[Partition, OffsetBounds]) -> int:
+    """The number of offsets after the given ones."""
+    read = _partitions(after or {})
+    return sum(max(0, each.high - max(each.low, read.get(key, each.low))) for key, each in held.items())
+
+
+def slices(offsets: OffsetRange) -> list[Slice]:
+    """The parts of partitions that a range reads; those without records are left out."""
+    starts, ends = _partitions(offsets.after or {}), _partitions(offsets.until)
+    found, before = [], 0
+    for topic, partition in sorted(ends):
+        each = Slice(before, topic, partition, starts.get((topic, partition), 0), ends[topic, partition])
+        if each.start < each.end:
+            found.append(each)
+            before += each.end - each.start
+    return found
+
+
+def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]) -> None:
+    topics = {topic for topic, _ in held}
+    for topic, partition in read:
+        if topic in topics and (topic, partition) not in held:
+            raise SourceChanged(f"partition {partition} of topic {topic!r} is gone: the topic was recreated; {_ANEW}")
+
+
+def _start(partition: Partition, read: int | None, held: OffsetBounds) -> int:
+    if read is None:
+        return held.low
+    if held.low <= read <= held.high:
+        return read
+    where = f"topic {partition[0]!r} partition {partition[1]}"
+    if read < held.low:
+        raise SourceChanged(f"{where}: offsets {read} to {held.low - 1} were removed before they were read; {_ANEW}")
+    raise SourceChanged(f"{where}: read up to offset {read} but it ends at {held.high}: it was recreated; {_ANEW}")
+
+
+def _shares(available: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
+    """Share a limit so that no partition gets more than another one that still has records waiting."""
+    shares: dict[Partition, int] = {}
+    for given, each in enumerate(sorted(available, key=lambda one: available[one])):
+        shares[each] = min(available[each], limit // (len(available) - given))
+        limit -= shares[each]
+    return shares
+
+
+def _partitions(offsets: Mapping[str, Any]) -> dict[Partition, int]:
+    return {(topic, int(number)): at for topic, numbers in offsets.items() for number, at in numbers.items()}
+
+
+def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, number), at in sorted(partitions.items()):
+        offsets.setdefault(topic, {})[str(number)] = at
+    return offsets

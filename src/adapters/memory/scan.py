@@ -1,0 +1,95 @@
+"""Plain user-supplied files as Polars frames, in the types that Spark would read."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ...domain.errors import ConfigError, NotSupported
+from .schema import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import narwhals as nw
+
+_TABLES = frozenset({"delta", "hudi"})
+# Spark has no unsigned integers.
+_AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
+    {pl.UInt8(): pl.Int16(), pl.UInt16(): pl.Int32(), pl.UInt32(): pl.Int64(), pl.UInt64(): pl.Decimal(20, 0)}
+)
+
+
+def scan_files(path: str, format_: str) -> nw.LazyFrame[Any]:
+    """The rows of a file, or of the files in a folder; see `QueryEngine.scan`."""
+    return _collected(path, format_, None)
+
+
+def columns_at(path: str, format_: str) -> nw.LazyFrame[Any]:
+    """The columns of a file, or of the files in a folder, without rows; raises the errors of `QueryEngine.scan`."""
+    return _collected(path, format_, 0)
+
+
+def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
+    files = _files(path, format_)
+    try:
+        rows = _as_spark_reads(_READERS[format_](files))
+        return lazy((rows if most is None else rows.head(most)).collect())
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ConfigError(f"cannot read {path} as {format_}: {reason}; look at the path and the format") from error
+
+
+def state(path: str, format_: str) -> str:
+    """A fingerprint of the files at a path, which changes with them; see `QueryEngine.state`."""
+    facts = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in _files(path, format_)]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _files(path: str, format_: str) -> list[Path]:
+    if format_ in _TABLES:
+        raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
+    if format_ not in _READERS:
+        raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *sorted(_TABLES)])}")
+    place = Path(path)
+    if not place.exists():
+        raise ConfigError(f"there is nothing at {path}; put a {format_} file or a folder of them there")
+    if place.is_file():
+        return [place]
+    found = sorted(each for each in place.iterdir() if each.is_file() and each.name[0] not in "._")
+    if not found:
+        raise ConfigError(f"folder {path} has no {format_} file")
+    return found
+
+
+def _csv(files: list[Path]) -> pl.LazyFrame:
+    return pl.scan_csv(files, infer_schema=False)
+
+
+def _json(files: list[Path]) -> pl.LazyFrame:
+    rows = pl.scan_ndjson(files, infer_schema_length=None)
+    return rows.select(sorted(rows.collect_schema().names()))
+
+
+def _parquet(files: list[Path]) -> pl.LazyFrame:
+    return pl.scan_parquet(files, hive_partitioning=False)
+
+
+_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
+
+
+def _as_spark_reads(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.with_columns(_as_spark(name, dtype) for name, dtype in rows.collect_schema().items())
+
+
+def _as_spark(name: str, dtype: pl.DataType) -> pl.Expr:
+    value = pl.col(name)
+    if isinstance(dtype, pl.Datetime):
+        return (value.dt.convert_time_zone("UTC") if dtype.time_zone else value).dt.cast_time_unit("us")
+    if isinstance(dtype, (pl.Categorical, pl.Enum)):
+        return value.cast(pl.String)
+    return value.cast(_AS_SPARK.get(dtype, dtype))

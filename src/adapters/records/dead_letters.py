@@ -1,0 +1,44 @@
+"""Decodes the records of dead letters again into Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+from attrs import frozen
+
+from .decoder import Record, RecordDecoder
+
+if TYPE_CHECKING:
+    from ...domain.source.record_spec import RecordSpec
+
+COLUMNS = ("row_kind", "origin", "raw", "bytes")
+"""The columns of `dead_letter.SCHEMA` that decoding again needs."""
+
+ReadAgain: TypeAlias = Callable[[Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
+"""Dead letters in order, as batches of `COLUMNS`, and the first position -> batches of `records.batch_schema`."""
+
+
+def records(letters: Iterable[pa.RecordBatch], first: int) -> Iterator[Record]:
+    """The records of dead letters; positions count from `first`, with room for the rows of each record."""
+    at = first
+    for batch in letters:
+        for kind, origin, raw, original in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            record = raw.encode() if original is None and raw is not None else original
+            yield Record(record, at, origin, kind)
+            at += len(record or b"") + 1
+
+
+@frozen
+class JsonDeadLetters:
+    """Decodes dead letters again that hold one JSON document each.
+
+    Args:
+        spec: the spec of the records, as declared now.
+    """
+
+    spec: RecordSpec
+
+    def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+        return RecordDecoder(self.spec).batches(records(letters, first))

@@ -1,0 +1,163 @@
+"""Decodes records into Arrow batches, in the same way for every source and engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from attrs import define, field
+
+from ...domain.epoch.batch import BATCH_COLUMNS
+from ...domain.source.changelog.decoding import decoder, of_nothing
+from ...domain.source.changelog.message import NO_ROWS, as_object
+from ...domain.source.changelog.settings import CHANGE_FORMATS
+from ...domain.source.decode import Undecodable
+from ...domain.table.schema import DataType, Schema, column
+from .lines import Lines
+from .parsing import Parse, parse_json, parser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ...domain.source.changelog.message import Rows
+    from ...domain.source.record_spec import RecordSpec
+    from .lines import Line
+
+ROWS_A_BATCH = 10_000
+
+_ARROW: dict[str, pa.DataType] = {
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_write_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Record(NamedTuple):
+    """One raw record: its bytes (None: a Kafka tombstone), its position in the batch, and its origin.
+
+    Its rows take `position` and the following numbers. A row takes more than one byte, so the next record must begin
+    at least as many positions later as this record has bytes. If `row_kind` is set, only the row of that kind counts.
+    """
+
+    raw: bytes | None
+    position: int
+    origin: str
+    row_kind: str | None = None
+
+
+def to_json(value: Any) -> str:
+    """Encode a value as JSON text: decimals as numbers, times as ISO-8601, bytes as Base64."""
+    return _write_json(value).decode()
+
+
+def batch_schema(rows: Schema) -> Schema:
+    """The columns of a batch: those of the rows, then `BATCH_COLUMNS`."""
+    return rows.plus(*(column(name, ddl) for name, ddl in BATCH_COLUMNS.items()))
+
+
+def arrow_type(type_: DataType) -> pa.DataType:
+    """The Arrow type of a column type; timestamps are microseconds in UTC."""
+    return pa.decimal128(type_.precision, type_.scale) if type_.name == "decimal" else _ARROW[type_.name]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a schema."""
+    return pa.schema([(each.name, arrow_type(each.type)) for each in schema.columns])
+
+
+@define(eq=False)
+class RecordDecoder:
+    """Decodes records into Arrow batches of `batch_schema`; an undecodable record keeps its bytes and the reason.
+
+    Args:
+        spec: the spec of the records.
+        parse: parses the bytes of a record; JSON if not set.
+        passed_over: counts the skipped messages of tables that are not read; see `Tables`.
+    """
+
+    spec: RecordSpec
+    parse: Parse = field()
+    passed_over: Counter[str] = field(factory=Counter)
+    _rows: Callable[[object], Rows] = field(init=False)
+    _nothing: list[None] = field(init=False)
+    _of_nothing: Callable[[object], list[Any]] = field(init=False)
+    _schema: pa.Schema = field(init=False)
+
+    @parse.default
+    def _json(self) -> Parse:
+        return parser(self.spec)
+
+    def __attrs_post_init__(self) -> None:
+        self._rows = decoder(self.spec, to_json, self.passed_over)
+        self._nothing = [None] * len(self.spec.rows.columns)
+        self._of_nothing = of_nothing(self.spec, to_json)
+        self._schema = arrow_schema(batch_schema(self.spec.rows))
+
+    def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+        """Decode records, `ROWS_A_BATCH` at a time."""
+        remaining = iter(records)
+        for first in remaining:
+            yield self.batch(chain((first,), islice(remaining, ROWS_A_BATCH - 1)))
+
+    def batch(self, records: Iterable[Record]) -> pa.RecordBatch:
+        """Decode records into one batch."""
+        lines, rows_of = Lines(self._schema), self._rows_of
+        for raw, position, origin, only in records:
+            rows: Sequence[Line]
+            error = None
+            try:
+                rows = rows_of(raw) if only is None else _of_kind(rows_of(raw), only)
+                if raw and rows and rows[0][2] is not None:
+                    _add_each(lines, raw, position, origin, rows)
+                    continue
+            except Undecodable as refusal:
+                rows, error = ((only, self._refused(raw), None),), str(refusal)
+            lines.add(raw, position, origin, rows, error)
+        return lines.batch()
+
+    def _refused(self, raw: bytes | None) -> list[Any]:
+        """The values of a record that cannot be decoded into a row."""
+        try:
+            return self._nothing if raw is None else self._of_nothing(self.parse(raw))
+        except Undecodable:  # the reason is known already
+            return self._nothing
+
+    def _rows_of(self, raw: bytes | None) -> Rows:
+        return self._without_value() if raw is None else self._rows(self.parse(raw))
+
+    def _without_value(self) -> Rows:
+        if self.spec.format in CHANGE_FORMATS:  # a tombstone follows a delete, for Kafka's log compaction
+            return NO_ROWS
+        raise Undecodable("no value: a tombstone says nothing in plain json")
+
+
+def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequence[Line]) -> None:
+    """Add the rows of a record, each with a raw record that contains only this row.
+
+    Raises:
+        Undecodable: a part that decoding skipped is not JSON; no row has been added then.
+    """
+    whole = as_object(parse_json(raw), "message")
+    for at, row in enumerate(rows, position):
+        lines.add(to_json({**whole, **(row[2] or {})}).encode(), at, origin, (row,))
+
+
+def _of_kind(rows: Rows, kind: str) -> Rows:
+    """A record's row of one kind; a record without any rows of ours gives none."""
+    wanted = [row for row in rows if row[0] == kind]
+    if rows and not wanted:
+        raise Undecodable(f"read once more, it has no row {kind} any longer: it was {kind} that could not be used")
+    return wanted

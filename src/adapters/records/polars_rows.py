@@ -1,0 +1,31 @@
+"""Converts Arrow batches of rows into Polars frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import polars as pl
+import pyarrow as pa
+
+from ...domain.source.dead_letter import IN_ORDER
+from .dead_letters import COLUMNS
+from .decoder import arrow_schema, batch_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...domain.table.schema import Schema
+    from .dead_letters import ReadAgain
+
+
+def polars_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> nw.LazyFrame[Any]:
+    """A frame of batches of `batch_schema`; `schema` is that of their rows."""
+    table = pa.Table.from_batches(batches, schema=arrow_schema(batch_schema(schema)))
+    return nw.from_native(pl.DataFrame(pl.from_arrow(table)).lazy())
+
+
+def polars_dead_letters(letters: nw.LazyFrame[Any], read: ReadAgain, schema: Schema) -> nw.LazyFrame[Any]:
+    """The rows of dead letters decoded again; see `StreamSource.reread`."""
+    table = letters.sort(*IN_ORDER).select(*COLUMNS).collect(backend="pyarrow").to_native()
+    return polars_rows(read(table.to_batches(), 0), schema)

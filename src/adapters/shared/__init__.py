@@ -1,0 +1,1 @@
+"""Code shared by the adapters of several table formats and sources."""

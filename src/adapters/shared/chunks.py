@@ -1,0 +1,184 @@
+"""Which chunks of a table are done, which are next, and which failed and wait for another try.
+
+Offsets stay small for any number of chunks. They hold the start of the next chunk, the few chunks that could not be
+read yet, and the chunks that the epoch reads. A chunk is cut only when it is due. An epoch that is repeated finds its
+chunks in its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import narwhals as nw
+from attrs import define, field, frozen
+
+from ...domain.epoch.batch import BATCH_COLUMNS
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.key_range import KeyRange
+from ...domain.source.bulk import CHUNK, SEARCH_TS, reach_of
+from ...domain.table.change import POSITION
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...domain.epoch.epoch import Offsets
+    from ...domain.source.bulk import BulkSpec
+
+Piece: TypeAlias = Any
+"""The place of a chunk in its source, as JSON values; each source has its own form."""
+
+Frontier: TypeAlias = Any
+"""The start of the next chunk, as JSON values; None at the beginning."""
+
+Cut: TypeAlias = Callable[[Frontier], "tuple[Piece, Frontier] | None"]
+"""Returns the chunk that begins at a frontier and the frontier after it; None if nothing is left."""
+
+Try: TypeAlias = Callable[[Piece], "tuple[Piece, str | None]"]
+"""Returns a chunk as it is now, and the reason why it cannot be read (None if it can)."""
+
+MOST_LEFT = 16
+"""The largest number of failed chunks. No new chunk is cut after that, because the table itself cannot be read."""
+CHUNK_POSITIONS = 2**52
+"""The distance between the first positions of an epoch's chunks."""
+EVERYWHERE = (KeyRange(),)
+_LONGEST_PAUSE = 64
+_MOMENT = nw.Datetime("us", "UTC")
+
+
+@frozen
+class Chunk:
+    """A chunk: its number, counted from 0, and its place."""
+
+    number: int
+    piece: Piece
+
+    @classmethod
+    def all_of(cls, pairs: Any) -> tuple[Chunk, ...]:
+        """Chunks from their pairs in offsets."""
+        return tuple(cls(number, piece) for number, piece in pairs)
+
+
+@frozen
+class Progress:
+    """The progress of a load, as offsets store it.
+
+    Args:
+        next: the number of the chunk that begins at the frontier.
+        frontier: where that chunk begins.
+        left: earlier chunks that are not done.
+        reads: the chunks that the epoch ending at these offsets reads.
+    """
+
+    next: int = 0
+    frontier: Frontier = None
+    left: tuple[Chunk, ...] = ()
+    reads: tuple[Chunk, ...] = ()
+
+    @classmethod
+    def of(cls, offsets: Offsets | None) -> Progress:
+        """The progress in offsets; None: nothing is done."""
+        if offsets is None:
+            return cls()
+        left, reads = Chunk.all_of(offsets["left"]), Chunk.all_of(offsets["reads"])
+        return cls(offsets["next"], offsets["frontier"], left, reads)
+
+    @property
+    def offsets(self) -> Offsets:
+        """The same as offsets; ``chunks`` is the number of chunks that are done."""
+        lists = {name: [[each.number, each.piece] for each in getattr(self, name)] for name in ("left", "reads")}
+        return {"chunks": self.next - len(self.left), "next": self.next, "frontier": self.frontier, **lists}
+
+
+@define
+class _Failure:
+    reason: str
+    pause: int = 1
+    """Plans until the next try; doubled at each failure."""
+    waited: int = 0
+
+
+@define(eq=False)
+class Chunks:
+    """Plans the chunks of one table.
+
+    Args:
+        cut: cuts the next chunk.
+        attempt: checks whether a chunk can be read.
+        at_once: the largest number of chunks in an epoch.
+    """
+
+    cut: Cut
+    attempt: Try
+    at_once: int
+    _failures: dict[int, _Failure] = field(init=False, factory=dict)
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """The chunks that could not be read when they were last tried, each with the reason."""
+        return tuple(f"chunk {number}: {each.reason}" for number, each in sorted(self._failures.items()))
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The next chunks that can be read; None if there are none."""
+        so_far = Progress.of(after)
+        reads: list[Chunk] = []
+        left: list[Chunk] = []
+        frontier, number = so_far.frontier, so_far.next
+        for chunk in so_far.left:
+            self._sort(chunk, reads, left)
+        while len(reads) < self.at_once and len(left) < MOST_LEFT:
+            if (found := self.cut(frontier)) is None:
+                break
+            piece, frontier = found
+            self._sort(Chunk(number, piece), reads, left)
+            number += 1
+        if not reads:
+            return None
+        return OffsetRange(after, Progress(number, frontier, tuple(left), tuple(reads)).offsets)
+
+    def _sort(self, chunk: Chunk, reads: list[Chunk], left: list[Chunk]) -> None:
+        """Add a chunk to those that are read, or to those that wait."""
+        if len(reads) >= self.at_once or self._pausing(chunk.number):
+            left.append(chunk)
+            return
+        piece, reason = self.attempt(chunk.piece)
+        if reason is None:
+            self._failures.pop(chunk.number, None)
+            reads.append(Chunk(chunk.number, piece))
+            return
+        known = self._failures.get(chunk.number)
+        self._failures[chunk.number] = _Failure(reason, min(known.pause * 2, _LONGEST_PAUSE) if known else 1)
+        left.append(chunk)
+
+    def _pausing(self, number: int) -> bool:
+        failure = self._failures.get(number)
+        if failure is None:
+            return False
+        failure.waited += 1
+        return failure.waited < failure.pause
+
+
+def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:
+    """Whether rows with one common read time could be shown by now; until then they need not be read."""
+    at = spec.search_ts
+    return not spec.waits or isinstance(at, str | None) or (watermark is not None and watermark >= at + spec.delay)
+
+
+def of_chunk(rows: nw.LazyFrame[Any], spec: BulkSpec, number: int, at: int) -> nw.LazyFrame[Any]:
+    """Rows as `BulkSource.read` returns them; their read time and positions come from their own columns.
+
+    Args:
+        rows: the rows of one chunk, with the columns of `Batch.rows`; positions are below `CHUNK_POSITIONS`.
+        spec: the rows' spec.
+        number: the number of the chunk.
+        at: its index among the epoch's chunks.
+    """
+    read_at = nw.col(spec.search_ts) if isinstance(spec.search_ts, str) else nw.lit(spec.search_ts)
+    positions = {POSITION: nw.col(POSITION) + at * CHUNK_POSITIONS}
+    return rows.select(
+        *spec.records.rows.names,
+        nw.lit(number).cast(nw.Int64).alias(CHUNK),
+        read_at.cast(_MOMENT).alias(SEARCH_TS),
+        *(nw.col(name).alias(reach_of(place)) for place, name in enumerate(spec.position)),
+        *(positions.get(name, nw.col(name)).alias(name) for name in BATCH_COLUMNS),
+    )

@@ -1,0 +1,89 @@
+"""Small text files on the local disk, each written atomically."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from attrs import field, frozen
+
+from ...domain.errors import StoreUnavailable
+from ...domain.ports import SmallFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def create(file: Path, text: str) -> bool:
+    """Create a file; False if a file of that name exists already. Its folder is created if missing.
+
+    Raises:
+        StoreUnavailable: it cannot be written.
+    """
+    with _translate_errors("write", file), _draft(file, text) as draft:
+        return _link(draft, file)
+
+
+@frozen
+class LocalFiles(SmallFiles):
+    """The files of one folder; `StoreUnavailable` is raised if the disk fails."""
+
+    folder: Path = field(converter=Path)
+
+    def write(self, name: str, text: str) -> None:
+        file = self.folder / name
+        with _translate_errors("write", file), _draft(file, text) as draft:
+            draft.replace(file)
+
+    def delete(self, name: str) -> None:
+        file = self.folder / name
+        with _translate_errors("delete", file):
+            file.unlink(missing_ok=True)
+
+    def read(self) -> dict[str, str] | None:
+        with _translate_errors("read", self.folder):
+            try:
+                return {file.name: file.read_text(encoding="utf-8") for file in self._files()}
+            except FileNotFoundError:
+                return None
+
+    def _files(self) -> list[Path]:
+        there = self.folder.iterdir() if self.folder.exists() else ()
+        return [file for file in there if not file.name.startswith(".")]
+
+
+@contextmanager
+def _translate_errors(doing: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot {doing} {path}: {error.strerror}; check the disk, and who may {doing}"
+        ) from error
+
+
+def _link(draft: Path, file: Path) -> bool:
+    try:
+        # A link, unlike a rename, fails if the name is taken, so the second of two writers gets an error.
+        os.link(draft, file)
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def _draft(file: Path, text: str) -> Iterator[Path]:
+    """A temporary hidden file with the text, flushed to the disk, and deleted at the end."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{uuid4().hex}.draft")
+    try:
+        with draft.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

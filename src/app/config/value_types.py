@@ -1,0 +1,198 @@
+"""The kinds of configuration values: how each is written, read, and taken from the environment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from attrs import frozen
+
+from ...domain.duration import parse_duration
+from ...domain.errors import ConfigError
+from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
+from ...domain.source.dead_letter import Limit
+from ...domain.table.schema import Schema
+from .paths import check_local, without_file_scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+
+@frozen
+class Kind:
+    """One kind of value.
+
+    Args:
+        expects: what is allowed, for messages.
+        read: converts a TOML value; raises `ConfigError` with the mistake, without the place.
+        from_text: converts the text of an environment variable to a TOML value; None if one text cannot hold it.
+    """
+
+    expects: str
+    read: Callable[[Any], Any]
+    from_text: Callable[[str], Any] | None = str
+
+
+@frozen
+class Key:
+    """A key of a table. `default` is a converted value; a required key has none."""
+
+    kind: Kind
+    default: Any = None
+    required: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{value!r} is not {TEXT.expects}")
+    return value
+
+
+def _path(value: Any) -> str:
+    return without_file_scheme(_text(value))
+
+
+def _local(value: Any) -> str:
+    return check_local(_text(value))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ConfigError(f"{value!r} is not {TEXTS.expects}")
+    return tuple(value)
+
+
+def _some_texts(value: Any) -> tuple[str, ...]:
+    if not (texts := _texts(value)):
+        raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}")
+    return texts
+
+
+def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
+        raise ConfigError(f"{value!r} is not {LISTS.expects}")
+    return tuple(_texts(each) for each in value)
+
+
+def _whole(value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{value!r} is not a whole number of at least {least}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{value!r} is not {FLAG.expects}")
+    return value
+
+
+def _flag_or_text(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text.strip().lower(), text)
+
+
+def _table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{value!r} is not {TABLE.expects}")
+    return value
+
+
+def _number_or_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(f"{value!r} is not {NUMBER_OR_TEXT.expects}")
+    return str(value)
+
+
+def _duration(value: Any, *, negative: bool = False) -> timedelta:
+    if not isinstance(value, str):
+        raise ConfigError(f"{value!r} is not {DURATION.expects}")
+    duration = parse_duration(value)
+    if duration.total_seconds() < 0 and not negative:
+        raise ConfigError(f"{value!r} is negative")
+    return duration
+
+
+def _zone(value: Any) -> str:
+    try:
+        ZoneInfo(_text(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(f"{value!r} is not {ZONE.expects}") from error
+    return str(value)
+
+
+def _settings(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{value!r} is not {SETTINGS.expects}")
+    return {name: _setting(name, each) for name, each in flatten(value).items()}
+
+
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise ConfigError(f"{name} = {value!r} is not a text, a number, true or false")
+    return str(value)
+
+
+def flatten(table: dict[str, Any]) -> dict[str, Any]:
+    """Join the keys of nested tables with dots: TOML turns unquoted dotted keys into tables.
+
+    >>> flatten({"spark": {"driver": {"memory": "2g"}}, "a.b": 1})
+    {'spark.driver.memory': '2g', 'a.b': 1}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        inner = flatten(value) if isinstance(value, dict) else {"": value}
+        flat.update({f"{name}.{rest}".rstrip("."): each for rest, each in inner.items()})
+    return flat
+
+
+def _choice(value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ConfigError(f"{value!r} is unknown; allowed: {', '.join(allowed)}{did_you_mean(value, allowed)}")
+    return str(value)
+
+
+def did_you_mean(given: Any, allowed: Any) -> str:
+    """Return the end of a message: the most similar allowed word, if any, else an empty text."""
+    from difflib import get_close_matches  # imported only for an error
+
+    near = get_close_matches(str(given), [str(each) for each in allowed], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def choice(*allowed: str) -> Kind:
+    """A kind: one of a few words."""
+    return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed))
+
+
+def whole(least: int) -> Kind:
+    """A kind: a whole number with a lower bound."""
+    return Kind(f"a whole number of at least {least}", partial(_whole, least=least), _int_or_text)
+
+
+def _int_or_text(text: str) -> int | str:
+    return int(text) if text.strip().isdecimal() else text
+
+
+def _limit(value: Any) -> Limit:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ConfigError(f"{value!r} is not {LIMIT.expects}")
+    return Limit.parse(value)
+
+
+TEXT = Kind("a text", _text)
+PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path)
+LOCAL_PATH = Kind("a local path", _local)
+LIMIT = Kind(SHARE_OR_ROWS, _limit)
+TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
+SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
+LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None)
+FLAG = Kind("true or false", _flag, _flag_or_text)
+TABLE = Kind("a table of keys", _table, None)
+NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)
+DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
+ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
+SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
+SETTINGS = Kind("a table of settings", _settings, None)

@@ -1,0 +1,247 @@
+"""The settings of a deployment, read from a TOML file or built by a program."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import field, frozen
+
+from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
+from ...domain.source.dead_letter import USUAL_LIMIT, Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ...domain.service.bulk_merge import BulkMergeSettings
+    from ...domain.service.cumulate import CumulateSettings
+    from ...domain.service.materialized_view import ViewSettings
+    from ...domain.service.ranking import RankingSettings
+    from ...domain.service.retraction import RetractionSettings
+    from ...domain.service.snapshots import SnapshotSettings
+    from ...domain.service.wide_table import WideTableSettings
+    from ...domain.source.record_spec import RecordSpec
+
+_PASSWORD = re.compile(r"password|passwd|pwd=|//[^/@]*:[^/@]*@", re.IGNORECASE)
+
+
+@frozen
+class BackendSettings:
+    """The backend that stores the tables.
+
+    Args:
+        name: the entry point of a backend (``memory``, ``delta`` …).
+        path: the folder or address of the tables; None for a backend that needs none.
+        compact_every: number of epochs between compaction checks; 0 for never.
+        spark: settings of the Spark session, if the backend uses Spark.
+        retain: which old versions are kept; by default all.
+        expire_every: number of epochs between expiries by a run; 0 for never.
+        file_mb: target size of data files for loads and compaction, in mebibytes.
+    """
+
+    name: str = "memory"
+    path: str | None = None
+    compact_every: int = 16
+    spark: Mapping[str, str] = field(factory=dict)
+    retain: Retention = field(factory=Retention)
+    expire_every: int = 0
+    file_mb: int = 128
+
+
+@frozen
+class RunSettings:
+    """How pipelines are run.
+
+    Args:
+        poll: the wait before an idle source is read again.
+        retries: the number of retries after a transient fault.
+        retry_wait: the wait before the first retry; it doubles with each retry.
+        dead_letter_limit: a run warns of an epoch in which more rows than this are dead letters.
+        dead_letter_stop: a pipeline stops if its first rows, at least this many, are all dead letters; 0 for never.
+    """
+
+    poll: timedelta = timedelta(seconds=1)
+    retries: int = 5
+    retry_wait: timedelta = timedelta(seconds=1)
+    dead_letter_limit: Limit = USUAL_LIMIT
+    dead_letter_stop: int = 1000
+
+
+@frozen
+class FilesInput:
+    """Files of a folder, read in name order, at most `files_per_epoch` in one epoch."""
+
+    path: str
+    files_per_epoch: int = 1
+
+
+@frozen
+class KafkaInput:
+    """Topics of a broker. `options` are settings of librdkafka; they may contain secrets."""
+
+    servers: str
+    topics: tuple[str, ...]
+    max_rows_per_epoch: int = 100_000
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+
+
+@frozen
+class BulkFiles:
+    """A table to load in bulk: files of a folder, or a Delta table.
+
+    Args:
+        path: the folder.
+        format: of the files.
+        search_ts: the time of the read (UTC), or the column with the time at which each row was read.
+        chunk_rows: approximate number of rows in a chunk.
+        chunks_per_epoch: the greatest number of chunks in one epoch.
+    """
+
+    path: str
+    format: str = "parquet"
+    search_ts: datetime | str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
+def _check_address(_instance: object, _attribute: object, jdbc: str) -> None:
+    # The message does not show the address: it may contain a password.
+    if not jdbc.startswith("jdbc:"):
+        raise ConfigError("jdbc: the address must begin with 'jdbc:', such as 'jdbc:postgresql://host/database'")
+    if _PASSWORD.search(jdbc):
+        raise ConfigError("jdbc: the address must not contain a password: set `user` and `password`")
+
+
+@frozen
+class BulkJdbc:
+    """A database table to load in bulk.
+
+    Args:
+        jdbc: the address of the database.
+        table: its name with its schema, each part spelled as in the database.
+        options: settings of the connection; they contain secrets.
+        clock_query: a query that returns the time of the database; None for the default of the database.
+        position_query: a query that returns the current position of its log.
+        chunk_rows: number of rows in a chunk.
+        chunks_per_epoch: the greatest number of chunks in one epoch.
+    """
+
+    jdbc: str = field(validator=_check_address)
+    table: str
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+    clock_query: str | None = None
+    position_query: str | None = None
+    chunk_rows: int = 1_000_000
+    chunks_per_epoch: int = 1
+
+
+@frozen
+class StreamInput:
+    """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
+
+
+ServiceSettings: TypeAlias = (
+    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
+    " | ViewSettings"
+)
+Input: TypeAlias = FilesInput | KafkaInput | StreamInput
+BulkInput: TypeAlias = BulkFiles | BulkJdbc
+
+
+@frozen
+class SourceSettings:
+    """A source of rows.
+
+    Args:
+        name: unique within the deployment.
+        input: the files or topics.
+        records: how a record is read into a row.
+        event_time: the column that the watermark follows; None for no watermark.
+        watermark_delay: how late rows may be.
+        idle_after: after this much silence the watermark advances with the clock, staying
+            `idle_after + watermark_delay` behind it; None for never.
+        place: file and line of its settings, for messages.
+    """
+
+    name: str
+    input: Input
+    records: RecordSpec
+    event_time: str | None = None
+    watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
+    place: str = field(default="", eq=False)
+
+
+@frozen
+class KafkaOutput:
+    """A view whose changes are published to a Kafka topic.
+
+    Args:
+        servers, topic: the brokers and the topic.
+        view: the name of the view; None for the pipeline's first view with a key.
+        format, row_kind, tombstones, rename: see `Feed`.
+        options: settings of librdkafka; they may contain secrets.
+        place: file and line of its settings, for messages.
+    """
+
+    servers: str
+    topic: str
+    view: str | None = None
+    format: str = "json"
+    row_kind: str = "row_kind"
+    tombstones: bool = True
+    rename: Mapping[str, str] = field(factory=dict)
+    options: Mapping[str, str] = field(factory=dict, repr=False)
+    place: str = field(default="", eq=False)
+
+
+@frozen
+class PipelineSettings:
+    """One pipeline.
+
+    Args:
+        source: the name of its source; for a wide table, by topic; None if it reads other pipelines.
+        service: the settings of its service; their `pipeline` is the name of the pipeline.
+        materialize: views that are also stored as plain tables.
+        publish: the view whose changes are published to Kafka, if any.
+        place: file and line of its settings, for messages.
+        retain: which old versions are kept; None for the setting of the backend.
+        expire_every: number of epochs between expiries; None for the setting of the backend.
+        epoch_takes: the expected duration of an epoch; None to estimate it from the last epochs.
+        bulk: the table that a bulk merge loads; its source is then the changelog of that table. None for others.
+    """
+
+    source: str | Mapping[str, str] | None
+    service: ServiceSettings
+    materialize: tuple[str, ...] = ()
+    publish: KafkaOutput | None = None
+    place: str = field(default="", eq=False)
+    retain: Retention | None = None
+    expire_every: int | None = None
+    epoch_takes: timedelta | None = None
+    bulk: BulkInput | None = None
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.service.pipeline
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all its sources, in order; a source that several topics read is repeated."""
+        if isinstance(self.source, str):
+            return (self.source,)
+        return tuple(self.source.values()) if self.source else ()
+
+
+@frozen
+class Deployment:
+    """A backend, and the pipelines that run on it; sources and pipelines by name."""
+
+    backend: BackendSettings
+    sources: Mapping[str, SourceSettings]
+    pipelines: Mapping[str, PipelineSettings]
+    run: RunSettings = field(factory=RunSettings)

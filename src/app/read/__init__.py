@@ -1,0 +1,1 @@
+"""Reading views: differences, latencies, and waiting for a watermark."""

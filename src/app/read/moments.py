@@ -1,0 +1,69 @@
+"""Parses times, durations and versions, for the command line and the Python API."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import TypeAlias
+
+from ...domain.duration import parse_duration
+from ...domain.epoch.watermark import instant
+from ...domain.errors import ConfigError
+from ...domain.ledger.label import Label
+
+Time: TypeAlias = str | datetime | date
+"""An instant: ISO-8601 text, a datetime or a date; in UTC if it has no zone."""
+Duration: TypeAlias = str | timedelta
+"""A span of time: a text such as ``2h``, or a timedelta."""
+Moment: TypeAlias = int | str | datetime | date | Label
+"""A publication: the number of its epoch, a time (the newest publication by then), or a label (``label:…``)."""
+
+_LABEL = "label:"
+
+
+def read_time(given: Time) -> datetime:
+    """Parse an instant; return it in UTC.
+
+    Raises:
+        ConfigError: the text is not ISO-8601, or the value is of another type.
+
+    >>> read_time("2024-03-01"), read_time("2024-03-01T09:00:00+01:00").hour
+    (datetime.datetime(2024, 3, 1, 0, 0, tzinfo=datetime.timezone.utc), 8)
+    """
+    if isinstance(given, str):
+        try:
+            given = datetime.fromisoformat(given)
+        except ValueError as error:
+            raise ConfigError(f"{given!r} is not an ISO-8601 time such as 2024-03-01T09:00:00Z") from error
+    if not isinstance(given, date):
+        raise ConfigError(f"{given!r} is not a time; give a datetime, or ISO-8601 text such as 2024-03-01T09:00:00Z")
+    try:
+        return instant(given)
+    except OverflowError as error:
+        raise ConfigError(f"{given} is not a time between the years 1 and 9999 in UTC") from error
+
+
+def read_duration(given: Duration) -> timedelta:
+    """Parse a span of time.
+
+    Raises:
+        ConfigError: the text is not a duration, or the value is of another type.
+    """
+    duration = parse_duration(given) if isinstance(given, str) else given
+    if not isinstance(duration, timedelta):
+        raise ConfigError(f"{given!r} is not a duration; give a timedelta, or a text such as '2h'")
+    return duration
+
+
+def read_moment(given: Moment) -> int | datetime | Label:
+    """Parse a version: the number of an epoch, a time in UTC, or a label.
+
+    Raises:
+        ConfigError: see `read_time` and `Label.parse`.
+    """
+    if isinstance(given, int | Label):
+        return given
+    if not isinstance(given, str):
+        return read_time(given)
+    if given.startswith(_LABEL):
+        return Label.parse(given.removeprefix(_LABEL))
+    return int(given) if given.removeprefix("-").isdecimal() else read_time(given)

@@ -1,0 +1,1 @@
+"""Backends that are found by name through entry points."""

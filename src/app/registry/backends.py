@@ -1,0 +1,131 @@
+"""The interface of a backend; finds and loads installed backends by their entry points."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from attrs import evolve, frozen
+from injector import Module
+
+from ...domain.errors import ConfigError, NotSupported
+
+if TYPE_CHECKING:
+    from ...domain.ports import BulkSource, StreamSource
+    from ...domain.source.bulk import BulkSpec
+    from ..deployment.deployment import BulkInput, Deployment, SourceSettings
+
+GROUP = "headwater.backends"
+_JOINED = ("spark.jars.packages", "spark.sql.extensions")
+
+
+class Part(Enum):
+    """The optional parts of a backend; every backend offers everything else."""
+
+    DURABILITY = "tables that outlive the process"
+    STREAMS = "sources of kind stream"
+    DATABASES = "bulk loads from a database"
+    DELTA_TABLES = "bulk loads of Delta tables"
+    SQL = "user-supplied SQL"
+    BASE_FILES = "read-optimized views"
+    RETYPING = "published columns that change their type"
+
+
+@frozen
+class Gap:
+    """A declared gap of a backend: a part that it does not offer, and the remedy."""
+
+    part: Part
+    remedy: str
+
+    def error(self, backend: str) -> NotSupported:
+        """The error to raise when the part is used."""
+        return NotSupported(self.part.value, backend, self.remedy)
+
+
+class Sources(Protocol):
+    """The sources that a backend's engine can read."""
+
+    @abstractmethod
+    def open(self, settings: SourceSettings) -> StreamSource:
+        """Return a source that can plan epochs; it need not be reachable yet."""
+
+    @abstractmethod
+    def open_bulk(self, settings: BulkInput, spec: BulkSpec) -> BulkSource:
+        """Return a table to load in bulk that can plan epochs; it need not be reachable yet.
+
+        Args:
+            settings: its location.
+            spec: describes its rows.
+
+        Raises:
+            NotSupported: the engine cannot read from there.
+        """
+
+
+class Backend(Module):
+    """A backend: an injector module that binds `KeptStore`, `FrameEngine` and `Sources`, and optionally `QueryEngine`.
+
+    A package adds a backend by an entry point in the group ``headwater.backends`` whose object is a subclass; the name
+    of the entry point is the value of ``backend.name``. Its providers may request `Deployment` and
+    `contextlib.ExitStack`, which closes everything that they push on it. Import the engine inside the providers, so
+    that it is loaded only if the backend is chosen. See `headwater.app.wiring.container` for examples.
+    """
+
+    needs_path: ClassVar[bool] = True
+    """Whether ``backend.path`` is required."""
+
+    gaps: ClassVar[tuple[Gap, ...]] = ()
+    """The parts that it does not offer; they make the table in docs/backends.md."""
+
+    packages: ClassVar[Mapping[str, str]] = {}
+    """Packages that must be installed besides Headwater's own, each with the extra of Headwater that installs it."""
+
+    @classmethod
+    def spark_settings(cls) -> Mapping[str, str]:
+        """The settings with which a Spark session must be started for this backend; empty if it uses no Spark."""
+        return {}
+
+    @classmethod
+    def offers(cls, part: Part) -> bool:
+        """Whether the backend offers the part: it has declared no gap for it."""
+        return part not in {gap.part for gap in cls.gaps}
+
+
+def available() -> tuple[str, ...]:
+    """The names of the backends that are installed."""
+    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+
+
+def load_backend(name: str) -> type[Backend]:
+    """Load a backend by name.
+
+    Raises:
+        ConfigError: no backend of that name is installed, or its entry point is not a `Backend`.
+    """
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if not found:
+        raise ConfigError(f"backend {name!r} is not available here; available: {', '.join(available())}")
+    backend = found[0].load()
+    if not (isinstance(backend, type) and issubclass(backend, Backend)):
+        raise ConfigError(
+            f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.registry.backends.Backend"
+        )
+    return backend
+
+
+def on_one_session(*deployments: Deployment) -> list[Deployment]:
+    """Return the deployments with joined Spark settings, so that one Spark in the process serves all of them."""
+    needed: dict[str, str] = {}
+    for each in deployments:
+        for name, value in load_backend(each.backend.name).spark_settings().items():
+            needed[name] = f"{needed[name]},{value}" if name in _JOINED and name in needed else value
+    return [evolve(each, backend=evolve(each.backend, spark=_with(each.backend.spark, needed))) for each in deployments]
+
+
+def _with(given: Mapping[str, str], needed: Mapping[str, str]) -> dict[str, str]:
+    joined = {name: f"{needed[name]},{given[name]}" for name in _JOINED if name in needed and name in given}
+    return {**needed, **given, **joined}

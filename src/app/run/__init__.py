@@ -1,0 +1,1 @@
+"""Running pipelines: epochs, replays, loads, moves, and publishing to sinks."""

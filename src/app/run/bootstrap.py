@@ -1,0 +1,196 @@
+"""Loads the history of a pipeline before its stream takes over: `headwater bootstrap`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
+from ...domain.service.history_load import HistoryLoad, HistorySource, loading_table, takes_over
+from ...domain.source.record_spec import PLAIN_FORMATS
+from ...domain.table.collect import collect_small
+from ..config.paths import resolve
+from .runner import Runner, RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.service.base import Service
+    from ...domain.source.topic_group import TopicGroup
+    from .runner import EpochReport
+
+TABLE_FORMATS = ("delta", "hudi")
+"""Formats of tables that are read whole, as one chunk."""
+HISTORY_FORMATS = (*PLAIN_FORMATS, *TABLE_FORMATS)
+FILES_PER_CHUNK = 16
+_CLEAN_UP_TASK = "history put away"
+
+
+@frozen
+class HistoryTable:
+    """A plain table with the history of one topic, in the columns of its source's schema.
+
+    Args:
+        path: its folder.
+        format: one of `HISTORY_FORMATS`.
+    """
+
+    path: str
+    format: str = "parquet"
+
+    def __attrs_post_init__(self) -> None:
+        if self.format not in HISTORY_FORMATS:
+            raise ConfigError(
+                f"format {self.format!r} cannot be read as a history; possible: {', '.join(HISTORY_FORMATS)}"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.format}"
+
+    @classmethod
+    def parse(cls, text: str) -> HistoryTable:
+        """Parse ``PATH`` or ``PATH:FORMAT``.
+
+        >>> HistoryTable.parse("/dump/info:csv")
+        HistoryTable(path='/dump/info', format='csv')
+        """
+        path, _, last = text.rpartition(":")
+        plain = not path or "/" in last  # the colon belongs to an address or a file name
+        named = cls(text) if plain else cls(path, last)
+        return evolve(named, path=resolve(named.path, Path.cwd()))
+
+
+def stream_offsets(wanted: str | Offsets, source: TopicGroup) -> Offsets:
+    """Return the offsets at which the stream takes over.
+
+    Args:
+        wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file.
+        source: the stream.
+
+    Raises:
+        ConfigError: the text is not one of these.
+    """
+    if wanted == "beginning":
+        return {}
+    if wanted == "now":
+        return source.end()
+    offsets = _parse_offsets(wanted) if isinstance(wanted, str) else wanted
+    if not isinstance(offsets, dict) or not set(offsets).issubset(source.members):
+        raise ConfigError(
+            f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(source.members)}"
+        )
+    return offsets
+
+
+def _parse_offsets(wanted: str) -> Offsets:
+    try:
+        text = wanted if wanted.lstrip().startswith("{") else Path(wanted).read_text(encoding="utf-8")
+        parsed: Offsets = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{wanted!r} is not a place where the stream takes over ({error}); write beginning, now, or offsets by"
+            " topic as JSON or as the path of a JSON file"
+        ) from error
+    return parsed
+
+
+@frozen(eq=False)
+class Bootstrap:
+    """The load of one pipeline's history.
+
+    Args:
+        runner: of the pipeline.
+        loader: stages the history, chunk by chunk, instead of reading the stream.
+    """
+
+    runner: Runner
+    loader: Runner
+
+    @classmethod
+    def of(
+        cls, runner: Runner, service: Service, history: HistorySource, report: Callable[[EpochReport], None]
+    ) -> Bootstrap:
+        """Create the load of a history.
+
+        Args:
+            runner: of the pipeline.
+            service: the runner's service with the formats of the history.
+            history: the source to load.
+            report: called with each finished chunk.
+        """
+        loader = Runner(
+            runner.pipeline,
+            service=HistoryLoad(service),
+            source=history,
+            store=runner.store,
+            keeper=runner.keeper,
+            engine=runner.engine,
+            clock=runner.clock,
+            writer=runner.writer,
+            options=RunOptions(
+                compact_every=0,
+                retries=runner.options.retries,
+                retry_wait=runner.options.retry_wait,
+                dead_letter_limit=runner.options.dead_letter_limit,
+                dead_letter_stop=runner.options.dead_letter_stop,
+            ),
+            report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
+        )
+        return cls(runner, loader)
+
+    def run(self) -> Publication | None:
+        """Read the rest of the history and publish it as the pipeline's first publication; None if stopped first.
+
+        Raises:
+            ConfigError: the pipeline has been run already, or the load began with other tables.
+            HeadwaterError: the load failed; call this again to resume after the last finished chunk.
+        """
+        published = self.runner.ledger.latest
+        if published is None:
+            self.loader.run(until_idle=True)
+            if self.loader.stopping:
+                return None
+            published = self._load()
+        elif not self._needs_clean_up():
+            raise ConfigError(
+                f"pipeline {self.runner.pipeline!r} has been run already, to epoch {published.epoch.number}: a history"
+                " must be loaded before that. Send it through the stream, or build a new pipeline under another name"
+            )
+        # Compaction changes no row; on Hudi it rewrites the bulk inserts to files of the target size.
+        self.runner.upkeep.compact()
+        self._clean_up()
+        return published
+
+    def stop(self) -> None:
+        """Ask the load to end after the current chunk."""
+        self.loader.stop()
+
+    def _load(self) -> Publication:
+        ledger = self.loader.ledger
+        if ledger.latest is None:
+            raise ConfigError(f"the history of pipeline {self.runner.pipeline!r} has no files; correct the paths")
+        first = evolve(ledger.latest, offsets=takes_over(ledger.latest.offsets))
+        service = self.loader.service
+        assert isinstance(service, HistoryLoad)
+        return self.runner.load(first, service.loads(ledger.snapshot()))
+
+    def _needs_clean_up(self) -> bool:
+        """Whether a published load was interrupted before its staged rows were removed."""
+        name = loading_table(self.runner.service.tables[-1].name)
+        if next(self.runner.store.versions(name), None) is None:
+            return False
+        staged = self.loader.ledger.snapshot()
+        return bool(collect_small(staged.read(name).head(1)))
+
+    def _clean_up(self) -> None:
+        service = self.loader.service
+        assert isinstance(service, HistoryLoad)
+        self.loader.report = lambda _report: None
+        self.loader.amend(_CLEAN_UP_TASK, lambda _epoch, snapshot: service.emptied(snapshot))
+        upkeep = evolve(self.loader.upkeep, retention=Retention(versions=1))
+        upkeep.expire(dry_run=False)

@@ -1,0 +1,188 @@
+"""The inputs of a pipeline: views of other pipelines, each at one publication, and plain tables."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.ledger.ledger import Snapshot
+from ...domain.ledger.upkeep import Upkeep
+from ...domain.ports import InputSource
+from ...domain.service.base import ReadAt
+from ...domain.service.input import PlainInput, ViewInput
+from ...domain.service.snapshots import NOTHING_YET, PlainTable, Plan, ViewOf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from ...domain.epoch.batch import Input
+    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.ledger.upkeep import Pin
+    from ...domain.ports import Pace, QueryEngine
+    from ...domain.service.snapshots import Schedule, SnapshotSettings
+    from ...domain.table.view_spec import ViewSpec
+    from .runner import Runner
+
+HOLD = timedelta(hours=12)
+"""The duration of a lease on an input; longer than any epoch takes."""
+
+
+@define(eq=False)
+class Pipelines:
+    """The pipelines of a deployment, read by one of them.
+
+    Args:
+        reader: the name of the pipeline that reads.
+        runner: returns the runner of a pipeline by its name.
+    """
+
+    reader: str
+    runner: Callable[[str], Runner]
+
+    def spec(self, each: ViewOf) -> ViewSpec:
+        """The view of an input."""
+        service = self.runner(each.pipeline).service
+        return service.known(each.view) if each.view else service.views[0]
+
+    def latest(self, pipeline: str) -> Publication | None:
+        """The newest publication of a pipeline."""
+        return self.runner(pipeline).current_ledger().latest
+
+    def at(self, pipeline: str, epoch: int) -> Snapshot:
+        """A pipeline's tables at an epoch.
+
+        Raises:
+            VersionExpired: that version has expired.
+        """
+        ledger = self.runner(pipeline).current_ledger()
+        return Snapshot(ledger.store, None) if epoch == NOTHING_YET else ledger.snapshot(ledger.as_of_epoch(epoch))
+
+    def pin(self, pipeline: str, publication: Publication) -> Pin:
+        """Keep a publication of a pipeline readable, for `HOLD` at most.
+
+        Raises:
+            VersionExpired: that version has expired.
+        """
+        runner = self.runner(pipeline)
+        upkeep = Upkeep(runner.current_ledger(), runner.keeper, runner.options.retention)
+        return upkeep.pin(publication, f"pipeline {self.reader}", HOLD)
+
+
+@define(eq=False)
+class PipelineInputs(InputSource):
+    """Views of other pipelines of the deployment, and plain tables.
+
+    Args:
+        settings: of the pipeline that reads them.
+        schedule: decides when the next epoch is due.
+        runner: returns the runner of a pipeline by its name.
+        queries: reads plain tables.
+    """
+
+    settings: SnapshotSettings
+    schedule: Schedule
+    runner: Callable[[str], Runner]
+    queries: QueryEngine
+    _pipelines: Pipelines = field(init=False)
+
+    format = "inputs"
+
+    def __attrs_post_init__(self) -> None:
+        self._pipelines = Pipelines(self.settings.pipeline, self.runner)
+
+    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:
+        last = Plan.of(after) if after is not None else None
+        if not self.schedule.needs_inputs(last, now, pace):
+            return None
+        found = self._newest(now)
+        if not self.schedule.is_due(last, found, pace) or not self._has_columns(found):
+            return None
+        return OffsetRange(after, found.to_offsets())
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        plan = Plan.of(offsets.until)
+        if plan.settings != self.settings.fingerprint:
+            return False
+        if any(plan.inputs[name] != state for name, state in self._states().items()):
+            return False
+        try:
+            with ExitStack() as holding:
+                self._pin_inputs(plan, holding)
+        except (VersionExpired, VersionNotFound):
+            return False
+        return True
+
+    @contextmanager
+    def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, Input]]:
+        with ExitStack() as holding:
+            try:
+                snapshots = self._pin_inputs(Plan.of(offsets.until), holding)
+            except VersionExpired as error:
+                raise SourceUnavailable(
+                    f"an input version of pipeline {self.settings.pipeline!r} has expired just before it was read; the"
+                    " newest version is read instead"
+                ) from error
+            yield {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
+
+    def lag(self, after: Offsets | None) -> str:
+        was = {} if after is None else Plan.of(after).inputs
+        names = {pipeline: name for name, pipeline in self.settings.pipelines.items()}
+        count = sum(
+            _epoch(self._pipelines.latest(pipeline)) - _number(was.get(name)) for pipeline, name in names.items()
+        )
+        return f"{count} epoch{'' if count == 1 else 's'} of inputs"
+
+    def _newest(self, now: datetime) -> Plan:
+        """Plan the newest state of the inputs: all views of a pipeline at the same publication."""
+        views = self.settings.pipelines
+        latest = {pipeline: self._pipelines.latest(pipeline) for pipeline in dict.fromkeys(views.values())}
+        marks = [publication.watermark if publication else None for publication in latest.values()]
+        known = [mark for mark in marks if mark is not None]
+        watermark = min(known) if known and len(known) == len(marks) else None
+        epochs = {name: _epoch(latest[at]) for name, at in views.items()}
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint)
+
+    def _has_columns(self, plan: Plan) -> bool:
+        """Whether every input has columns: the table of a query has none before its first version."""
+        views = ((plan.inputs[name], each) for name, each in self.settings.inputs.items() if isinstance(each, ViewOf))
+        return all(at != NOTHING_YET or self._pipelines.spec(each).schema.columns for at, each in views)
+
+    def _states(self) -> dict[str, str]:
+        """The current states of the plain tables, by input."""
+        tables = ((name, each) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable))
+        return {name: self.queries.state(each.path, each.format) for name, each in tables}
+
+    def _pin_inputs(self, plan: Plan, holding: ExitStack) -> dict[str, Snapshot]:
+        """Pin the inputs' pipelines at the plan's publications until `holding` is closed."""
+        found: dict[str, Snapshot] = {}
+        for name, each in self.settings.inputs.items():
+            if isinstance(each, ViewOf) and each.pipeline not in found:
+                found[each.pipeline] = self._pin(each.pipeline, _number(plan.inputs[name]), holding)
+        return found
+
+    def _pin(self, pipeline: str, epoch: int, holding: ExitStack) -> Snapshot:
+        snapshot = self._pipelines.at(pipeline, epoch)
+        if snapshot.publication is not None:
+            holding.enter_context(self._pipelines.pin(pipeline, snapshot.publication))
+        return snapshot
+
+    def _input(self, each: ViewOf | PlainTable, snapshots: Mapping[str, Snapshot]) -> Input:
+        if isinstance(each, PlainTable):
+            return PlainInput(self.queries.scan(each.path, each.format))
+        service, at = self.runner(each.pipeline).service, ReadAt(snapshots[each.pipeline])
+        return ViewInput(service, self._pipelines.spec(each), at)
+
+
+def _epoch(publication: Publication | None) -> int:
+    return publication.epoch.number if publication else NOTHING_YET
+
+
+def _number(at: int | str | None) -> int:
+    """The epoch at which an input was read; `NOTHING_YET` for a plain table or a new input."""
+    return at if isinstance(at, int) else NOTHING_YET

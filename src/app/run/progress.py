@@ -1,0 +1,61 @@
+"""Formats epochs and publications, each in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...domain.epoch.epoch import Publication
+    from ...domain.service.base import PendingRows
+    from .runner import EpochReport
+
+_THOUSAND = 1000
+_UNITS = ("B", "kB", "MB", "GB")
+
+
+def progress(report: EpochReport) -> str:
+    """Format an epoch in one line: rows in, rows written, watermark, lag, and seconds by phase."""
+    dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
+    again = f" ({_count(report.repeats, 'repeat')} skipped)" if report.repeats else ""
+    waiting = report.task or f"{report.lag} waiting"
+    phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    if passed_over := sum(report.passed_over.values()):
+        dead += f" ({_count(passed_over, 'message')} of other tables skipped)"
+    return (
+        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}{again},"
+        f" {report.written:,} written,"
+        f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s ({phases})"
+    )
+
+
+def moment(time: datetime | None) -> str:
+    """Format a time (UTC) to the second; ``-`` for None."""
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else "-"
+
+
+def tables_at(publication: Publication) -> str:
+    """Format the tables of a publication, without the pipeline's name, each with its version."""
+    return ", ".join(f"{name.split('.', 1)[1]}@{version}" for name, version in publication.tables.items())
+
+
+def kept(found: PendingRows) -> str:
+    """Format rows that a service stores only for a time: ``1,200 rows of 3 chunks, 35 kB``."""
+    of = "" if found.chunks is None else f" of {_count(found.chunks, 'chunk')}"
+    return f"{_count(found.rows, 'row')}{of}, {_show_size(found.size)}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _show_size(count: int) -> str:
+    """Format a number of bytes in the largest unit in which it is at least 1."""
+    size, units = float(count), iter(_UNITS)
+    unit = next(units)
+    for larger in units:
+        if round(size) < _THOUSAND:
+            break
+        size, unit = size / _THOUSAND, larger
+    return f"{size:,.0f} {unit}"

@@ -1,0 +1,74 @@
+"""Reads dead letters again, after their cause has been fixed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+from attrs import evolve, frozen
+
+from ...domain.epoch.batch import Batch
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.source import dead_letter
+from ...domain.table.change import Change
+from ...domain.table.collect import collect_small
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ...domain.epoch.epoch import Epoch
+    from ...domain.ledger.ledger import Snapshot
+    from ...domain.ports import StreamSource
+    from ...domain.service.base import Service, Step
+
+
+@frozen
+class ReplayResult:
+    """The result of a replay, as numbers.
+
+    Args:
+        read: dead letters that were read again.
+        rows: their rows that were used.
+        left: dead letters after the replay.
+        unreadable: those of `left` that this source cannot read again; they are unchanged.
+    """
+
+    read: int
+    rows: int
+    left: int
+    unreadable: int
+
+
+@frozen(eq=False)
+class Replay:
+    """An epoch that reads dead letters instead of its source."""
+
+    service: Service
+    source: StreamSource
+    table: str
+
+    def count(self, snapshot: Snapshot) -> ReplayResult:
+        """Count the dead letters; nothing is read again."""
+        by_format = snapshot.read(self.table).group_by("format").agg(nw.len().alias("count"))
+        counts = {line["format"]: line["count"] for line in collect_small(by_format)}
+        unreadable = sum(count for name, count in counts.items() if name not in self.source.reread_formats)
+        return ReplayResult(sum(counts.values()) - unreadable, 0, sum(counts.values()), unreadable)
+
+    def step(self, epoch: Epoch, snapshot: Snapshot) -> Step:
+        """Read the dead letters again; those that fail again replace the table, next to the unreadable ones."""
+        assert snapshot.publication is not None
+        dead_letters, offsets = snapshot.read(self.table), snapshot.publication.offsets
+        readable = _is_one_of(self.source.reread_formats)
+        rows = self.source.reread(dead_letters.filter(readable))
+        batch = Batch(epoch, rows, OffsetRange(offsets, offsets), self.source.format, replay=True)
+        step = self.service.step(batch, snapshot)
+        failed = step.changes.get(self.table, Change()).append
+        unreadable = dead_letters.filter(~readable)
+        left = unreadable if failed is None else nw.concat([unreadable, failed.select(*dead_letter.SCHEMA.names)])
+        return evolve(step, changes={**step.changes, self.table: Change(overwrite=left)})
+
+
+def _is_one_of(formats: Collection[str]) -> nw.Expr:
+    """Whether a dead letter has one of these formats; false for an old one that has no format."""
+    known: nw.Expr = nw.col("format").is_in(list(formats)) & ~nw.col("format").is_null()
+    return known

@@ -1,0 +1,552 @@
+"""Runs a service: reads an epoch, calls the service's step, commits and publishes, and maintains the tables."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from ...domain.epoch.batch import Batch
+from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
+from ...domain.epoch.watermark import advance, advance_group, advance_topics
+from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
+from ...domain.ledger.ledger import Ledger
+from ...domain.ledger.retention import Retention
+from ...domain.ledger.upkeep import Upkeep
+from ...domain.ports import InputSource, Pace, Version
+from ...domain.service.base import Step
+from ...domain.service.history_load import loading_table
+from ...domain.source import dead_letter
+from ...domain.source.bulk import BulkGroup
+from ...domain.table.change import Change
+from ...domain.table.net_changes import to_change
+from ...domain.table.spec import Layout, TableSpec
+from .losses import Loss, Losses
+from .replay import Replay, ReplayResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.ledger.ledger import Snapshot
+    from ...domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
+    from ...domain.service.base import Service
+    from ...domain.table.view_spec import ViewSpec
+    from .sink_publisher import SinkPublisher
+
+_log = logging.getLogger(__name__)
+_REPLAY = "replay"
+
+
+@frozen
+class RunOptions:
+    """How a pipeline is run.
+
+    Args:
+        materialize: views that are also stored as plain tables.
+        watermark_delay: how late rows may be.
+        idle_after: after this much silence the watermark advances with the clock, staying
+            `idle_after + watermark_delay` behind it; None for never.
+        compact_every: number of epochs between compaction checks; 0 for never.
+        retention: which old versions are kept.
+        expire_every: number of epochs between expiries; 0 for never.
+        poll: the wait before an idle source is read again.
+        retries: the number of retries after a transient fault.
+        retry_wait: the wait before the first retry; it doubles with each retry.
+        place: file and line of the pipeline's settings, for messages.
+        source_place: file and line of its source's settings, for messages; empty if it has several sources.
+        dead_letter_limit: the run warns of an epoch in which more rows than this are dead letters.
+        dead_letter_stop: the run stops if the pipeline's first rows, at least this many, are all dead letters; 0 for
+            never.
+    """
+
+    materialize: tuple[str, ...] = ()
+    watermark_delay: timedelta = timedelta()
+    idle_after: timedelta | None = None
+    compact_every: int = 16
+    retention: Retention = field(factory=Retention)
+    expire_every: int = 0
+    poll: timedelta = timedelta(seconds=1)
+    retries: int = 5
+    retry_wait: timedelta = timedelta(seconds=1)
+    place: str = ""
+    source_place: str = ""
+    dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
+    dead_letter_stop: int = 1000
+
+
+@frozen
+class EpochReport:
+    """The result of one epoch.
+
+    Args:
+        epoch: the epoch.
+        rows: rows that were read.
+        dead_letters: those of them that could not be used.
+        written: rows written to the pipeline's tables.
+        watermark: event time (UTC) up to which the input is considered complete.
+        lag: the unread input of the source, as text.
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
+            ``expire``.
+        task: the kind of work, if the epoch read nothing of its source.
+        repeats: rows that were skipped because they had been read before.
+        passed_over: the number of skipped messages, by table.
+    """
+
+    epoch: Epoch
+    rows: int
+    dead_letters: int
+    written: int
+    watermark: datetime | None
+    lag: str
+    seconds: Mapping[str, float]
+    task: str | None = None
+    repeats: int = 0
+    passed_over: Mapping[str, int] = field(factory=dict)
+
+
+@define(eq=False)
+class _Phases:
+    seconds: dict[str, float] = field(factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - began
+
+
+@define(eq=False)
+class Runner:
+    """Runs one pipeline, epoch by epoch.
+
+    Args:
+        pipeline: its name.
+        service, source, store, keeper, engine, clock: its parts.
+        writer: identifies this run; unique for each run.
+        options: how it is run.
+        report: called with each published epoch.
+        publisher: publishes a view to a sink, if configured.
+    """
+
+    pipeline: str
+    service: Service
+    source: StreamSource | InputSource
+    store: TableStore
+    keeper: TableKeeper
+    engine: FrameEngine
+    clock: Clock
+    writer: str
+    options: RunOptions = field(factory=RunOptions)
+    report: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    publisher: SinkPublisher | None = None
+    losses: Losses = field(init=False)
+    _ledger: Ledger | None = field(init=False, default=None)
+    _stopping: threading.Event = field(init=False, factory=threading.Event)
+    _rows: int | None = field(init=False, default=None)
+    _last_rows: datetime | None = field(init=False, default=None)
+    _warned: set[str] = field(init=False, factory=set)
+
+    @losses.default
+    def _make_losses(self) -> Losses:
+        return Losses(self.pipeline, self.options.dead_letter_limit, self.options.dead_letter_stop)
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """All tables, in the order of their commits."""
+        views = [self._views[name] for name in self.options.materialize]
+        materialized = (
+            TableSpec(f"{self.pipeline}.{view.name}", view.schema, key=view.key, layout=Layout.MERGED) for view in views
+        )
+        return (*self.service.tables, *materialized)
+
+    @property
+    def _views(self) -> dict[str, ViewSpec]:
+        return {view.name: view for view in self.service.views}
+
+    @property
+    def ledger(self) -> Ledger:
+        """The pipeline's ledger, opened; opening writes nothing."""
+        if self._ledger is None:
+            self._ledger = self.open_ledger(self.tables)
+        return self._ledger
+
+    def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
+        """Open a ledger over tables of the pipeline and check each against its spec; its first commit creates a table.
+
+        Raises:
+            SchemaConflict: a table differs from its spec by more than new columns.
+        """
+        ledger = self._ledger_over([spec.name for spec in tables])  # first: its errors about settings are clearer
+        for spec in tables:
+            self.store.ensure(spec, ledger.snapshot().versions)
+        return ledger
+
+    def current_ledger(self) -> Ledger:
+        """Open a ledger on the current tables, for reading; it does not disturb a run."""
+        return self._ledger_over(self.ledger.tables)
+
+    def _ledger_over(self, tables: Sequence[str]) -> Ledger:
+        built, changed = self.service.fingerprint, self.service.changed
+        ledger = Ledger(self.store, self.pipeline, tables, self.clock, self.writer, built, changed)
+        ledger.open()
+        return ledger
+
+    def stop(self) -> None:
+        """Ask the run to end after the current epoch; safe in a signal handler."""
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to end."""
+        return self._stopping.is_set()
+
+    def run(self, *, until_idle: bool) -> None:
+        """Run epoch after epoch until stopped, or until the source has nothing new.
+
+        Raises:
+            HeadwaterError: a permanent fault, or a transient one that outlasted the retries. Nothing is lost: the next
+                run resumes from the newest publication.
+        """
+        run_all([self], until_idle=until_idle)
+
+    def advance(self, pace: Pace = Pace.SCHEDULE) -> bool:
+        """Run one epoch, with retries after transient faults; return False if there was nothing to read.
+
+        Args:
+            pace: decides when a pipeline that reads other pipelines is due.
+        """
+        wait = self.options.retry_wait
+        for left in range(self.options.retries, -1, -1):
+            try:
+                with add_place(self.options.place), self.engine.working():
+                    return self._epoch(pace)
+            except Transient as fault:
+                if left == 0 or self.stopping:
+                    raise
+                _log.warning("%s: %s; trying again in %.0f s", self.pipeline, fault, wait.total_seconds())
+                self.clock.sleep(wait)
+                wait *= 2
+                self._ledger = None
+        return False
+
+    def _epoch(self, pace: Pace) -> bool:
+        self._publish_to_sink(_Phases())  # epochs that an earlier run or try has not published
+        phase, ledger = _Phases(), self.ledger
+        self._check_loaded()
+        with phase("read"), add_place(self.options.source_place):
+            offsets = self._plan_epoch(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
+            if offsets is None:
+                return self._idle()
+            self._last_rows = self.clock.now()
+            lag = self.source.lag(offsets.until)
+        try:
+            step, written, loss = self._step_and_publish(offsets, phase)
+        finally:
+            self.engine.release()
+        epoch = ledger.next_epoch.number - 1
+        if not isinstance(self.source, InputSource):  # it reads more rows than are new
+            self._rows = step.rows
+        watermark = ledger.latest.watermark if ledger.latest else None
+        counts, passed_over = (step.rows, step.dead_letters, written), self._take_passed_over()
+        try:
+            self._publish_to_sink(phase)
+            self._keep_up(epoch, phase)
+        finally:  # the epoch is published, even if the upkeep fails
+            place, seconds = Epoch(self.pipeline, epoch), phase.seconds
+            report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
+            self.report(report)
+            self._warn(step)
+            self.losses.add(step, loss, passed_over)
+        return True
+
+    def _take_passed_over(self) -> Mapping[str, int]:
+        return {} if isinstance(self.source, InputSource) else self.source.passed_over()
+
+    def _plan_epoch(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
+        """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
+        if isinstance(self.source, BulkGroup):
+            if begun and self.source.readable(begun):
+                return begun
+            latest = self.ledger.latest
+            return self.source.plan_at(after, latest.watermark if latest else None)
+        if not isinstance(self.source, InputSource):
+            return begun or self.source.plan(after)
+        if begun and self.source.readable(begun):
+            return begun
+        return self.source.plan(after, pace, self.clock.now())
+
+    def _idle(self) -> bool:
+        """Advance the watermark of an idle source with the clock, if that changes a result."""
+        after, latest = self.options.idle_after, self.ledger.latest
+        if after is None or latest is None:
+            return False
+        if self._last_rows is None:  # an earlier run may have read the last rows
+            self._last_rows = latest.published_at
+        now = self.clock.now()
+        if now - self._last_rows < after:
+            return False
+        try:
+            step = self.service.idle(now - after - self.options.watermark_delay, self.ledger.snapshot())
+            if step is None:
+                return False
+            self.amend("idle", lambda _epoch, _snapshot: step)
+        finally:
+            self.engine.release()
+        self._keep_up(self.ledger.next_epoch.number - 1, _Phases())
+        return True
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """The upkeep of the pipeline's tables."""
+        return Upkeep(self.ledger, self.keeper, self.options.retention)
+
+    def _keep_up(self, epoch: int, phase: _Phases) -> None:
+        """Do the upkeep that is due after an epoch."""
+        if _due(epoch, self.options.compact_every):
+            with phase("compact"), self._log_failure("compact"):
+                self.upkeep.compact()
+        if _due(epoch, self.options.expire_every):
+            with phase("expire"), self._log_failure("expire"):
+                self.upkeep.expire(dry_run=False)
+
+    @contextmanager
+    def _log_failure(self, what: str) -> Iterator[None]:
+        """Log a fault of the upkeep and continue; no row depends on it."""
+        try:
+            yield
+        except HeadwaterError as fault:
+            _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
+
+    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
+        """Change the tables in a separate epoch that reads nothing of the source.
+
+        Args:
+            task: a name for the work; stored in its commits.
+            work: returns the changes of the tables, given the newest publication.
+
+        Raises:
+            ConfigError: nothing is published yet.
+            HeadwaterError: the work failed; nothing is changed, and the call can be repeated.
+        """
+        latest = self.ledger.latest
+        if latest is None:
+            raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
+        phase = _Phases()
+        try:
+            with self.engine.working():
+                epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
+                with phase("step"):
+                    step = work(epoch, self.ledger.snapshot())
+                removed = step.dead_letters - step.rows if task == _REPLAY else 0
+                written = self._commit(step, phase, latest.tally and latest.tally.plus(0, removed))
+        except HeadwaterError:
+            self._ledger = None
+            raise
+        finally:
+            self.engine.release()
+        counts = (step.rows, step.dead_letters, written)
+        watermark = self.ledger.latest.watermark if self.ledger.latest else None
+        with self.engine.working():
+            self._publish_to_sink(phase)
+        self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats))
+        self._warn(step)
+        return step
+
+    def _warn(self, step: Step) -> None:
+        """Log the warnings of a step, each text once in a run."""
+        for text in step.warnings:
+            if text not in self._warned:
+                self._warned.add(text)
+                _log.warning("%s: %s", self.pipeline, text)
+
+    def load(self, base: Publication, changes: Mapping[str, Change]) -> Publication:
+        """Publish whole tables as the pipeline's first epoch.
+
+        Args:
+            base: the publication with the number, the offsets and the watermarks of that epoch.
+            changes: by table.
+
+        Raises:
+            ConfigError: the pipeline already has publications.
+            HeadwaterError: the load failed; readers see nothing of it, and the call can be repeated.
+        """
+        phase = _Phases()
+        try:
+            with self.engine.working():
+                epoch = self.ledger.adopt(base)
+                written = self._commit(Step(changes, 0, 0, None), phase, base.tally, base)
+        except HeadwaterError:
+            self._ledger = None
+            raise
+        finally:
+            self.engine.release()
+        with self.engine.working():
+            self._publish_to_sink(phase)
+        self.report(EpochReport(epoch, 0, 0, written, base.watermark, "", phase.seconds, "history loaded"))
+        latest = self.ledger.latest
+        assert latest is not None
+        return latest
+
+    def replay(self) -> ReplayResult:
+        """Read the dead letters again, in a separate epoch; there is no epoch if none of them can be read.
+
+        The publication that adds the rows of a dead letter removes it. One that fails again stays with a new reason.
+
+        Raises:
+            ConfigError: the pipeline has no dead letters table.
+            HeadwaterError: the replay failed; nothing is changed, and the call can be repeated.
+        """
+        table = self._dead_letters_table()
+        assert not isinstance(self.source, InputSource)  # it has no dead letters
+        work = Replay(self.service, self.source, table)
+        self._ledger = None  # another process may have run the pipeline since
+        with self.engine.working():
+            found = work.count(self.ledger.snapshot())
+        if not found.read:
+            return found
+        step = self.amend(_REPLAY, work.step)
+        used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
+        return ReplayResult(found.read, used, left, found.unreadable)
+
+    def _dead_letters_table(self) -> str:
+        name = dead_letter.table(self.pipeline)
+        if name not in {spec.name for spec in self.service.tables}:
+            raise ConfigError(f"pipeline {self.pipeline!r} has no dead letters table")
+        return name
+
+    @property
+    def loading(self) -> bool:
+        """Whether a load of the history has begun and nothing is published yet."""
+        if self.ledger.latest is not None:
+            return False
+        return next(self.store.versions(loading_table(self.service.tables[-1].name)), None) is not None
+
+    def _check_loaded(self) -> None:
+        if self.loading:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
+                " that began it, or remove the pipeline's folder to start again"
+            )
+
+    def _publish_to_sink(self, phase: _Phases) -> None:
+        """Publish the epochs that the sink is missing."""
+        if self.publisher:
+            with phase("publish"):
+                self.publisher.catch_up(self.ledger, self._rows)
+
+    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int, Loss | None]:
+        """Run the step and publish it; return the step, the rows written, and the loss if it exceeds the limit.
+
+        Raises:
+            BadInput: all rows that the pipeline has ever read are dead letters; nothing is committed.
+        """
+        epoch = self.ledger.begin(offsets)
+        self._take_passed_over()  # discard the counts of a try that failed
+        if self._rows is not None:  # the next epoch is likely to be as large as the last one
+            self.engine.expect(self._rows)
+        with ExitStack() as holding:
+            with phase("read"), add_place(self.options.source_place):
+                batch = self._batch(epoch, offsets, holding)
+            with phase("step"):
+                step = self.service.step(batch, self.ledger.snapshot())
+                so_far = self._tally_so_far
+                tally = so_far and so_far.plus(step.rows, step.dead_letters)
+                loss = self.losses.check(epoch, step, tally)
+            return step, self._commit(step, phase, tally), loss
+
+    @property
+    def _tally_so_far(self) -> Tally | None:
+        """The counts of the pipeline up to its newest publication."""
+        return self.ledger.latest.tally if self.ledger.latest else Tally()
+
+    def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
+        """Read the batch of an epoch; inputs stay readable until `holding` is closed."""
+        if not isinstance(self.source, InputSource):
+            return self.source.batch(epoch, offsets)
+        inputs = holding.enter_context(self.source.hold(offsets))
+        nothing = self.store.read(self.tables[-1].name, None)
+        return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
+
+    def _commit(self, step: Step, phase: _Phases, tally: Tally | None, base: Publication | None = None) -> int:
+        """Commit every table that changes, and last the anchor table with the publication; return the rows written.
+
+        The watermarks of the publication come from the step, or from `base` if it is set.
+        """
+        ledger, before = self.ledger, self.ledger.snapshot()
+        written = 0
+        *others, anchor = self.tables
+        for spec in others:
+            with phase(_short(spec)):
+                change = self._change(spec, step)
+                if not change.empty:
+                    written += self._count_written(spec, ledger.commit(spec.name, change))
+        with phase(_short(anchor)):
+            watermark, reached = self._watermarks(step, before.publication)
+            if base:
+                watermark, reached = base.watermark, base.watermarks
+            published = ledger.publish(self._change(anchor, step), watermark, reached, tally)
+            written += self._count_written(anchor, published.tables[anchor.name])
+        return written
+
+    def _watermarks(
+        self, step: Step, before: Publication | None
+    ) -> tuple[datetime | None, Mapping[str, datetime] | None]:
+        """The watermark after a step, and those of its topics if it has several."""
+        so_far = before.watermark if before else None
+        if step.watermarks is None:
+            return step.watermark or advance(so_far, step.newest, self.options.watermark_delay), None
+        reached = advance_topics(before.watermarks if before else {}, step.watermarks)
+        return advance_group(so_far, step.watermarks, reached), reached
+
+    def _count_written(self, spec: TableSpec, version: str) -> int:
+        return self.store.version(spec.name, Version(version)).written or 0
+
+    def _change(self, spec: TableSpec, step: Step) -> Change:
+        if (view := _short(spec)) not in self.options.materialize:
+            return step.changes.get(spec.name, Change())
+        before, ahead = self.ledger.snapshot(), self.ledger.ahead()
+        if before.publication and before.version(spec.name) is None:  # newly materialized: start with all rows
+            return Change(overwrite=self.service.view(view, ahead))
+        net = self.engine.persist(self.service.view_changes(view, before, ahead))
+        return to_change(net, self._views[view])
+
+
+def _due(epoch: int, every: int) -> bool:
+    return every > 0 and (epoch + 1) % every == 0
+
+
+def _short(spec: TableSpec) -> str:
+    return spec.name.split(".", 1)[1]
+
+
+def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
+    """Run pipelines side by side, one epoch each in turn, until they stop or (`until_idle`) all sources are drained.
+
+    With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
+
+    Raises:
+        HeadwaterError: as `Runner.run`.
+    """
+    pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
+    while not any(runner.stopping for runner in runners):
+        if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
+            continue
+        if until_idle or not runners:
+            break
+        runners[0].clock.sleep(min(runner.options.poll for runner in runners))
+    for runner in runners:
+        runner.losses.summarize()
+
+
+def _round(runners: Sequence[Runner], pace: Pace) -> bool:
+    """Run one epoch of each; return whether any pipeline had one."""
+    progressed = [runner.advance(pace) for runner in runners if not runner.stopping]
+    return any(progressed)

@@ -1,0 +1,126 @@
+"""Keeps a sink up to date with the ledger: publishes the missing epochs, in order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field, frozen
+
+from ...domain.errors import SinkChanged, VersionExpired
+from ...domain.ports import Receipt
+from ...domain.table.row_kind import INSERT, ROW_KIND
+from ..read.keyed_views import changes_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...domain.epoch.epoch import Publication
+    from ...domain.ledger.ledger import Ledger, Snapshot
+    from ...domain.ports import FrameEngine, StreamSink
+    from ...domain.service.base import Service
+
+    Missing = Sequence[tuple[Publication | None, Publication]]
+    """Publications that the sink is missing, oldest first, each with the one before it (None: the sink is empty)."""
+
+
+@frozen
+class _SinkState:
+    """The last receipt in the sink, and whether this run has claimed the sink."""
+
+    held: Receipt | None
+    ours: bool
+
+
+@define(eq=False)
+class SinkPublisher:
+    """Publishes one view of a pipeline to a sink, after each publication of the ledger.
+
+    Args:
+        service: of the pipeline.
+        view: the name of the view.
+        table: the table that stores the view's rows, if it is materialized.
+        sink: receives the changes.
+        engine: of the frames.
+    """
+
+    service: Service
+    view: str
+    table: str | None
+    sink: StreamSink
+    engine: FrameEngine
+    _state: _SinkState | None = field(init=False, default=None)
+
+    def catch_up(self, ledger: Ledger, rows: int | None) -> None:
+        """Publish the epochs of the ledger that the sink is missing, one at a time.
+
+        An empty sink first gets all rows of the view. If the tables are behind the sink because they are being rebuilt,
+        nothing is published until they have reached it. After a fault, call this again.
+
+        Args:
+            ledger: of the pipeline, opened.
+            rows: the expected number of rows in an epoch; None if unknown.
+
+        Raises:
+            SinkChanged: the sink holds an epoch that is not from these tables, or is missing epochs that have expired.
+            EpochConflict: another run has claimed the sink.
+            SinkUnavailable: a transient fault.
+        """
+        state = self._state or _SinkState(self.sink.published(), ours=False)
+        self._state = None  # after a fault, only the sink knows what it holds
+        held, ours = state.held, state.ours
+        missing = _find_missing(ledger, held)
+        if missing and not ours:
+            held, ours = self.sink.claim(), True
+            missing = _find_missing(ledger, held)
+        for before, after in missing:
+            if before and rows is not None:
+                self.engine.expect(rows)
+            self._publish(ledger, before, after)
+            held = Receipt.of(after)
+        self._state = _SinkState(held, ours)
+
+    def _publish(self, ledger: Ledger, before: Publication | None, after: Publication) -> None:
+        try:
+            if before is None:
+                changes = self._all_rows(ledger.snapshot(after))
+            else:
+                at = ledger.snapshot(before), ledger.snapshot(after)
+                changes = changes_between(self.service, self.view, self.table, *at)
+            self.sink.publish(self.engine.persist(changes), after)
+        finally:
+            self.engine.release()
+
+    def _all_rows(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        return self.service.view(self.view, snapshot).with_columns(nw.lit(INSERT).alias(ROW_KIND))
+
+
+def _find_missing(ledger: Ledger, held: Receipt | None) -> Missing:
+    latest = ledger.latest
+    if latest is None or (
+        held and latest.epoch.number < held.epoch
+    ):  # the tables are being rebuilt and have not reached the sink
+        return []
+    return _read_since(ledger, held) if held else [(None, latest)]
+
+
+def _read_since(ledger: Ledger, held: Receipt) -> Missing:
+    found: list[Publication] = []
+    try:
+        for publication in ledger.publications():
+            found.insert(0, publication)
+            if publication.epoch.number == held.epoch:
+                break
+    except VersionExpired as error:
+        raise SinkChanged(
+            f"pipeline {ledger.pipeline!r}: the sink holds epoch {held.epoch}, and the epochs after it have"
+            " expired; publish to a new topic"
+        ) from error
+    if not found or Receipt.of(found[0]) != held:
+        raise SinkChanged(
+            f"pipeline {ledger.pipeline!r}: the sink holds an epoch {held.epoch} that is not from these tables: they"
+            " were rebuilt from other epochs or with other settings, or the topic belongs to another deployment;"
+            " publish to a new topic"
+        )
+    return list(pairwise(found))

@@ -1,0 +1,283 @@
+"""The inputs of a materialized view: views of other pipelines, all as of one event time that each has reached."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from ...domain.duration import show_duration
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.watermark import format_watermark
+from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.ports import InputSource
+from ...domain.service.base import ReadAt
+from ...domain.service.input import ViewInput
+from ...domain.service.materialized_view import ViewPlan
+from .inputs import HOLD, Pipelines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.ledger.upkeep import Pin
+    from ...domain.ports import Pace
+    from ...domain.service.base import Service
+    from ...domain.service.materialized_view import ViewSettings
+    from .runner import Runner
+
+_LOOK_BACK = 256
+"""The number of publications of a view that are searched for a moment shared with other inputs."""
+
+
+@frozen
+class Blocker:
+    """The reason why a view cannot advance yet.
+
+    Args:
+        input: the name of the input that holds it back.
+        why: the reason, as text.
+    """
+
+    input: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"held back by input {self.input}: {self.why}"
+
+
+@define(eq=False)
+class ViewInputs(InputSource):
+    """Views of other pipelines as of one event time, with their changes since the last epoch.
+
+    The versions that the last epoch read stay leased, so that the next epoch can read the changes since then.
+
+    Args:
+        settings: of the view.
+        runner: returns the runner of a pipeline by its name.
+    """
+
+    settings: ViewSettings
+    runner: Callable[[str], Runner]
+    _pipelines: Pipelines = field(init=False)
+    _pins: dict[tuple[str, int], Pin] = field(init=False, factory=dict)
+
+    format = "inputs"
+
+    def __attrs_post_init__(self) -> None:
+        self._pipelines = Pipelines(self.settings.pipeline, self.runner)
+
+    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:  # noqa: ARG002 - the pace does not matter
+        last = None if after is None else ViewPlan.of(after)
+        self._keep(last, now)
+        found = self._next(last)
+        return None if isinstance(found, Blocker) or found == last else OffsetRange(after, found.to_offsets())
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        plan = ViewPlan.of(offsets.until)
+        if plan.settings != self.settings.fingerprint:
+            return False
+        try:
+            self._lease(plan)
+        except (VersionExpired, VersionNotFound):
+            return False
+        return True
+
+    @contextmanager
+    def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, ViewInput]]:
+        plan = ViewPlan.of(offsets.until)
+        before = self._before(offsets.after)
+        try:
+            self._lease(plan)
+            now = self._places(plan)
+        except VersionExpired as error:
+            raise SourceUnavailable(
+                f"an input version of view {self.settings.pipeline!r} has expired just before it was read; the newest"
+                " version is read instead"
+            ) from error
+        yield {
+            name: ViewInput(self._service(name), self._pipelines.spec(each), now[name], before.get(name))
+            for name, each in self.settings.inputs.items()
+        }
+
+    def lag(self, after: Offsets | None) -> str:
+        last = None if after is None else ViewPlan.of(after)
+        found = self._next(last)
+        if isinstance(found, Blocker):
+            return str(found)
+        was = last.inputs if last else {}
+        names = {each.pipeline: name for name, each in self.settings.inputs.items()}.values()
+        count = sum(found.inputs[name] - was.get(name, -1) for name in names)
+        return f"{count} epoch{'' if count == 1 else 's'} of inputs"
+
+    def alarms(self, after: Offsets | None) -> Iterator[str]:
+        """Yield the reasons why the view is held back: an input that cannot be read yet, and inputs that lag.
+
+        Args:
+            after: the offsets of the newest epoch; None before the first.
+        """
+        found = self._next(None if after is None else ViewPlan.of(after))
+        if isinstance(found, Blocker):
+            yield str(found)
+        if not self.settings.aligned:
+            return
+        marks = {name: mark for name in self.settings.inputs if (mark := self._watermark(name))}
+        if not marks:
+            return
+        ahead = max(marks, key=lambda name: marks[name])
+        for name, mark in marks.items():
+            if marks[ahead] - mark > self.settings.lag:
+                behind = show_duration(_whole_seconds(marks[ahead] - mark))
+                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_watermark(mark)}"
+
+    # ---- the moment ------------------------------------------------------------------------------------------------
+
+    def _next(self, last: ViewPlan | None) -> ViewPlan | Blocker:
+        """Plan the newest moment at which all inputs can be read, or return what blocks it."""
+        latest: dict[str, Publication] = {}
+        for name, each in self.settings.inputs.items():
+            if (publication := self._pipelines.latest(each.pipeline)) is None:
+                return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
+            latest[name] = publication
+        if self.settings.aligned:
+            return self._plan_aligned(latest, last)
+        marks = [publication.watermark for publication in latest.values()]
+        known = [mark for mark in marks if mark is not None]
+        watermark = min(known) if len(known) == len(marks) else None
+        exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
+        as_of = exact.pop() if len(exact) == 1 else None
+        epochs = {name: publication.epoch.number for name, publication in latest.items()}
+        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint)
+
+    def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
+        limit: datetime | None = None
+        for name, publication in latest.items():
+            if publication.watermark is None:
+                return Blocker(name, "it has no watermark yet")
+            limit = publication.watermark if limit is None else min(limit, publication.watermark)
+        assert limit is not None  # there is an input
+        moment = self._shared_moment(limit - self.settings.slack)
+        if isinstance(moment, Blocker):
+            return moment
+        if last and last.as_of and moment < last.as_of:
+            slowest = min(latest, key=lambda name: latest[name].watermark or limit)
+            return Blocker(
+                slowest, f"it has not reached {format_watermark(last.as_of)} yet, which the view already shows"
+            )
+        epochs = {}
+        for name, publication in latest.items():
+            found = self._epoch(name, publication, moment, limit)
+            if isinstance(found, Blocker):
+                return found
+            epochs[name] = found
+        return ViewPlan(epochs, moment, moment + self.settings.slack, self.settings.fingerprint)
+
+    def _shared_moment(self, limit: datetime) -> datetime | Blocker:
+        """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
+        common: set[datetime] | None = None
+        for name in self._views:
+            shown = {moment for _, moment in self._moments(name) if moment <= limit}
+            common = shown if common is None else common & shown
+            if not common:
+                return Blocker(
+                    name,
+                    f"it has no publication up to {format_watermark(limit)} at a moment that the other views share",
+                )
+        return limit if common is None else max(common)
+
+    @property
+    def _views(self) -> tuple[str, ...]:
+        """The inputs whose publications are each exact as of one event time: materialized views."""
+        found = []
+        for name, each in self.settings.inputs.items():
+            latest = self._pipelines.latest(each.pipeline)
+            if latest and self._service(name).exact_as_of(latest) is not None:
+                found.append(name)
+        return tuple(found)
+
+    def _moments(self, name: str) -> Iterator[tuple[Publication, datetime]]:
+        """Yield publications of a view with the moments that they show, newest first."""
+        service, ledger = self._service(name), self.runner(self.settings.inputs[name].pipeline).current_ledger()
+        for publication in ledger.known(_LOOK_BACK):
+            if (moment := service.exact_as_of(publication)) is not None:
+                yield publication, moment
+
+    def _epoch(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> int | Blocker:
+        """Find the epoch at which an input is read for a moment."""
+        if name in self._views:
+            return next(publication.epoch.number for publication, shown in self._moments(name) if shown == moment)
+        each, service = self.settings.inputs[name], self._service(name)
+        spec = self._pipelines.spec(each)
+        ledger = self.runner(each.pipeline).current_ledger()
+        if spec.timed:
+            why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
+            return latest.epoch.number if why is None else Blocker(name, why)
+        for publication in ledger.known():
+            if publication.watermark is not None and publication.watermark <= limit:
+                return publication.epoch.number
+        return Blocker(
+            name, f"its publications up to {format_watermark(limit)} have expired; let it keep more (retain)"
+        )
+
+    # ---- what is read ----------------------------------------------------------------------------------------------
+
+    def _service(self, name: str) -> Service:
+        return self.runner(self.settings.inputs[name].pipeline).service
+
+    def _watermark(self, name: str) -> datetime | None:
+        latest = self._pipelines.latest(self.settings.inputs[name].pipeline)
+        return latest.watermark if latest else None
+
+    def _places(self, plan: ViewPlan) -> dict[str, ReadAt]:
+        """The snapshot at which each input is read, with the event time if its view supports one."""
+        found = {}
+        for name, each in self.settings.inputs.items():
+            timed = self._pipelines.spec(each).timed and self.settings.aligned
+            snapshot = self._pipelines.at(each.pipeline, plan.inputs[name])
+            found[name] = ReadAt(snapshot, plan.as_of if timed else None)
+        return found
+
+    def _before(self, after: Offsets | None) -> Mapping[str, ReadAt]:
+        """The snapshots of the last epoch; empty if they have expired, or if the settings of the view have changed."""
+        if after is None:
+            return {}
+        plan = ViewPlan.of(after)
+        if plan.settings != self.settings.fingerprint:
+            return {}
+        try:
+            self._lease(plan)
+            return self._places(plan)
+        except (VersionExpired, VersionNotFound):
+            return {}
+
+    def _lease(self, plan: ViewPlan) -> None:
+        for name, epoch in plan.inputs.items():
+            pipeline = self.settings.inputs[name].pipeline
+            if (pipeline, epoch) not in self._pins:
+                publication = self._pipelines.at(pipeline, epoch).publication
+                assert publication is not None  # else nothing would have been planned
+                self._pins[pipeline, epoch] = self._pipelines.pin(pipeline, publication)
+
+    def _keep(self, last: ViewPlan | None, now: datetime) -> None:
+        """Renew the leases on what the last epoch read, and release all others."""
+        last = last if last and last.settings == self.settings.fingerprint else None
+        wanted = {(self.settings.inputs[name].pipeline, at) for name, at in last.inputs.items()} if last else set()
+        old = {
+            place: pin
+            for place, pin in self._pins.items()
+            if place not in wanted or min((lease.until for lease in pin.leases), default=now) - now < HOLD / 2
+        }
+        for place in old:
+            del self._pins[place]
+        if last:  # first, so that there is no gap between leases
+            with suppress(VersionExpired, VersionNotFound):  # it has expired: the whole view is computed
+                self._lease(last)
+        for pin in old.values():
+            pin.release()
+
+
+def _whole_seconds(span: timedelta) -> timedelta:
+    return timedelta(seconds=int(span.total_seconds()))

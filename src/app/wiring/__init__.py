@@ -1,0 +1,1 @@
+"""The composition root: binds the ports of a deployment to adapters."""

@@ -1,1 +1,0 @@
-"""Changelogs: row kinds, as Flink and Paimon write them."""

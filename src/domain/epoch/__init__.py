@@ -1,0 +1,1 @@
+"""Epochs, their offsets and batches, and watermarks."""

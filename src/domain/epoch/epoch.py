@@ -1,0 +1,175 @@
+"""Epochs, their offsets, their publications, and the mark that each of their commits carries."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from attrs import asdict, field, frozen
+
+from ..errors import EpochConflict, TableDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+Offsets: TypeAlias = "Mapping[str, Any]"
+"""A position in a source, in JSON values. Only the source knows their meaning."""
+
+
+@frozen(order=True)
+class Epoch:
+    """One micro-batch of one pipeline; numbered from 0."""
+
+    pipeline: str
+    number: int
+
+
+@frozen
+class OffsetRange:
+    """The input of an epoch: everything after `after` (None: from the beginning), up to and including `until`."""
+
+    after: Offsets | None
+    until: Offsets
+
+
+@frozen
+class Place:
+    """One version of one table."""
+
+    table: str
+    version: str
+
+
+@frozen
+class Tally:
+    """The number of rows that a pipeline has read so far.
+
+    Args:
+        rows: all rows, dead letters included.
+        dead_letters: the rows that could not be used.
+    """
+
+    rows: int = 0
+    dead_letters: int = 0
+
+    def plus(self, rows: int, dead_letters: int) -> Tally:
+        """This tally plus further rows."""
+        return Tally(self.rows + rows, self.dead_letters + dead_letters)
+
+
+@frozen
+class Publication:
+    """The ledger's record that an epoch is complete.
+
+    `tables` has the version of each table of the pipeline that contains the epoch. `watermark` (UTC) is the event time
+    up to which the input is assumed to be complete; None until a row has an event time.
+    """
+
+    epoch: Epoch
+    tables: Mapping[str, str]
+    offsets: Offsets
+    watermark: datetime | None
+    published_at: datetime
+    fingerprint: str
+    """The fingerprint of the service's settings; tables built with other settings are not continued."""
+    watermarks: Mapping[str, datetime] = field(factory=dict)
+    """In a topic group, the watermark (UTC) of each topic that has had an event time."""
+    began_at: datetime | None = None
+    """The start of its epoch (UTC); None in publications of old versions, which did not record it."""
+    tally: Tally | None = None
+    """The number of rows read so far; None if they were not counted from the first epoch on."""
+
+
+@frozen
+class Mark:
+    """The metadata of a data commit, stored inside the backend's own commit.
+
+    Args:
+        epoch, offsets: the epoch, and the input that the commit contains.
+        sequence: the number of the data commit in its table, 1, 2, 3 … A store accepts only the next number, so that
+            two writers can never both succeed.
+        writer: the run that made it.
+        fingerprint: the fingerprint of the service's settings.
+        anchor: the anchor table: its commit ends the epoch and carries the publication.
+        previous: the commit that carries the previous publication; None for the first epoch.
+        rolls_back: the commit rolls unpublished work back.
+        publication: the publication, in the epoch's last commit only. Its `tables` lacks the anchor table, because the
+            anchor's version is not known before the commit.
+        task: the name of the epoch's task, if it does something other than reading its source. An unfinished try is
+            rolled back, because a restart does not know how to repeat it.
+    """
+
+    epoch: Epoch
+    offsets: OffsetRange
+    sequence: int
+    writer: str
+    fingerprint: str
+    anchor: str
+    previous: Place | None = None
+    rolls_back: bool = False
+    publication: Publication | None = None
+    task: str | None = None
+
+    def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str) -> bool:
+        """Whether a commit with this mark contains the epoch over this range, computed with the same settings."""
+        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back, self.task)
+        return mine == (epoch, offsets, fingerprint, False, None)
+
+    def check_follows(self, newest: int, table: str) -> None:
+        """Check that this mark is the next one of a table (fencing).
+
+        Args:
+            newest: the sequence of the table's newest marked commit; 0 if it has none.
+            table: its name.
+
+        Raises:
+            EpochConflict: `sequence` is not `newest` + 1.
+        """
+        if self.sequence != newest + 1:
+            raise EpochConflict(
+                f"table {table}: commit {self.sequence} was to be made, but the newest is {newest}: another writer"
+                f" is at work on pipeline {self.epoch.pipeline!r}; nothing was changed. Let one run at a time write a"
+                " pipeline"
+            )
+
+    def to_json(self) -> str:
+        """The mark as one line of JSON, for a commit's metadata."""
+        return json.dumps(asdict(self), default=datetime.isoformat, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str, commit: str = "a commit") -> Mark:
+        """Parse the output of `to_json`.
+
+        Args:
+            text: the JSON text.
+            commit: the commit that carries it, for messages.
+
+        Raises:
+            TableDamaged: the text is not a mark.
+        """
+        try:
+            return cls._parsed(json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise TableDamaged(
+                f"{commit} carries a mark that cannot be read ({type(error).__name__}: {error}), so the pipeline cannot"
+                " continue from it: restore the commit's file from a backup, or rebuild the pipeline under another name"
+            ) from error
+
+    @classmethod
+    def _parsed(cls, raw: dict[str, Any]) -> Mark:
+        raw["epoch"] = Epoch(**raw["epoch"])
+        raw["offsets"] = OffsetRange(**raw["offsets"])
+        raw["previous"] = raw["previous"] and Place(**raw["previous"])
+        if published := raw["publication"]:
+            published["epoch"] = Epoch(**published["epoch"])
+            published["published_at"] = datetime.fromisoformat(published["published_at"])
+            for optional in ("watermark", "began_at"):
+                text = published.get(optional)
+                published[optional] = text and datetime.fromisoformat(text)
+            published["tally"] = (tally := published.get("tally")) and Tally(**tally)
+            by_topic = published.get("watermarks", {})  # missing in publications from before topic groups existed
+            published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
+            raw["publication"] = Publication(**published)
+        return cls(**raw)

@@ -1,0 +1,51 @@
+"""Ranges of the first key column of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST = 64
+"""Maximum number of ranges that `merge_ranges` returns."""
+
+
+@frozen
+class KeyRange:
+    """Values of a table's first key column from `low` to `high`, inclusive; None: no bound on that side."""
+
+    low: Any | None = None
+    high: Any | None = None
+
+
+def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """Merge overlapping ranges into as few as possible, in order.
+
+    There are at most `MOST`; to keep to that, the last one may cover gaps.
+
+    >>> [(each.low, each.high) for each in merge_ranges([KeyRange(5, 9), KeyRange(1, 2), KeyRange(2, 6), KeyRange(12)])]
+    [(1, 9), (12, None)]
+    """
+    found: list[KeyRange] = []
+    for each in sorted(ranges, key=_start):
+        last = found[-1] if found else None
+        if last is None or (last.high is not None and each.low is not None and each.low > last.high):
+            found.append(each)
+        else:
+            found[-1] = _hull(last, each)
+    if len(found) > MOST:
+        found = [*found[: MOST - 1], _hull(found[MOST - 1], found[-1])]
+    return tuple(found)
+
+
+def _start(each: KeyRange) -> tuple[bool, Any]:
+    """The sort key of ranges: those without a lower bound come first."""
+    return (False, 0) if each.low is None else (True, each.low)
+
+
+def _hull(first: KeyRange, last: KeyRange) -> KeyRange:
+    ends: list[Any] = [first.high, last.high]
+    return KeyRange(first.low, None if None in ends else max(ends))

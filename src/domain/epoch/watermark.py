@@ -1,0 +1,78 @@
+"""Watermarks: the event time up to which input is assumed to be complete."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_FIRST = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def advance(watermark: datetime | None, newest: datetime | None, delay: timedelta) -> datetime | None:
+    """The watermark after a batch. It never goes back.
+
+    Args:
+        watermark: the watermark before (UTC); None before the first event time.
+        newest: the highest event time of the batch (UTC); None if it has none.
+        delay: how late rows may be.
+    """
+    if newest is None:
+        return watermark
+    reached = subtract(newest, delay)
+    return reached if watermark is None else max(watermark, reached)
+
+
+def subtract(moment: datetime, by: timedelta) -> datetime:
+    """A UTC time minus a duration, but not before 0001-01-01."""
+    return moment - min(by, moment - _FIRST)
+
+
+def advance_topics(so_far: Mapping[str, datetime], reached: Mapping[str, datetime | None]) -> dict[str, datetime]:
+    """The watermark of each topic after a batch. It never goes back; topics that are not in `reached` are dropped."""
+    advanced = {topic: advance(so_far.get(topic), each, timedelta()) for topic, each in reached.items()}
+    return {topic: each for topic, each in advanced.items() if each is not None}
+
+
+def advance_group(
+    watermark: datetime | None, topics: Iterable[str], reached: Mapping[str, datetime]
+) -> datetime | None:
+    """The watermark of a topic group: the minimum over its topics, once each has one. It never goes back.
+
+    Args:
+        watermark: the group's watermark before (UTC); None until each topic has one.
+        topics: the topics with an event time; one without new rows holds the group back.
+        reached: the watermark of each topic.
+    """
+    known = [reached.get(topic) for topic in topics]
+    there = [each for each in known if each is not None]
+    if not there or len(there) < len(known):
+        return watermark
+    return advance(watermark, min(there), timedelta())
+
+
+def format_watermark(watermark: datetime) -> str:
+    """A watermark in ISO 8601, in UTC with ``Z``; a fraction is shown only if it is not zero.
+
+    >>> format_watermark(datetime(2024, 3, 1, 9, tzinfo=UTC))
+    '2024-03-01T09:00:00Z'
+    >>> format_watermark(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
+    '2024-03-01T09:00:00.5Z'
+    """
+    moment = watermark.astimezone(UTC)
+    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:
+    """The latest of some event times as an instant, None if there is none; a date is its midnight in UTC."""
+    return max((instant(each) for each in moments if each is not None), default=None)
+
+
+def instant(moment: date | datetime) -> datetime:
+    """An event time as an instant in UTC. A time without a zone is taken as UTC, a date as its midnight in UTC."""
+    if not isinstance(moment, datetime):
+        moment = datetime.combine(moment, time())
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

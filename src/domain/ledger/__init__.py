@@ -1,0 +1,1 @@
+"""Publications and their snapshots, retention, and latency."""

@@ -1,0 +1,43 @@
+"""Labels: they name a version by its content, independent of who published it and when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ..epoch.watermark import format_watermark, instant
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@frozen
+class Label:
+    """A name for a version: the watermark of its inputs.
+
+    >>> str(Label.parse("2024-03-01T09:00:00Z"))
+    '2024-03-01T09:00:00Z'
+    """
+
+    watermark: datetime = field(converter=instant)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a label in the form that `str` and the listings write.
+
+        Raises:
+            ConfigError: the text is not a label.
+        """
+        try:
+            return cls(datetime.fromisoformat(text))
+        except ValueError as error:
+            raise ConfigError(
+                f"{text!r} is not a label; write a watermark such as 2024-03-01T09:00:00Z, as `headwater versions`"
+                " lists them"
+            ) from error
+
+    def __str__(self) -> str:
+        return format_watermark(self.watermark)

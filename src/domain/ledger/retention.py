@@ -1,0 +1,273 @@
+"""Retention: which versions of a pipeline's tables are kept, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import define, evolve, field, frozen
+
+from ..duration import show_duration
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ..epoch.epoch import Epoch, Publication
+    from ..ports import Commit, Version
+    from ..table.lease import Lease
+
+    Rule: TypeAlias = "Callable[[int], Reason | None]"
+    """Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
+
+_NEXT = "the next publication"
+_NEWER = "a newer publication of the table"
+_FEW = 11
+"""The number of latest publications from which the future pace is estimated."""
+
+
+@frozen
+class Retention:
+    """How long the past is kept. With both set, a version is kept if either rule keeps it. With neither, all are kept.
+
+    Args:
+        versions: keep the latest n publications.
+        duration: keep each publication for this long after the next one has superseded it.
+    """
+
+    versions: int | None = field(default=None)
+    duration: timedelta | None = None
+
+    @versions.validator
+    def _check_versions(self, _attribute: object, value: int | None) -> None:
+        if value is not None and value < 1:
+            raise ConfigError(f"versions = {value}: at least the newest publication is always kept; write 1 or more")
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing ever expires."""
+        return self.versions is None and self.duration is None
+
+    def lasts(self, interval: timedelta) -> timedelta | None:
+        """How long a query may take that begins when its version is published, with a version every `interval`.
+
+        That is (n + 1) x interval if n superseded versions are kept besides the latest. A `duration` is counted from
+        the time when the version is superseded. None: without limit.
+        """
+        if self.endless:
+            return None
+        numbered = (self.versions or 1) * interval
+        return numbered if self.duration is None else max(numbered, interval + self.duration)
+
+    def left(
+        self, publications: Sequence[Publication], epoch: Epoch, interval: timedelta | None, now: datetime
+    ) -> timedelta | None:
+        """How long a publication is kept from now on, if further ones come at an interval; None: without limit.
+
+        Args:
+            publications: newest first, as far back as they can be found.
+            epoch: the epoch of the publication.
+            interval: the time from one publication to the next; None if unknown: the next may come at any time then.
+            now: the present time (UTC).
+        """
+        if self.endless:
+            return None
+        pace = interval or timedelta()
+        following = max(publications[0].published_at + pace - now, timedelta())
+        place = next((place for place, each in enumerate(publications) if each.epoch == epoch), len(publications))
+        still = (self.versions or 1) - place  # further publications that keep it
+        numbered = following + (still - 1) * pace if still > 0 else timedelta()
+        if self.duration is None or place == len(publications):
+            return numbered
+        since = superseded_at(publications)[place]
+        return max(numbered, self.duration + (following if since is None else since - now))
+
+    def check_query(self, longest: timedelta, interval: timedelta) -> None:
+        """Check that the longest expected query can finish under this retention.
+
+        Raises:
+            ConfigError: it cannot; the message has the calculation and the number of versions to keep.
+        """
+        lasts = self.lasts(interval)
+        if lasts is None or longest <= lasts:
+            return
+        every, wanted = show_duration(interval), -(-longest // interval)
+        raise ConfigError(
+            f"a query of {show_duration(longest)} could not end: with a version every {every}, retain keeps one for"
+            f" {show_duration(lasts)} ({self._sums(interval)}); set retain.versions to at least {wanted}"
+        )
+
+    def _sums(self, interval: timedelta) -> str:
+        superseded, every = (self.versions or 1) - 1, show_duration(interval)
+        numbered = f"{superseded} superseded besides the latest: ({superseded} + 1) x {every}"
+        return numbered if self.duration is None else f"{numbered}, or {every} + {show_duration(self.duration)}"
+
+    def __str__(self) -> str:
+        """The retention as it is written in the configuration."""
+        versions = [] if self.versions is None else [f"versions = {self.versions}"]
+        duration = [] if self.duration is None else [f'duration = "{show_duration(self.duration)}"']
+        return f"retain = {{ {', '.join(versions + duration)} }}"
+
+
+@frozen
+class Reason:
+    """Why a version is kept, and the event that ends it, for display."""
+
+    why: str
+    until: str = ""
+
+
+@frozen
+class TableHistory:
+    """One table: its commits, newest first, the leases on it, and its versions that can no longer be read."""
+
+    commits: Sequence[Commit]
+    leases: Sequence[Lease] = ()
+    expired: Collection[Version] = ()
+
+
+@frozen
+class Verdict:
+    """Why a version of a table is still kept. Without a reason it may expire, or has expired already.
+
+    Args:
+        table: its name.
+        commit: the commit that made the version.
+        reasons: why it is kept, for display.
+        expired: whether it can no longer be read.
+        superseded_at: when a publication of another version superseded it (UTC); None if it has not been superseded.
+        until: the events, for display, that must all happen before it may expire.
+    """
+
+    table: str
+    commit: Commit
+    reasons: tuple[str, ...]
+    expired: bool = False
+    superseded_at: datetime | None = None
+    until: tuple[str, ...] = ()
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it may expire: nothing keeps it, and it has not expired yet."""
+        return not (self.reasons or self.expired)
+
+
+def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
+    """When each publication, newest first, was superseded by the next one (UTC); None for the latest.
+
+    No time is earlier than that of an older publication, so that a clock set back does not let a version expire early.
+    """
+    latest_so_far = list(accumulate((each.published_at for each in reversed(publications)), max))
+    return [None, *reversed(latest_so_far[1:])][: len(publications)]
+
+
+def pace_of(publications: Sequence[Publication]) -> timedelta | None:
+    """The mean time from one publication to the next, over the last few; None if there are fewer than two."""
+    some = publications[:_FEW]
+    return max((some[0].published_at - some[-1].published_at) / (len(some) - 1), timedelta()) if some[1:] else None
+
+
+def judge(
+    retention: Retention, publications: Sequence[Publication], tables: Mapping[str, TableHistory], now: datetime
+) -> list[Verdict]:
+    """Decide for each version of each table whether it is kept, and why.
+
+    Args:
+        retention: the configured retention.
+        publications: the pipeline's publications, newest first, as far back as they can be found.
+        tables: the pipeline's tables by name.
+        now: the present time (UTC).
+
+    Returns:
+        One verdict per version, table by table, newest first. Always kept: the latest publication, newer commits (an
+        epoch may be in progress), and leased versions.
+    """
+    case = _Case(retention, publications, now)
+    return [verdict for table, history in tables.items() for verdict in case.verdicts(table, history)]
+
+
+@define(eq=False)
+class _Case:
+    """The inputs of all verdicts on a pipeline; publications are identified by their index in the list."""
+
+    retention: Retention
+    publications: Sequence[Publication]
+    now: datetime
+    _pinned: dict[tuple[str, str], list[int]] = field(init=False, factory=lambda: defaultdict(list))
+    _superseded: Sequence[datetime | None] = field(init=False)
+    _rules: Sequence[Rule] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._superseded = superseded_at(self.publications)
+        self._rules = _rules(self.retention, self._superseded, self.now)
+        for place, publication in enumerate(self.publications):
+            for table, version in publication.tables.items():
+                self._pinned[table, version].append(place)
+
+    def verdicts(self, table: str, history: TableHistory) -> Iterator[Verdict]:
+        newest = self.publications[0].tables.get(table) if self.publications else None
+        ahead = True
+        for commit in history.commits:
+            ahead = ahead and commit.version != newest
+            expired = commit.version in history.expired
+            reasons = () if expired else tuple(self._reasons(table, history, commit, ahead=ahead))
+            places = self._pinned[table, commit.version]
+            superseded = self._superseded[places[0]] if places else None
+            until = dict.fromkeys(reason.until for reason in reasons if reason.until)
+            yield Verdict(table, commit, tuple(reason.why for reason in reasons), expired, superseded, tuple(until))
+
+    def _reasons(self, table: str, history: TableHistory, commit: Commit, *, ahead: bool) -> Iterator[Reason]:
+        if ahead:
+            yield Reason("newer than the newest publication: an epoch or upkeep may build on it", _NEWER)
+        yield from self._publication_reasons(self._pinned[table, commit.version])
+        yield from _lease_reasons(history.leases, commit, self.now)
+        if self.retention.endless:
+            yield Reason("no retention is set", "a retention")
+
+    def _publication_reasons(self, places: Sequence[int]) -> Iterator[Reason]:
+        """Why a version is kept for its publications: at most one reason per rule, that of the latest publication."""
+        for rule in self._rules:
+            matches = [(place, reason) for place in places if (reason := rule(place))]
+            if matches:
+                (newest, reason), (oldest, _) = matches[0], matches[-1]
+                last, first = (self.publications[place].epoch.number for place in (newest, oldest))
+                epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
+                yield evolve(reason, why=f"{epochs}: {reason.why}")
+
+
+def _rules(retention: Retention, superseded: Sequence[datetime | None], now: datetime) -> list[Rule]:
+    def newest(place: int) -> Reason | None:
+        if place:
+            return None
+        until = f"{show_duration(retention.duration)} after {_NEXT}" if retention.duration is not None else ""
+        return Reason("the newest publication", until)
+
+    def among_the_last(place: int) -> Reason | None:
+        few = retention.versions
+        if few is None or place >= few:
+            return None
+        more = few - place
+        return Reason(f"among the last {few} publications", _NEXT if more == 1 else f"{more} more publications")
+
+    def within_duration(place: int) -> Reason | None:
+        since = superseded[place]
+        if since is None or retention.duration is None or now - since >= retention.duration:
+            return None
+        until = _show_time(since + retention.duration)
+        return Reason(f"superseded at {_show_time(since)}, kept until {until}", until)
+
+    return [newest, among_the_last, within_duration]
+
+
+def _lease_reasons(leases: Sequence[Lease], commit: Commit, now: datetime) -> Iterator[Reason]:
+    for lease in leases:
+        if lease.version == commit.version and lease.live(now):
+            until = _show_time(lease.until)
+            yield Reason(f"leased by {lease.holder} until {until} ({lease.id})", until)
+
+
+def _show_time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,216 @@
+"""The upkeep of one pipeline: compaction, expiry of old versions, and leases for readers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import ExitStack
+from datetime import timedelta
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ..duration import show_duration
+from ..errors import ConfigError, LeaseNotFound, RetentionTooShort
+from ..table.lease import Lease
+from .retention import Retention, TableHistory, Verdict, judge, pace_of, superseded_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from ..epoch.epoch import Publication
+    from ..ports import Expiry, TableKeeper, Version
+    from .ledger import Ledger
+
+
+@frozen(eq=False)
+class Pin:
+    """A publication that stays readable until `release`, the end of its ``with`` block, or the end of its leases.
+
+    Args:
+        lease: the name that its leases, one per table, share.
+        publication: the publication that is kept.
+        leases: the leases.
+    """
+
+    lease: str
+    publication: Publication
+    leases: tuple[Lease, ...]
+    _unpin: Callable[[str, str], None] = field(repr=False)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the pinned epoch, to be passed to reads as ``at=``."""
+        return self.publication.epoch.number
+
+    def release(self) -> None:
+        """Release the leases. A second call does nothing."""
+        for lease in self.leases:
+            self._unpin(lease.table, lease.id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+@frozen
+class PublishedVersion:
+    """A publication, with its readability and its leases.
+
+    Args:
+        publication: the publication.
+        superseded_at: when the next one superseded it (UTC); None for the latest.
+        readable: whether all its tables can still be read.
+        leases: the names of the leases that hold all its tables.
+    """
+
+    publication: Publication
+    superseded_at: datetime | None
+    readable: bool
+    leases: tuple[str, ...]
+
+
+@frozen(eq=False)
+class Upkeep:
+    """The upkeep operations on the tables of one pipeline.
+
+    Args:
+        ledger: the pipeline's ledger, opened.
+        keeper: the keeper of the same tables.
+        retention: how long the past is kept.
+    """
+
+    ledger: Ledger
+    keeper: TableKeeper
+    retention: Retention
+
+    def compact(self) -> dict[str, Version | None]:
+        """Compact each table if that is worth its cost. Returns the new version by table, None if not compacted."""
+        return {table: self.keeper.compact(table) for table in self.ledger.tables}
+
+    def verdicts(self) -> list[Verdict]:
+        """For each version of each table, whether it is kept, and why; see `judge`."""
+        tables = {table: self._history(table) for table in self.ledger.tables}
+        return judge(self.retention, self.ledger.known(), tables, self.ledger.clock.now())
+
+    def expire(self, *, dry_run: bool) -> list[Expiry]:
+        """Expire each version that nothing keeps; with `dry_run`, only report which versions would expire."""
+        verdicts, now = self.verdicts(), self.ledger.clock.now()
+        return [
+            self.keeper.expire(table, _versions_to_keep(table, verdicts), now=now, dry_run=dry_run)
+            for table in self.ledger.tables
+        ]
+
+    def versions(self) -> list[PublishedVersion]:
+        """The publications, newest first, as far back as they can be found."""
+        publications, held = self.ledger.known(), self._held()
+        expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
+        return [
+            PublishedVersion(
+                publication,
+                superseded,
+                expired.isdisjoint(pinned := self._pinned(publication)),
+                tuple(name for name, versions in held.items() if versions == pinned),
+            )
+            for publication, superseded in zip(publications, superseded_at(publications), strict=True)
+        ]
+
+    def check_lasts(self, publication: Publication, longest: timedelta, every: timedelta | None) -> None:
+        """Check that a publication is guaranteed to be kept as long as a read may take.
+
+        Args:
+            publication: the publication to read.
+            longest: how long the read may take.
+            every: the time from one publication to the next; None: estimated from the last ones.
+
+        Raises:
+            RetentionTooShort: it is not; the message has the calculation, and a lease as the remedy.
+        """
+        publications, now = self.ledger.known(), self.ledger.clock.now()
+        pace = every or pace_of(publications)
+        lasts = self.retention.left(publications, publication.epoch, pace, now)
+        if lasts is None or longest <= max(lasts, self._leased_for(publication, now)):
+            return
+        how = "configured" if every else "recent average"
+        basis = f"a publication every {show_duration(pace)}, {how}" if pace else "publications at an unknown pace"
+        raise RetentionTooShort(
+            f"a read of {show_duration(longest)} may not end: epoch {publication.epoch.number} of pipeline"
+            f" {self.ledger.pipeline!r} is kept for {show_duration(lasts)} from now ({basis}; {self.retention}); pin it"
+            f" first: headwater pin … {self.ledger.pipeline} --at {publication.epoch.number} --for"
+            f" {show_duration(longest)}"
+        )
+
+    def _leased_for(self, publication: Publication, now: datetime) -> timedelta:
+        """How long leases on all tables of a publication last from now."""
+        pinned, held = self._pinned(publication), self._held()
+        ends = [lease.until - now for lease in self.leases() if held.get(lease.id) == pinned]
+        return max(ends, default=timedelta())
+
+    def pin(self, publication: Publication, holder: str, hold: timedelta) -> Pin:
+        """Keep all tables of a publication readable for a duration.
+
+        Args:
+            publication: the publication.
+            holder: who requests it, for display.
+            hold: the duration of the leases.
+
+        Raises:
+            ConfigError: `hold` is not positive.
+            VersionExpired: a table's version has expired or is about to; no lease is left behind.
+        """
+        if hold <= timedelta():
+            raise ConfigError(f"hold = {hold}: a lease must be longer than 0; write timedelta(hours=2), for example")
+        name, until = f"{self.ledger.pipeline}-{token_hex(6)}", self.ledger.clock.now() + hold
+        pinned = sorted(self._pinned(publication))
+        leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)
+        with ExitStack() as undo:
+            for lease in leases:
+                undo.callback(self.keeper.unpin, lease.table, lease.id)
+                self.keeper.pin(lease)
+            undo.pop_all()
+        return Pin(name, publication, leases, self.keeper.unpin)
+
+    def _held(self) -> Mapping[str, set[tuple[str, str]]]:
+        """The leased table versions by lease name, for leases that have not ended."""
+        now = self.ledger.clock.now()
+        held = defaultdict(set)
+        for lease in self.leases():
+            if lease.live(now):
+                held[lease.id].add((lease.table, lease.version))
+        return held
+
+    def _pinned(self, publication: Publication) -> set[tuple[str, str]]:
+        return {(table, version) for table, version in publication.tables.items() if table in self.ledger.tables}
+
+    def _history(self, table: str) -> TableHistory:
+        commits = tuple(self.ledger.store.versions(table))
+        return TableHistory(commits, self.keeper.leases(table), self.keeper.expired(table))
+
+    def leases(self) -> list[Lease]:
+        """All leases on the pipeline's tables; ended leases may be included."""
+        return [lease for table in self.ledger.tables for lease in self.keeper.leases(table)]
+
+    def unpin(self, lease: str) -> None:
+        """Release all leases of a name.
+
+        Raises:
+            LeaseNotFound: there is no such lease.
+        """
+        if not (found := [each for each in self.leases() if each.id == lease]):
+            raise LeaseNotFound(
+                f"pipeline {self.ledger.pipeline!r} has no lease {lease!r}: it has ended or been released; `headwater"
+                " versions` lists the present leases"
+            )
+        for each in found:
+            self.keeper.unpin(each.table, each.id)
+
+
+def _versions_to_keep(table: str, verdicts: Sequence[Verdict]) -> set[Version]:
+    return {each.commit.version for each in verdicts if each.table == table and each.reasons}

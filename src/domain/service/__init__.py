@@ -1,0 +1,1 @@
+"""The services, and what they share."""

@@ -1,0 +1,198 @@
+"""The interface of a service: its tables, a pure step, and its views."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import frozen
+
+from ..errors import ConfigError
+from ..ledger.label import Label
+from ..table.fingerprint import changed_settings
+from ..table.net_changes import net_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    import narwhals as nw
+
+    from ..epoch.batch import Batch
+    from ..epoch.epoch import Publication
+    from ..ledger.ledger import Snapshot
+    from ..table.change import Change
+    from ..table.spec import TableSpec
+    from ..table.view_spec import ViewSpec
+
+
+@frozen(eq=False)
+class Step:
+    """The result of an epoch's step: one change per table, and a few numbers.
+
+    Args:
+        changes: the changes by table name; a table that is missing stays as it is.
+        rows: the number of rows in the batch, dead letters included.
+        dead_letters: the number of rows that could not be used.
+        newest: the highest event time of the batch (UTC); None if it has none.
+        watermarks: in a topic group, the watermark (UTC) that this batch alone gives each topic with an event time;
+            None for a topic without event times in the batch. The minimum over the topics is used instead of `newest`.
+        watermark: the watermark after the epoch (UTC), if it does not follow from `newest` alone.
+        repeats: the number of rows that were skipped as duplicates.
+        warnings: messages for the operator; each text is logged once per run.
+    """
+
+    changes: Mapping[str, Change]
+    rows: int
+    dead_letters: int
+    newest: datetime | None
+    watermarks: Mapping[str, datetime | None] | None = None
+    watermark: datetime | None = None
+    repeats: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
+class ReadAt:
+    """The point at which a view is read.
+
+    Args:
+        snapshot: the publication.
+        as_of: the view as of this event time (UTC), for a view that is `ViewSpec.timed`; else None.
+    """
+
+    snapshot: Snapshot
+    as_of: datetime | None = None
+
+
+@frozen
+class PendingRows:
+    """Rows that a service keeps temporarily, while they wait for something.
+
+    Args:
+        rows: the number of rows.
+        size: the size of their files, in bytes (`TableStore.size`).
+        chunks: the number of bulk-load chunks that they belong to; None if they are not of a bulk load.
+    """
+
+    rows: int
+    size: int
+    chunks: int | None = None
+
+
+class Service(Protocol):
+    """A bounded live part plus a versioned past. A service is pure: it does no I/O and reads no clock."""
+
+    tables: tuple[TableSpec, ...]
+    """The tables in the order of their commits; the last one is the anchor table, which every epoch commits."""
+
+    views: tuple[ViewSpec, ...]
+    """The views, the default view first."""
+
+    fingerprint: str
+    """The fingerprint of all settings that stored rows depend on."""
+
+    schedule: timedelta | None = None
+    """The time from one epoch to the next; None if there is no schedule."""
+
+    def known(self, name: str) -> ViewSpec:
+        """One of `views` by its name.
+
+        Raises:
+            ConfigError: there is no such view.
+        """
+        for spec in self.views:
+            if spec.name == name:
+                return spec
+        known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
+        raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
+
+    def label(self, publication: Publication) -> Label | None:
+        """The label of a version: its watermark; None if it has no watermark."""
+        return Label(publication.watermark) if publication.watermark else None
+
+    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - for those that show one
+        """The event time (UTC) that a publication's views show; None if they show all rows known by then."""
+        return None
+
+    def changed(self, fingerprint: str) -> str | None:
+        """The changed settings that prevent tables with another fingerprint from being continued, for display.
+
+        None if they can be continued.
+        """
+        return changed_settings(fingerprint, self.fingerprint)
+
+    @abstractmethod
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Compute the changes of a batch to the tables, given the latest publication before it."""
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - for those that it matters to
+        """Compute the changes to the tables of a watermark that advances without rows; None if no view would change.
+
+        Args:
+            until: the event time up to which the idle source is assumed to be complete (UTC).
+            snapshot: the latest publication.
+        """
+        return None
+
+    @abstractmethod
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """The rows of a view at one snapshot, or between two for a view that is `ViewSpec.between`.
+
+        Args:
+            name: one of `views`.
+            snapshot: the publication to read from ("as known at").
+            as_of: the view as of this event time (UTC), if the service supports it.
+            since: the earlier publication, for a view that is `ViewSpec.between`.
+
+        Raises:
+            ConfigError: there is no such view, or it cannot be read as of an event time.
+        """
+
+    @abstractmethod
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view between two snapshots, in its columns and ``_row_kind``; see `net_changes`.
+
+        Raises:
+            ConfigError: there is no such view, or its rows have no key.
+        """
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of a keyed view that equal a row of `keys` in all of its columns; null equals nothing.
+
+        If the service supports it, only the matching rows are computed.
+
+        Args:
+            name: one of `views`.
+            at: the point at which it is read.
+            keys: some or all of the view's key columns.
+        """
+        columns = keys.collect_schema().names()
+        return self.view(name, at.snapshot, as_of=at.as_of).join(keys, on=columns, how="semi")
+
+    def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view from one point to another, in its columns and ``_row_kind``.
+
+        They are the difference of the two results, and so include rows that were late for `before`.
+        """
+        if before.as_of is None and after.as_of is None:
+            return self.view_changes(name, before.snapshot, after.snapshot)
+        old, new = (self.view(name, each.snapshot, as_of=each.as_of) for each in (before, after))
+        return net_changes(old, new, self.known(name).key)
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to
+        """Why a view that is `ViewSpec.timed` is not exact as of an event time, for display; None if it is exact.
+
+        For example, a bulk load is in progress, or the time is before the start of the history.
+        """
+        return None
+
+    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - for those that pass over some
+        """The total number of rows skipped as duplicates; None if the service does not detect duplicates."""
+        return None
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:  # noqa: ARG002 - for those that have some
+        """The rows that are kept temporarily, by what they are."""
+        return {}

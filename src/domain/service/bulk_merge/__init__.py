@@ -1,0 +1,125 @@
+"""Loads a large table in bulk while following its changelog. The table is not locked, and its writers go on.
+
+Rows that were read in bulk are version 0 of their keys. Bulk rows and changes are merged into one table:
+
+    the newest image of each key wins
+
+If the bulk and the changelog share a position, the position says which image is newer. Otherwise a change always wins
+over version 0. In mode ``exact``, a bulk row becomes visible once the changelog has caught up with the moment at which
+the row was read. So every publication is the table as it was at the changelog's position, for all chunks that have
+settled. Reading chunks next to a log is the method of DBLog and of Flink CDC's incremental snapshots.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ...table.change import Matching
+from ..base import ReadAt, Service
+from .complete_transactions import TransactionFilter
+from .events import Events
+from .load_progress import BulkLoadProgress, within
+from .merge import ImageMerger
+from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
+from .step import BulkMergeStep
+from .tables import SETTLED, BulkMergeTables
+from .undo_log import UndoLog
+from .views import ROWS_VIEW, BulkMergeViews, view_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...epoch.key_range import KeyRange
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from ..base import PendingRows, Step
+
+__all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
+
+
+class BulkMerge(Service):
+    """A service that keeps the newest image of each key, from a bulk load and a changelog of the same table.
+
+    It reads the batches of a `BulkGroup`.
+
+    Args:
+        settings: the key, and the columns that order images.
+        engine: the engine of the frames that `step` and the views get.
+    """
+
+    def __init__(self, settings: BulkMergeSettings, engine: FrameEngine) -> None:
+        tables = BulkMergeTables.of(settings)
+        events, progress = Events(settings, tables), BulkLoadProgress(settings, tables)
+        undo_log = UndoLog(settings, tables, events, engine) if settings.timed else None
+        self.fingerprint = settings.fingerprint
+        self.tables = tables.in_order(settings)
+        self.views = view_specs(settings)
+        transactions = TransactionFilter(settings, tables, engine)
+        # Only a position can show that a late image is older.
+        keeps_deleted = bool(settings.position) and settings.timed
+        merger = ImageMerger(settings, tables, events, keeps_deleted, engine)
+        self._step = BulkMergeStep(settings, tables, events, transactions, progress, merger, undo_log, engine)
+        self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """The changes that a batch makes to the tables; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
+        """The changes that a watermark without rows makes to the tables; see `Service.idle`."""
+        return self._step.idle(until, snapshot)
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Read a view; see `Service.view`."""
+        spec = self.known(name)
+        if since is not None:
+            raise ConfigError(
+                f"view {name!r} is read at one publication; to compare two publications, read its changes"
+            )
+        return self._views.view(spec, ReadAt(snapshot, as_of))
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """The net changes of a view between two publications; see `Service.view_changes`."""
+        return self._views.changes(self.known(name), before, after)
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of the given keys; see `Service.lookup`."""
+        return self._views.view(self.known(name), at, Matching(keys))
+
+    def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
+        """The net changes of a view from one event time to another; see `Service.changes_between`."""
+        spec = self.known(name)
+        if name != ROWS_VIEW or before.as_of is None or after.as_of is None:
+            return super().changes_between(name, before, after)
+        return self._views.changes_between(spec, before, after)
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:
+        """The reason why a view is not exact yet as of an event time; see `Service.held_back`."""
+        return self._views.held_back(at) if name == ROWS_VIEW else None
+
+    def settled(
+        self, keys: nw.LazyFrame[Any], snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
+    ) -> nw.LazyFrame[Any]:
+        """The keys with a boolean column ``settled``: whether `rows` is exact for the key.
+
+        A key that is known to have no row is exact, too.
+
+        Args:
+            keys: have at least the first column of the key, which is never null.
+            snapshot: the publication at which rows are read.
+            remaining: key ranges of the chunks that were not read yet at this publication (`BulkSource.remaining`).
+            as_of: the event time (UTC) as of which rows are read; None for the publication itself.
+        """
+        ranges = self._views.progress.find_unsettled(snapshot, remaining, as_of)
+        return keys.with_columns((~within(self._views.settings.key[0], ranges)).alias(SETTLED))
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:
+        """The rows that are stored until their chunks settle or their transactions are complete."""
+        return self._views.bookkeeping(snapshot)

@@ -1,0 +1,183 @@
+"""Turns the rows of a batch into images of keys: added or removed, in the order of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...epoch.batch import BATCH_COLUMNS, ERROR
+from ...source.bulk import BULK, CHANGELOG, CHUNK, SEARCH_TS, reach_of
+from ...source.dead_letter import or_else
+from ...source.topic_group import TOPIC
+from ...source.transactions import AT, TRANSACTION_COLUMNS, is_mark
+from ...table.change import POSITION
+from ...table.natural_order import with_natural
+from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
+from .tables import ADDS, DELETED, EPOCH, READ, order_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...epoch.batch import Batch
+    from .settings import BulkMergeSettings
+    from .tables import BulkMergeTables
+
+REPLAY_EPOCH, BULK_EPOCH = -1, -2
+"""Epoch numbers of replayed dead letters, which sort before all epochs, and of bulk rows, which sort before these."""
+
+_KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
+
+
+@frozen(eq=False)
+class Events:
+    """Reads the rows of a batch.
+
+    Args:
+        settings: of the pipeline.
+        tables: of the pipeline.
+    """
+
+    settings: BulkMergeSettings
+    tables: BulkMergeTables
+
+    def changes(self, batch: Batch) -> nw.LazyFrame[Any] | None:
+        """The changelog's rows; None if the batch has none.
+
+        They have the columns of `rows`, the order columns, `ADDS`, `EPOCH` and `BATCH_COLUMNS`. They also have
+        `TRANSACTION_COLUMNS` if the changelog marks transactions, else `AT`. ``_error`` says why a row cannot be used.
+        """
+        rows = _member(batch, CHANGELOG)
+        if rows is None:
+            return None
+        kind, transactional = nw.col(ROW_KIND), self.settings.transactional
+        rows = rows.select(
+            *self.settings.columns,
+            *(each.alias(name) for each, name in zip(self._order(batch), self.tables.order, strict=True)),
+            kind.is_in([INSERT, UPDATE_AFTER]).alias(ADDS),
+            nw.lit(batch.epoch.number).cast(nw.Int64).alias(EPOCH),
+            *(TRANSACTION_COLUMNS if transactional else [self._time.alias(AT)]),
+            *BATCH_COLUMNS,
+        )
+        unknown = ~kind.is_in(_KINDS).fill_null(value=False)
+        unknown = unknown & ~is_mark() if transactional else unknown
+        reason = or_else(nw.col(ERROR), unknown, "its row kind is none of +I -U +U -D")
+        reason = self._check(reason, ~kind.is_null())
+        if self.settings.timed and not transactional:
+            text = f"event time {self.settings.event_time} is null: nothing tells when it was made"
+            reason = or_else(reason, nw.col(AT).is_null(), text)
+        return rows.with_columns(reason.alias(ERROR))
+
+    def bulk(self, batch: Batch) -> nw.LazyFrame[Any] | None:
+        """The rows read in bulk; None if the batch has none.
+
+        They have the columns of `rows`, the order columns, `CHUNK`, `SEARCH_TS`, the reach columns and
+        `BATCH_COLUMNS`.
+        """
+        rows = _member(batch, BULK)
+        if rows is None:
+            return None
+        position = [nw.col(name) for name in self.settings.position] or [nw.lit(BULK_EPOCH).cast(nw.Int64)]
+        rows = rows.select(
+            *self.settings.columns,
+            *(each.alias(name) for each, name in zip(position, self.tables.order, strict=True)),
+            CHUNK,
+            SEARCH_TS,
+            *(reach_of(at) for at, _ in enumerate(self.settings.position)),
+            *BATCH_COLUMNS,
+        )
+        reason = self._check(nw.col(ERROR), ~nw.col(ROW_KIND).is_null())
+        if self.settings.waits and not self.settings.position:
+            reason = or_else(reason, nw.col(SEARCH_TS).is_null(), "search_ts is null: nothing tells when it was read")
+        return rows.with_columns(reason.alias(ERROR))
+
+    def newest_images(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The newest image of each key among the changes, in the columns of `current`, with its ``_position``."""
+        changes, order = with_natural(changes, self.order_columns)
+        last = changes.unique(subset=list(self.settings.key), keep="last", order_by=order)
+        deleted = ~nw.col(ADDS)
+        return last.select(
+            *self.settings.key,
+            *(nw.when(~deleted).then(nw.col(name)).alias(name) for name in self.settings.values),
+            *self.tables.order,
+            nw.lit(0).cast(nw.Int64).alias(READ),
+            deleted.alias(DELETED),
+            POSITION,
+        )
+
+    def bulk_images(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Bulk rows in the columns of `current`, with ``_position``."""
+        return rows.select(
+            *self.settings.columns,
+            *self.tables.order,
+            nw.lit(1).cast(nw.Int64).alias(READ),
+            nw.lit(value=False).alias(DELETED),
+            nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
+        )
+
+    def undo_entries(self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        """The images that each change removed and added: the columns of `recent` without its segment.
+
+        Args:
+            changes: the valid changes.
+            stored: the rows of `current` for their keys, if changes do not contain before-images; else None.
+        """
+        if stored is None:
+            return changes.select(*self._undo_columns)
+        before = [f"_before_{name}" for name in self.settings.values]
+        existing = stored.filter(~nw.col(DELETED)).select(
+            *self.settings.columns,
+            *self.tables.order,
+            nw.lit(None).cast(nw.Datetime("us", "UTC")).alias(AT),
+            nw.lit(value=True).alias(ADDS),
+            nw.lit(BULK_EPOCH).cast(nw.Int64).alias(EPOCH),
+            nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
+        )
+        both, order = with_natural(nw.concat([existing, changes.select(*self._undo_columns)]), self.order_columns)
+        previous = [
+            nw.col(name).shift(1).over(*self.settings.key, order_by=order) for name in (ADDS, *self.settings.values)
+        ]
+        named = [f"_before{ADDS}", *before]
+        both = both.with_columns(each.alias(name) for each, name in zip(previous, named, strict=True))
+        changed = both.filter(nw.col(EPOCH) != BULK_EPOCH)
+        removed = changed.filter(nw.col(named[0]).fill_null(value=False)).with_columns(
+            *(nw.col(each).alias(name) for each, name in zip(before, self.settings.values, strict=True)),
+            nw.lit(value=False).alias(ADDS),
+        )
+        return nw.concat(
+            [removed.select(*self._undo_columns), changed.filter(nw.col(ADDS)).select(*self._undo_columns)]
+        )
+
+    @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Columns that order the changes of a key: first by position, then by arrival."""
+        return (*(self.tables.order if self.settings.position else ()), EPOCH, POSITION)
+
+    @property
+    def _undo_columns(self) -> tuple[str, ...]:
+        return (*self.settings.columns, *self.tables.order, AT, ADDS, EPOCH, POSITION)
+
+    def _order(self, batch: Batch) -> Sequence[nw.Expr]:
+        position = [nw.col(name) for name in self.settings.position]
+        return position or [nw.lit(REPLAY_EPOCH if batch.replay else batch.epoch.number).cast(nw.Int64)]
+
+    @property
+    def _time(self) -> nw.Expr:
+        time = self.settings.event_time
+        return nw.col(time) if time else nw.lit(None).cast(nw.Datetime("us", "UTC"))
+
+    def _check(self, reason: nw.Expr, has_image: nw.Expr) -> nw.Expr:
+        """The reason so far, or the first column that is null in a row with an image."""
+        for name in self.settings.key:
+            reason = or_else(reason, has_image & nw.col(name).is_null(), f"key column {name} is null")
+        for at, name in enumerate(self.settings.position):
+            reason = or_else(reason, has_image & nw.col(order_of(at)).is_null(), f"position {name} is null")
+        return reason
+
+
+def _member(batch: Batch, name: str) -> nw.LazyFrame[Any] | None:
+    """The rows of one member of a batch. A batch of replayed dead letters has no members, so its rows are filtered."""
+    if batch.replay:
+        return batch.rows.filter(nw.col(TOPIC) == name) if name == CHANGELOG else None
+    return batch.topics.get(name)

@@ -1,0 +1,339 @@
+"""The progress of a bulk load: which chunks wait, and for which position or watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import narwhals as nw
+from attrs import define, evolve, field, frozen
+
+from ...epoch.key_range import KeyRange, merge_ranges
+from ...epoch.watermark import instant
+from ...source.bulk import CHUNK, SEARCH_TS, reach_of
+from ...table.change import Change
+from ...table.collect import collect_small
+from ...table.natural_order import natural_value
+from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from ...ledger.ledger import Snapshot
+    from ...ports import Version
+    from ...table.schema import Schema
+    from .settings import BulkMergeSettings
+    from .tables import BulkMergeTables
+
+Reach: TypeAlias = tuple[Any, ...]
+"""A position, one value per column, with texts converted by `natural_value`. Positions compare as tuples."""
+EVERYWHERE = (KeyRange(),)
+
+
+@frozen
+class Chunk:
+    """A chunk that was read.
+
+    Args:
+        number: the chunk's number.
+        key_range: the range of its first key column.
+        rows: its number of rows.
+        search_ts: the latest time at which its rows were read (UTC).
+        reach: the position that the changelog must reach before the chunk settles; None if it has no position.
+    """
+
+    number: int
+    key_range: KeyRange
+    rows: int
+    search_ts: datetime | None
+    reach: Reach | None
+
+
+@frozen
+class LoadState:
+    """The state of a load.
+
+    Args:
+        waiting: chunks that were read and have not settled.
+        newest: the newest event time seen (UTC).
+        log_position: the highest position that the changelog has reached.
+        read_all: whether all chunks have been read.
+        done: whether all chunks have settled.
+        exact_from: the earliest event time (UTC) as of which all settled chunks are exact; None: any.
+    """
+
+    waiting: tuple[Chunk, ...] = ()
+    newest: datetime | None = None
+    log_position: Reach | None = None
+    read_all: bool = False
+    done: bool = False
+    exact_from: datetime | None = None
+
+
+@frozen(eq=False)
+class EpochInput:
+    """The input of an epoch.
+
+    Args:
+        snapshot: the newest publication.
+        changes: the valid rows of the changelog; None if there are none.
+        bulk: the valid rows read in bulk; None if there are none.
+        chunks: the chunks of the bulk rows.
+        state: the state of the load after this batch was read, before any chunk settles.
+        remaining: key ranges of the chunks that are still unread; None if unknown.
+        watermark: the watermark after the epoch (UTC).
+        idle: whether the source is idle, so that its watermark follows the clock.
+    """
+
+    snapshot: Snapshot
+    changes: nw.LazyFrame[Any] | None
+    bulk: nw.LazyFrame[Any] | None
+    chunks: tuple[Chunk, ...]
+    state: LoadState
+    remaining: tuple[KeyRange, ...] | None
+    watermark: datetime | None
+    idle: bool = False
+
+
+@frozen
+class Settlement:
+    """The chunks that settle in an epoch, and the state of the load afterwards.
+
+    Args:
+        settled: chunks that become visible in this epoch.
+        state: the state of the load after the epoch.
+        open_ranges: key ranges of all chunks that have not settled after the epoch.
+        ranges_shrank: whether these ranges may have shrunk.
+    """
+
+    settled: tuple[Chunk, ...]
+    state: LoadState
+    open_ranges: tuple[KeyRange, ...]
+    ranges_shrank: bool
+
+
+def reach_from(values: Iterable[Any]) -> Reach | None:
+    """The position made of these column values; None if one of them is null or there are no values."""
+    reach = tuple(map(natural_value, values))
+    return reach if reach and None not in reach else None
+
+
+def numbers_of(chunks: Iterable[Chunk]) -> set[int]:
+    """The numbers of the chunks."""
+    return {chunk.number for chunk in chunks}
+
+
+def row_count(chunks: Iterable[Chunk]) -> int:
+    """The total number of rows of the chunks."""
+    return sum(chunk.rows for chunk in chunks)
+
+
+def within(name: str, ranges: Iterable[KeyRange]) -> nw.Expr:
+    """Whether the value of a column is in one of the ranges. The column is never null."""
+    inside = nw.col(name).is_null()
+    for each in ranges:
+        here = ~nw.col(name).is_null()
+        if each.low is not None:
+            here = here & (nw.col(name) >= each.low)
+        if each.high is not None:
+            here = here & (nw.col(name) <= each.high)
+        inside = inside | here
+    return inside
+
+
+@define(eq=False)
+class BulkLoadProgress:
+    """Reads and writes the progress of a load.
+
+    Args:
+        settings: of the pipeline.
+        tables: of the pipeline.
+    """
+
+    settings: BulkMergeSettings
+    tables: BulkMergeTables
+    _known: dict[tuple[Version | None, Version | None], LoadState] = field(init=False, factory=dict)
+
+    def read_state(self, snapshot: Snapshot) -> LoadState:
+        """The state of the load at a publication."""
+        load, chunks = self.tables.load.name, self.tables.chunks.name
+        at = (snapshot.version(load), snapshot.version(chunks))
+        if at == (None, None):
+            return LoadState()
+        if at not in self._known:  # asked in every epoch; it no longer changes once the load is done
+            self._known.clear()
+            self._known[at] = self._read(snapshot)
+        return self._known[at]
+
+    def advance(self, snapshot: Snapshot, newest: datetime | None, log_position: Reach | None) -> LoadState:
+        """The state of the load after a batch of the changelog was read.
+
+        Args:
+            snapshot: the newest publication before the batch.
+            newest: the newest event time of the batch (UTC).
+            log_position: the highest position of the batch.
+        """
+        before = self.read_state(snapshot)
+        if before.done or not self._follows:
+            return before
+        times = [each for each in (before.newest, newest) if each is not None]
+        positions = [each for each in (before.log_position, log_position) if each is not None]
+        return evolve(before, newest=max(times, default=None), log_position=max(positions, default=None))
+
+    def settle(self, epoch_input: EpochInput) -> Settlement:
+        """Decide which chunks settle in an epoch."""
+        state, remaining = epoch_input.state, epoch_input.remaining
+        if remaining is None:
+            remaining = () if state.read_all else EVERYWHERE
+        candidates = epoch_input.chunks if self.settings.repeatable or not self.settings.waits else ()
+        settled = tuple(chunk for chunk in (*state.waiting, *candidates) if self._can_settle(chunk, epoch_input))
+        waiting = tuple(chunk for chunk in (*state.waiting, *epoch_input.chunks) if chunk not in settled)
+        exact_times = [state.exact_from, *(self._exact_from(chunk, state) for chunk in settled)]
+        read_all = not remaining
+        state_after = evolve(
+            state,
+            waiting=waiting,
+            read_all=read_all,
+            done=read_all and not waiting,
+            exact_from=max((each for each in exact_times if each is not None), default=None),
+        )
+        open_ranges = merge_ranges((*remaining, *(chunk.key_range for chunk in waiting)))
+        return Settlement(
+            settled,
+            state_after,
+            open_ranges,
+            ranges_shrank=bool(settled or epoch_input.chunks or state_after.done > state.done),
+        )
+
+    def find_unsettled(
+        self, snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
+    ) -> tuple[KeyRange, ...]:
+        """Ranges of the first key column for which rows are not exact.
+
+        Args:
+            snapshot: the publication at which rows are read.
+            remaining: key ranges of the chunks that were not read yet at this publication.
+            as_of: the event time (UTC) as of which rows are read; None for the publication itself.
+        """
+        chunks = snapshot.read(self.tables.chunks.name)
+        wrong = ~nw.col(SETTLED)
+        if as_of is not None:
+            wrong = wrong | (nw.col(EXACT_FROM) > as_of).fill_null(value=False)
+        lines = collect_small(chunks.filter(wrong).select(LOW, HIGH))
+        return merge_ranges((*remaining, *(KeyRange(line[LOW], line[HIGH]) for line in lines)))
+
+    def changes(self, epoch_input: EpochInput, settlement: Settlement) -> dict[str, Change]:
+        """The changes of the tables `chunks` and `load`."""
+        one = epoch_input.snapshot.store.read(self.tables.chunks.name, None).select(nw.len())
+        changes: dict[str, Change] = {}
+        if touched := tuple(dict.fromkeys((*settlement.settled, *epoch_input.chunks))):
+            changes[self.tables.chunks.name] = Change(merge=self._chunk_rows(one, touched, settlement))
+        if settlement.state != self.read_state(epoch_input.snapshot):
+            changes[self.tables.load.name] = Change(merge=self._load_row(one, settlement.state))
+        return changes
+
+    def chunk_of(self, line: dict[str, Any]) -> Chunk:
+        """Convert a row, with the columns of table `chunks`, to a chunk."""
+        search_ts = line[SEARCH_TS]
+        return Chunk(
+            line[CHUNK],
+            KeyRange(line[LOW], line[HIGH]),
+            line[ROWS],
+            None if search_ts is None else instant(search_ts),
+            self._reach_of(line),
+        )
+
+    def _reach_of(self, line: dict[str, Any]) -> Reach | None:
+        return reach_from(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
+
+    def _can_settle(self, chunk: Chunk, epoch_input: EpochInput) -> bool:
+        """Whether a chunk can settle, so that its rows become visible."""
+        state, watermark = epoch_input.state, epoch_input.watermark
+        # If the table gets no changes, its changelog never reaches the position at which the chunk was read.
+        if not self.settings.waits or (epoch_input.idle and chunk.search_ts is None):
+            return True
+        if chunk.reach is not None and state.log_position is not None and state.log_position >= chunk.reach:
+            return True
+        if chunk.search_ts is None or watermark is None:
+            return False
+        return watermark >= chunk.search_ts + self.settings.delay
+
+    def _exact_from(self, chunk: Chunk, state: LoadState) -> datetime | None:
+        """The earliest event time (UTC) as of which a chunk is exact; None: any.
+
+        Args:
+            chunk: a chunk that settles now.
+            state: the state of the load.
+        """
+        if self._follows:
+            return state.newest
+        return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
+
+    @property
+    def _follows(self) -> bool:
+        """Whether a chunk is exact from the newest event time at which it settles, not from the time it was read.
+
+        With positions, only the log knows the event time of a position. Without before-images in the changes, the rows
+        of earlier times are unknown.
+        """
+        return bool(self.settings.position) or not self.settings.has_before_images
+
+    def _chunk_rows(self, one: nw.LazyFrame[Any], chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
+        """Rows of table `chunks`, built from `one`, a frame with one row. Only a frame can make another frame."""
+        lines = []
+        for chunk in chunks:
+            settled = chunk in settlement.settled
+            line = {
+                CHUNK: chunk.number,
+                LOW: chunk.key_range.low,
+                HIGH: chunk.key_range.high,
+                ROWS: chunk.rows,
+                SEARCH_TS: chunk.search_ts,
+                **self._reach_columns(chunk.reach),
+                SETTLED: settled,
+                EXACT_FROM: self._exact_from(chunk, settlement.state) if settled else None,
+            }
+            lines.append(line)
+        return _rows(one, lines, self.tables.chunks.schema)
+
+    def _load_row(self, one: nw.LazyFrame[Any], state: LoadState) -> nw.LazyFrame[Any]:
+        """The row of table `load`, built from `one`, a frame with one row."""
+        row = {
+            NAME: "load",
+            NEWEST: state.newest,
+            **self._reach_columns(state.log_position),
+            READ_ALL: state.read_all,
+            DONE: state.done,
+            EXACT_FROM: state.exact_from,
+        }
+        return _rows(one, [row], self.tables.load.schema)
+
+    def _reach_columns(self, reach: Reach | None) -> dict[str, Any]:
+        values = reach or (None,) * len(self.settings.position)
+        return {reach_of(at): each for at, each in enumerate(values)}
+
+    def _read(self, snapshot: Snapshot) -> LoadState:
+        chunks = snapshot.read(self.tables.chunks.name).filter(~nw.col(SETTLED)).sort(CHUNK)
+        waiting = tuple(self.chunk_of(line) for line in collect_small(chunks))
+        lines = collect_small(snapshot.read(self.tables.load.name))
+        if not lines:
+            return LoadState(waiting)
+        (line,) = lines
+        newest, exact_from = line[NEWEST], line[EXACT_FROM]
+        return LoadState(
+            waiting,
+            None if newest is None else instant(newest),
+            self._reach_of(line),
+            line[READ_ALL],
+            line[DONE],
+            None if exact_from is None else instant(exact_from),
+        )
+
+
+def _rows(one: nw.LazyFrame[Any], lines: list[dict[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
+    return nw.concat(
+        [
+            one.select(nw.lit(line[each.name]).cast(each.type.narwhals).alias(each.name) for each in schema.columns)
+            for line in lines
+        ]
+    )

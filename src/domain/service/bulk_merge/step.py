@@ -1,0 +1,220 @@
+"""The step of a bulk merge: from a batch to the changes of its tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import evolve, frozen
+
+from ...epoch.batch import ERROR
+from ...epoch.watermark import advance, newest_of
+from ...source import dead_letter
+from ...source.bulk import CHUNK, SEARCH_TS, reach_of
+from ...source.transactions import AT, COMMIT_TIME, is_mark
+from ...table.change import Change, Matching
+from ...table.collect import collect_small
+from ...table.natural_order import with_natural
+from ..base import Step
+from .load_progress import EpochInput, reach_from
+from .tables import HIGH, LOW, ROWS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from .complete_transactions import CompleteRows, TransactionFilter
+    from .events import Events
+    from .load_progress import BulkLoadProgress, Chunk, Reach
+    from .merge import ImageMerger
+    from .settings import BulkMergeSettings
+    from .tables import BulkMergeTables
+    from .undo_log import UndoLog
+
+BULK_FORMAT = "bulk"
+"""The format that dead letters of bulk rows have. Such dead letters cannot be replayed."""
+_DEAD, _MARK, _COUNT = "_dead", "_mark", "_count"
+_INSTANT = timedelta(microseconds=1)
+_IDLE = timedelta(seconds=10)
+"""The smallest advance of an idle changelog's watermark once the load is done. Then only reads as of a time need it."""
+
+
+@frozen
+class _Profile:
+    """The numbers of a batch that planning needs.
+
+    Args:
+        rows: the number of rows without marks.
+        dead_letters: the number of rows that cannot be used.
+        newest: the newest event or commit time (UTC) of the valid changes.
+        chunks: the chunks of the valid bulk rows.
+    """
+
+    rows: int = 0
+    dead_letters: int = 0
+    newest: datetime | None = None
+    chunks: tuple[Chunk, ...] = ()
+
+
+@frozen(eq=False)
+class BulkMergeStep:
+    """Merges the changes and bulk rows of each batch into the newest image of each key.
+
+    Args:
+        settings, tables: of the pipeline.
+        events: reads its batches.
+        transactions: holds rows back until their transactions are complete.
+        progress: the progress of its load.
+        merger: merges the newest images.
+        undo_log: the undo log; None if rows cannot be read as of an event time.
+        engine: of the frames.
+    """
+
+    settings: BulkMergeSettings
+    tables: BulkMergeTables
+    events: Events
+    transactions: TransactionFilter
+    progress: BulkLoadProgress
+    merger: ImageMerger
+    undo_log: UndoLog | None
+    engine: FrameEngine
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        changes, bulk = self.events.changes(batch), self.events.bulk(batch)
+        # The bulk is not persisted: a chunk is large, and cheap to read twice.
+        changes = None if changes is None else self.engine.persist(changes)
+        complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
+        profile = self._profile(changes, bulk)
+        self.engine.expect(profile.rows)
+        changes_by_table: dict[str, Change] = {}
+        if profile.dead_letters:
+            changes_by_table[self.tables.dead_letters.name] = Change(append=self._dead_letters(batch, changes, bulk))
+        if complete is not None:
+            changes_by_table[self.tables.pending.name] = complete.pending
+        watermark = self._watermark(snapshot, profile.newest, complete.oldest if complete else None)
+        epoch_input = EpochInput(
+            snapshot,
+            None if complete is None else complete.rows,
+            None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
+            tuple(evolve(chunk, key_range=batch.ranges.get(chunk.number, chunk.key_range)) for chunk in profile.chunks),
+            self.progress.advance(snapshot, profile.newest, self._log_position(changes, complete, snapshot)),
+            batch.remaining,
+            watermark,
+        )
+        changes_by_table |= self._plan_changes(epoch_input)
+        return Step(changes_by_table, profile.rows, profile.dead_letters, None, watermark=watermark)
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
+        """See `Service.idle`. Waiting chunks settle, and unread chunks that depend on the watermark can be read."""
+        so_far = snapshot.publication.watermark if snapshot.publication else None
+        if oldest := self.transactions.oldest(snapshot):
+            until = min(until, oldest - _INSTANT)
+        if not self.settings.waits or (so_far is not None and until <= so_far):
+            return None
+        state = self.progress.read_state(snapshot)
+        if state.done and so_far is not None and until < so_far + _IDLE:
+            return None
+        epoch_input = EpochInput(snapshot, None, None, (), state, None, until, idle=True)
+        return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=until)
+
+    def _watermark(self, snapshot: Snapshot, newest: datetime | None, oldest: datetime | None) -> datetime | None:
+        """The watermark after an epoch. It stays before the commit of every transaction that has waiting rows.
+
+        Args:
+            snapshot: the newest publication.
+            newest: the newest event time of the batch (UTC).
+            oldest: the earliest commit time of the waiting rows (UTC).
+        """
+        so_far, delay = snapshot.publication.watermark if snapshot.publication else None, self.settings.watermark_delay
+        if newest is not None and oldest is not None:
+            newest = min(newest, oldest - _INSTANT + delay)
+        return advance(so_far, newest, delay)
+
+    def _plan_changes(self, epoch_input: EpochInput) -> dict[str, Change]:
+        """The changes of an epoch, except dead letters and pending rows."""
+        settlement = self.progress.settle(epoch_input)
+        changes, expired_keys = self.progress.changes(epoch_input, settlement), None
+        if self.undo_log:
+            changes[self.tables.recent.name], expired_keys = self._change_undo_log(epoch_input, self.undo_log)
+        changes |= self.merger.changes(epoch_input, settlement, expired_keys)
+        return {table: change for table, change in changes.items() if not change.empty}
+
+    def _change_undo_log(self, epoch_input: EpochInput, undo_log: UndoLog) -> tuple[Change, nw.LazyFrame[Any] | None]:
+        """The change of the undo log, and the keys of deleted rows that it no longer covers."""
+        snapshot, entries = epoch_input.snapshot, None
+        if epoch_input.changes is not None:
+            stored = None
+            if not self.settings.has_before_images:
+                keys = epoch_input.changes.select(*self.settings.key).unique()
+                stored = snapshot.read(self.tables.current.name, Matching(keys))
+            entries = self.events.undo_entries(epoch_input.changes, stored)
+            entries = undo_log.assign_segments(entries, epoch_input.watermark)
+        is_done = self.progress.read_state(snapshot).done
+        expired = undo_log.read_expired(snapshot, epoch_input.watermark) if is_done else None
+        if expired is None:
+            return Change(append=entries), None
+        expired_keys = undo_log.find_expired_keys(expired, snapshot) if self.merger.keeps_deleted else None
+        return Change(append=entries, delete=expired.select(*self.tables.recent.key)), expired_keys
+
+    def _profile(self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None) -> _Profile:
+        profile = _Profile() if changes is None else self._profile_of_changes(changes)
+        if bulk is None:
+            return profile
+        reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
+        flagged, compared = with_natural(_with_flags(bulk), reaches)
+        groups = flagged.group_by(_DEAD, CHUNK).agg(
+            nw.len().alias(ROWS),
+            nw.col(self.settings.key[0]).min().alias(LOW),
+            nw.col(self.settings.key[0]).max().alias(HIGH),
+            nw.col(SEARCH_TS).max(),
+            *(nw.col(each).max().alias(name) for each, name in zip(compared, reaches, strict=True)),
+        )
+        lines = collect_small(groups)
+        return evolve(
+            profile,
+            rows=profile.rows + sum(line[ROWS] for line in lines),
+            dead_letters=profile.dead_letters + sum(line[ROWS] for line in lines if line[_DEAD]),
+            chunks=tuple(self.progress.chunk_of(line) for line in lines if not line[_DEAD]),
+        )
+
+    def _profile_of_changes(self, changes: nw.LazyFrame[Any]) -> _Profile:
+        time = COMMIT_TIME if self.settings.transactional else AT
+        lines = collect_small(
+            _with_flags(changes).group_by(_DEAD, _MARK).agg(nw.len().alias(_COUNT), nw.col(time).max().alias(AT))
+        )
+        return _Profile(
+            sum(line[_COUNT] for line in lines if not line[_MARK]),
+            sum(line[_COUNT] for line in lines if line[_DEAD]),
+            newest_of(line[AT] for line in lines if not line[_DEAD]),
+        )
+
+    def _log_position(
+        self, changes: nw.LazyFrame[Any] | None, complete: CompleteRows | None, snapshot: Snapshot
+    ) -> Reach | None:
+        """The highest position of a batch; None if it has no position, or the load is done and does not need it."""
+        if changes is None or complete is None or not self.settings.position or self.progress.read_state(snapshot).done:
+            return None
+        order = list(self.tables.order)
+        # Marks show the position of the log even if only other tables change. They are not used while rows wait.
+        usable = (complete.rows,) if complete.waits else (complete.rows, changes)
+        rows = nw.concat([each.select(*order, ERROR) for each in usable])
+        placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order))
+        placed, compared = with_natural(placed.select(*order), order)
+        lines = collect_small(placed.sort(*compared, descending=True).head(1))
+        return reach_from(lines[0][name] for name in order) if lines else None
+
+    def _dead_letters(
+        self, batch: Batch, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None
+    ) -> nw.LazyFrame[Any]:
+        frames = [] if changes is None else [dead_letter.extract(changes, batch)]
+        if bulk is not None:
+            frames.append(dead_letter.extract(bulk, batch, nw.lit(BULK_FORMAT)))
+        return nw.concat(frames)
+
+
+def _with_flags(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    return rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD), is_mark().alias(_MARK))

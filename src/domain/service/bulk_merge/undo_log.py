@@ -1,0 +1,155 @@
+"""The undo log: the images that recent changes removed and added. With it, rows can be read as of an event time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field
+
+from ...epoch.watermark import subtract
+from ...source.transactions import AT
+from ...table.change import Between, Matching
+from ...table.natural_order import with_natural
+from ...table.row_kind import ROW_KIND, removes
+from ...table.schema import DataType
+from ..segments import SEGMENT, Segments
+from .tables import ADDS, DELETED
+
+if TYPE_CHECKING:
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from .events import Events
+    from .settings import BulkMergeSettings
+    from .tables import BulkMergeTables
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PARTS = 24
+"""The history expires in this many steps."""
+_SHORTEST = timedelta(seconds=1)
+_UNBOUNDED = 2**62
+
+
+@define(eq=False)
+class UndoLog:
+    """Stores changes by the segment of their event time, reads rows as of an event time, and drops expired segments.
+
+    The row of a key as of time W is the image that its first change after W replaced. Without a change after W, it is
+    the newest image. So a read of the newest rows does not need the log, and a read as of W reads the changes after W.
+
+    Args:
+        settings: of the pipeline.
+        tables: of the pipeline.
+        events: has the order of its changes.
+        engine: of the frames.
+    """
+
+    settings: BulkMergeSettings
+    tables: BulkMergeTables
+    events: Events
+    engine: FrameEngine
+    _every: timedelta = field(init=False)
+    _segments: Segments = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._every = max(self.settings.history / _PARTS, _SHORTEST)
+        kind = DataType("timestamp")
+        every = f"{self._every // _SHORTEST}s"
+        self._segments = Segments.of(AT, kind, interval=every, offset="0s", zone="UTC", nulls_lowest=True)
+
+    def cut(self, watermark: datetime | None) -> datetime | None:
+        """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
+        return None if watermark is None else _EPOCH + self._first(watermark) * self._interval
+
+    def assign_segments(self, entries: nw.LazyFrame[Any], watermark: datetime | None) -> nw.LazyFrame[Any]:
+        """Entries in the columns of `recent`, with segments. Entries before the cut of the watermark are dropped."""
+        rows = self._segments.assign(entries, self.engine)
+        if watermark is not None:
+            rows = rows.filter(nw.col(SEGMENT) >= self._first(watermark))
+        return rows.select(*self.tables.recent.schema.names)
+
+    def read_expired(self, snapshot: Snapshot, until: datetime | None) -> nw.LazyFrame[Any] | None:
+        """The rows of the log that expire at a watermark, persisted; None if no segment expires.
+
+        Args:
+            snapshot: the newest publication, with the watermark before.
+            until: the new watermark (UTC).
+        """
+        before = snapshot.publication.watermark if snapshot.publication else None
+        if until is None or before is None or self._first(until) == self._first(before):
+            return None
+        expired = Matching(within={SEGMENT: Between(-_UNBOUNDED, self._first(until) - 1)})
+        return self.engine.persist(snapshot.read(self.tables.recent.name, expired))
+
+    def find_expired_keys(self, expired: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Keys of deleted rows that the log no longer covers: their deletes expire, and they have no later change.
+
+        Args:
+            expired: the rows of the log that expire.
+            snapshot: the newest publication.
+        """
+        key = list(self.settings.key)
+        deleted = expired.filter(~nw.col(ADDS)).select(*key).unique()
+        marked = snapshot.read(self.tables.current.name, Matching(deleted)).filter(nw.col(DELETED)).select(*key)
+        later = snapshot.read(self.tables.recent.name, Matching(deleted)).join(
+            expired.select(*self.tables.recent.key), on=list(self.tables.recent.key), how="anti"
+        )
+        return marked.join(later.select(*key).unique(), on=key, how="anti")
+
+    def read_as_of(
+        self, snapshot: Snapshot, moment: datetime | None, matching: Matching | None = None
+    ) -> nw.LazyFrame[Any]:
+        """The rows as of an event time (UTC); the newest rows if it is None. See `TableStore.read` for `matching`."""
+        current = snapshot.read(self.tables.current.name, matching).filter(~nw.col(DELETED))
+        if moment is None:
+            return current.select(*self.settings.columns)
+        key = list(self.settings.key)
+        keys = matching.keys if matching else None
+        within = {SEGMENT: Between(self._number(moment), _UNBOUNDED)}
+        later = snapshot.read(self.tables.recent.name, Matching(keys, within)).filter(nw.col(AT) > moment)
+        # `later` is read twice. To persist it would cost a job for each lookup of a few keys.
+        unchanged = current.join(later.select(*key), on=key, how="anti")
+        later, order = with_natural(later, [*self.events.order_columns, ADDS])
+        first = later.unique(subset=key, keep="first", order_by=order)
+        return nw.concat([each.select(*self.settings.columns) for each in (unchanged, first.filter(~nw.col(ADDS)))])
+
+    def find_keys_between(
+        self, before: Snapshot, since: datetime, after: Snapshot, until: datetime
+    ) -> nw.LazyFrame[Any]:
+        """Keys whose rows may differ between two event times because of the undo log; a key may occur several times.
+
+        Rows as of W depend on `current` and on the changes after W. So the row of a key differs only in three cases:
+
+        * a change of the key is between the two event times;
+        * the later snapshot has a new change of the key after the first event time (`current` may not show it, as one
+          change may undo another);
+        * its row in `current` differs; the caller checks this case.
+
+        A change that the log has dropped since is before `until`, and is found in the earlier snapshot.
+
+        Args:
+            before: the earlier snapshot.
+            since: the event time (UTC) as of which the earlier snapshot is read.
+            after: the later snapshot.
+            until: the event time (UTC) as of which the later snapshot is read, not before `since`.
+        """
+        within = Matching(within={SEGMENT: Between(self._number(since), self._number(until))})
+        between = before.read(self.tables.recent.name, within).filter(nw.col(AT) > since, nw.col(AT) <= until)
+        keys = [between.select(*self.settings.key)]
+        changed = after.changes_since(before, self.tables.recent.name)
+        if changed is not None:
+            added = changed.filter(~removes(nw.col(ROW_KIND)), nw.col(AT) > since)
+            keys.append(added.select(*self.settings.key))
+        return nw.concat(keys)
+
+    @property
+    def _interval(self) -> timedelta:
+        return self._every // _SHORTEST * _SHORTEST
+
+    def _number(self, moment: datetime) -> int:
+        return (moment - _EPOCH) // self._interval
+
+    def _first(self, watermark: datetime) -> int:
+        """The first segment that has not expired at a watermark."""
+        return self._number(subtract(watermark, self.settings.history))

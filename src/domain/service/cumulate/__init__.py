@@ -1,0 +1,88 @@
+"""Cumulate windows: running totals of the day so far, at every step of event time (each minute, say).
+
+Each row is added to a *pane*, one step of event time. When the watermark passes the end of a pane, each group gets a
+*tick* there, the total of all panes of the window up to that point:
+
+    tick = sum of the panes closed before + sum of the panes closed now
+
+All ticks of a step are computed from the same panes at the same watermark, so the groups sum to the total. The sum of
+the closed panes is stored per group, so an epoch never reads a closed pane again. Reading the same rows again, in
+epochs of any size, gives the same ticks.
+
+The window and its name are those of Flink's table-valued function CUMULATE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ..base import Service
+from .lateness import Lateness
+from .revisions import Revisions
+from .settings import LATE, TICKS, CumulateSettings
+from .sketches import Sketch
+from .step import CumulateStep
+from .tables import CumulateTables
+from .ticks import Ticks
+from .values import Values
+from .views import CumulateViews, view_specs
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ..base import Step
+
+__all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
+
+
+class Cumulate(Service):
+    """Computes the measures of each group from the start of a window to the end of each step.
+
+    Args:
+        settings: the measures, dimensions and windows.
+        engine: works on the frames that `step` and the views get.
+        queries: evaluates the SQL of measures.
+    """
+
+    def __init__(self, settings: CumulateSettings, engine: FrameEngine, queries: QueryEngine) -> None:
+        tables, panes = CumulateTables.of(settings), settings.panes
+        ticks = Ticks(tables, panes, settings.ticks == "dense", engine)
+        stateful = (measure for measure in settings.measures if measure.name in tables.state_tables)
+        states = {
+            each.name: (Sketch if each.estimated else Values)(each, tables.state_tables[each.name], engine)
+            for each in stateful
+        }
+        self.fingerprint = settings.fingerprint
+        self.tables = tables.commit_order
+        self.views = view_specs(settings)
+        revisions = Revisions(tables, panes, ticks, engine, settings.measures)
+        lateness = Lateness(panes, settings.event_time, settings.watermark_delay, engine)
+        self._step = CumulateStep(settings, tables, panes, ticks, revisions, lateness, states, engine, queries)
+        self._views = CumulateViews(settings, tables, panes, ticks, engine)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Return the changes that a batch makes to the tables; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
+        """Make the ticks that an idle source completes; see `Service.idle`."""
+        return self._step.idle(until, snapshot)
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Read a view; see `Service.view`. `as_of` leaves out later ticks."""
+        spec = self.known(name)
+        if since is not None:
+            raise ConfigError(f"view {name!r} is read at one epoch, not between two; ask for its changes instead")
+        return self._views.view(spec, snapshot, as_of)
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view between two snapshots; see `Service.view_changes`."""
+        return self._views.changes(self.known(name), before, after)

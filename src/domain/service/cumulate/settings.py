@@ -1,0 +1,152 @@
+"""The settings of a cumulate pipeline, and the checks of their combinations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ...duration import show_duration
+from ...errors import ConfigError
+from ...table.fingerprint import fingerprint
+from ...table.groups import check_groupable
+from ...table.schema import check_own_names, free_name
+from ..measures import Measure, describe
+from .panes import Panes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...table.schema import Schema
+
+LATE = ("drop", "revise")
+TICKS = ("sparse", "dense")
+WINDOW_START, TICK, GROUPING, REVISION = "window_start", "tick", "grouping", "revision"
+"""Columns of the views: timestamp, timestamp, string and bigint; see `CumulateSettings.column_name`."""
+
+
+def _to_tuples(sets: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(each) for each in sets)
+
+
+@frozen
+class CumulateSettings:
+    """The settings of a cumulate pipeline.
+
+    Args:
+        pipeline: the pipeline's name.
+        schema: the columns of the source's rows.
+        event_time: the timestamp column that decides the pane of a row.
+        step: the time from one tick to the next.
+        measures: the measures of each group.
+        size: the length of a window.
+        offset: the start of windows, from midnight.
+        time_zone: IANA zone of windows of whole days; shorter windows are cut in UTC.
+        dimensions: sets of columns. Each set has its own groups; null is a group of its own. The empty set is the
+            total.
+        late: the treatment of a row whose pane already has its tick: ``drop`` makes it a dead letter, ``revise`` makes
+            a new revision of the ticks that it changes.
+        ticks: ``sparse``: a group ticks at a step if the pane has rows of it; ``dense``: at every step from its first
+            row to the end of the window.
+        watermark_delay: how late rows may be.
+        retracts: whether the source has retractions (a changelog, or a column `row_kind`).
+    """
+
+    pipeline: str
+    schema: Schema
+    event_time: str
+    step: timedelta
+    measures: tuple[Measure, ...] = field(converter=tuple[Measure, ...])
+    size: timedelta = timedelta(days=1)
+    offset: timedelta = timedelta()
+    time_zone: str = "UTC"
+    dimensions: tuple[tuple[str, ...], ...] = field(default=((),), converter=_to_tuples)
+    late: str = "drop"
+    ticks: str = "sparse"
+    watermark_delay: timedelta = timedelta()
+    retracts: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if not self.measures:
+            raise ConfigError('measures needs at least one, such as { pv = "count(*)" }')
+        if not self.dimensions:
+            raise ConfigError('dimensions needs at least one set, such as [["page"], []]; [] is the total')
+        for name, allowed in (("late", LATE), ("ticks", TICKS)):
+            if (value := getattr(self, name)) not in allowed:
+                raise ConfigError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
+        if (kind := self.schema[self.event_time]).name != "timestamp":
+            raise ConfigError(f"event_time {self.event_time!r} must be a timestamp, not {kind.ddl}")
+        for measure in self.measures:
+            if self.retracts and measure.estimated:
+                raise ConfigError(
+                    f"measure {measure.name!r} is an estimate, which cannot take retractions; write count(distinct …)"
+                )
+        self._check_dimensions()
+        self._check_names()
+        _ = self.panes
+
+    def _check_dimensions(self) -> None:
+        for each in self.dimensions:
+            for name in each:
+                check_groupable(name, self.schema[name])
+            if len(set(each)) < len(each):
+                raise ConfigError(f"dimensions: a column is listed twice in {list(each)}; remove one")
+        if len({frozenset(each) for each in self.dimensions}) < len(self.dimensions):
+            raise ConfigError("dimensions: a set is listed twice (the order of columns does not matter); remove one")
+        if len({label_of(each) for each in self.dimensions}) < len(self.dimensions):
+            raise ConfigError("dimensions: two sets have the same name (their columns joined by '_'); rename a column")
+
+    def _check_names(self) -> None:
+        check_own_names((*self._answer_columns, *self.schema.names))
+        lower = [name.lower() for name in self._answer_columns]
+        if repeated := {name for name in self._answer_columns if lower.count(name.lower()) > 1}:
+            raise ConfigError(f"{', '.join(sorted(repeated))}: measures and dimensions need different names")
+
+    @property
+    def _answer_columns(self) -> tuple[str, ...]:
+        return (*self.dimension_schema.names, *(measure.name for measure in self.measures))
+
+    def column_name(self, column: str) -> str:
+        """Return the name of one of our columns: with a leading `_` if a dimension or a measure has that name."""
+        return free_name(column, self._answer_columns)
+
+    @property
+    def panes(self) -> Panes:
+        """The panes of the windows."""
+        return Panes.of(size=self.size, step=self.step, offset=self.offset, zone=self.time_zone)
+
+    @property
+    def dimension_schema(self) -> Schema:
+        """The columns of all dimension sets."""
+        names = dict.fromkeys(name for each in self.dimensions for name in each)
+        return self.schema.select(names)
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes with every setting that stored rows depend on."""
+        measures = sorted(
+            (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
+        )
+        sets = sorted(tuple(sorted(each)) for each in self.dimensions)
+        text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
+        settings = {
+            "dimensions": [list(each) for each in self.dimensions],
+            "columns": self.dimension_schema.ddl or "none",
+            "measures": describe(self.measures),
+            "event_time": self.event_time,
+            **{name: show_duration(getattr(self, name)) for name in ("size", "step", "offset")},
+            "time_zone": self.time_zone,
+            "ticks": self.ticks,
+        }
+        return fingerprint(text, settings)
+
+
+def grouping_of(dimensions: tuple[str, ...]) -> str:
+    """The name of a dimension set in the column `grouping`: its columns, separated by commas; empty for the total."""
+    return ",".join(dimensions)
+
+
+def label_of(dimensions: tuple[str, ...]) -> str:
+    """The name of a dimension set in the names of views: its columns, joined by ``_``; ``total`` for the empty set."""
+    return "_".join(dimensions) or "total"

@@ -1,0 +1,308 @@
+"""The changes that an epoch makes to the tables of cumulate windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, evolve, field, frozen
+
+from ...duration import FIRST_MICRO, LAST_MICRO
+from ...epoch.batch import ERROR
+from ...epoch.watermark import advance, newest_of
+from ...source import dead_letter
+from ...source.dead_letter import or_else
+from ...table.change import Change
+from ...table.collect import collect_small
+from ...table.groups import as_key
+from ...table.row_kind import ROW_KIND
+from ..base import Step
+from ..measures import ROWS, evaluate, sign
+from .lateness import LATE, ROUND, Lateness, LatenessResult
+from .panes import PANE, WINDOW
+from .revisions import ENTRIES, Revisions
+from .settings import GROUPING, grouping_of
+from .sketches import Sketch
+from .tables import extreme_of
+from .tick_range import BEGINNING, TickRange
+from .ticks import AllValues, PaneDeltas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine, Version
+    from .panes import Panes
+    from .settings import CumulateSettings
+    from .tables import CumulateTables
+    from .ticks import Ticks
+    from .values import Values
+
+LATE_REASON = "late: the tick at the end of its pane was there already"
+
+_DEAD = "_dead"
+
+
+@frozen
+class _Profile:
+    """The counts of a batch, and its newest event time (UTC)."""
+
+    rows: int
+    good: int
+    dead_letters: int
+    late: int
+    newest: datetime | None
+
+
+@define
+class _IdleMemo:
+    """The instant up to which a version of the table `panes` has no ticks to make unless new rows arrive."""
+
+    version: Version | None = None
+    until: int = BEGINNING
+
+
+@frozen(eq=False)
+class _Contribution:
+    """What the rows of a batch add: to the sums of each pane and, by measure, to its `PaneState`."""
+
+    sums: nw.LazyFrame[Any]
+    states: dict[str, nw.LazyFrame[Any]]
+
+
+@frozen(eq=False)
+class CumulateStep:
+    """The step of one pipeline: adds rows to panes, and makes the ticks of panes that the watermark passes."""
+
+    settings: CumulateSettings
+    tables: CumulateTables
+    panes: Panes
+    ticks: Ticks
+    revisions: Revisions
+    lateness: Lateness
+    states: Mapping[str, Values | Sketch]
+    engine: FrameEngine
+    queries: QueryEngine
+    _idle_memo: _IdleMemo = field(init=False, factory=_IdleMemo)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        known = _watermark(snapshot)
+        rows = evaluate(batch.rows, self.settings.measures, self.settings.schema, self.queries)
+        result = self._find_late(self.engine.persist(self._check(self.lateness.add_panes(rows))), known, batch)
+        profile = self._profile(result)
+        self.engine.expect(profile.rows)
+        watermark = advance(known, profile.newest, self.settings.watermark_delay)
+        revises = profile.late > 0 and self.settings.late == "revise"
+        tick_range = TickRange(
+            snapshot, self.panes, self._find_last_end(known), self._find_last_end(watermark), late=revises
+        )
+        changes: dict[str, Change] = {}
+        if profile.dead_letters:
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(self._mark_dead(result), batch))
+        if profile.good:
+            on_time = self._sum_up(result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE)))
+            changes |= self._make_changes(
+                on_time, self._sum_up(result.select_late(), ROUND) if revises else None, tick_range
+            )
+        return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
+
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
+        """See `Service.idle`."""
+        known = _watermark(snapshot)
+        if known is None or until <= known:
+            return None
+        tick_range = TickRange(snapshot, self.panes, self._find_last_end(known), self._find_last_end(until))
+        if not tick_range.may_tick or not self._has_ticks(tick_range):
+            return None
+        # The watermark stops at the tick: rows between the tick and the clock must not become late.
+        return Step(
+            self._make_changes(self._make_empty(tick_range), None, tick_range),
+            0,
+            0,
+            None,
+            watermark=self.panes.to_moment(tick_range.after),
+        )
+
+    def _has_ticks(self, tick_range: TickRange) -> bool:
+        """Whether closing these panes without new rows makes any tick."""
+        version = tick_range.snapshot.version(self.tables.panes.name)
+        if self._idle_memo.version == version and self._idle_memo.until >= tick_range.after:
+            return False
+        sources = [tick_range.read_closing(self.tables.panes)]
+        if self.settings.ticks == "dense":
+            sources.append(tick_range.read_so_far(self.tables.panes))
+        found = any(collect_small(each.select(WINDOW).head(1)) for each in sources)
+        if not found:
+            self._idle_memo.version, self._idle_memo.until = version, tick_range.after
+        return found
+
+    def _find_last_end(self, watermark: datetime | None) -> int:
+        return BEGINNING if watermark is None else self.panes.find_last_end(watermark)
+
+    def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Set the error of each row that has no pane."""
+        reason = or_else(
+            nw.col(ERROR), nw.col(PANE).is_null(), f"column {self.settings.event_time} is null, so it has no pane"
+        )
+        beyond = (nw.col(WINDOW) < FIRST_MICRO) | (nw.col(PANE) > LAST_MICRO)
+        why = f"column {self.settings.event_time}: its window does not lie within 0001-01-01 to 9999-12-31 in UTC"
+        reason = or_else(reason, beyond, why)
+        return rows.with_columns(reason.alias(ERROR))
+
+    def _find_late(self, checked: nw.LazyFrame[Any], known: datetime | None, batch: Batch) -> LatenessResult:
+        """Mark the late rows. Replayed dead letters are late to the watermark only, not to one another."""
+        watermark_pane = None if known is None else self.panes.find_next_end(known)
+        return self.lateness.find_late(checked, watermark_pane, in_order=not batch.replay, lanes=batch.lanes)
+
+    def _mark_dead(self, result: LatenessResult) -> nw.LazyFrame[Any]:
+        """Return the rows with the error of each unusable one; with ``late = "drop"`` that includes late rows."""
+        if self.settings.late == "revise":
+            return result.rows
+        return result.rows.with_columns(or_else(nw.col(ERROR), nw.col(LATE), LATE_REASON).alias(ERROR))
+
+    def _profile(self, result: LatenessResult) -> _Profile:
+        grouped = result.rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD)).group_by(_DEAD, LATE)
+        newest = nw.col(self.settings.event_time).max().alias("_newest_time")
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), newest))
+        rows, late = (sum(line["_rows_read"] for line in each) for each in (lines, [x for x in lines if x[LATE]]))
+        dead = sum(line["_rows_read"] for line in lines if line[_DEAD])
+        dead += late if self.settings.late == "drop" else 0
+        # A late row is older than the watermark, so it does not matter here whether it is included.
+        newest_ = newest_of(line["_newest_time"] for line in lines if not line[_DEAD])
+        return _Profile(rows=rows, good=rows - dead, dead_letters=dead, late=late, newest=newest_)
+
+    def _sum_up(self, rows: nw.LazyFrame[Any], *also: str) -> _Contribution:
+        """Sum up rows for each group of each dimension set, by pane and by columns `also` (`ROUND` for late rows)."""
+        measures, names = self.settings.measures, self.settings.dimension_schema.names
+        signed = [each for measure in measures for each in measure.signed()]
+        rows = rows.with_columns(nw.col(ROW_KIND), sign().alias(ROWS), *signed)
+        sum_columns = [ROWS, *(each.name for measure in measures for each in measure.sums)]
+        pane: tuple[str, ...] = (WINDOW, PANE, *also)
+        # Sum by all dimensions first: each set then has fewer rows to sum.
+        finest = self.engine.add_up(rows, (*names, *pane), sum_columns)
+        sums = self.engine.add_up(self._expand_sets(finest), (*self.tables.group, PANE, *also), sum_columns)
+        later = self.tables.sum_schema.without(sum_columns)
+        zeros = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
+        states = {}
+        for name, state in self.states.items():
+            named = state.table.key[-2]
+            each = state.fold(state.extract(rows), *names, *pane, named)
+            states[name] = state.fold(self._expand_sets(each), *state.table.key, *also)
+        return _Contribution(sums.with_columns(nw.col(ROWS), *zeros), states)
+
+    def _expand_sets(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return each row once per dimension set, with the key of its group in that set."""
+        schema = self.settings.dimension_schema
+        parts = []
+        for dimensions in self.settings.dimensions:
+            outside = (each for each in schema.columns if each.name not in dimensions)
+            without = (nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in outside)
+            parts.append(
+                rows.with_columns(nw.lit(grouping_of(dimensions)).alias(self.settings.column_name(GROUPING)), *without)
+            )
+        return as_key(nw.concat(parts), schema)
+
+    def _make_changes(
+        self, on_time: _Contribution, late: _Contribution | None, tick_range: TickRange
+    ) -> dict[str, Change]:
+        """Add the batch to the panes, and make the ticks of the panes that are closed."""
+        if not tick_range.may_tick:
+            changes = {self.states[name].table.name: Change(merge=each) for name, each in on_time.states.items()}
+            return {**changes, self.tables.panes.name: Change(merge=self._to_pane_rows(on_time.sums))}
+        on_time, late = self._persist(on_time), late and self._persist(late)
+        deltas, changes = self._make_deltas(on_time, late, tick_range)
+        closed = self.ticks.make(deltas, tick_range)
+        revised = None
+        if late:
+            closed = evolve(closed, ticks=self.engine.persist(closed.ticks), totals=self.engine.persist(closed.totals))
+            revised = self.revisions.make(self._sum_late(on_time, late, tick_range), deltas, closed, tick_range)
+        columns = self.tables.panes.schema.names
+        merged = [on_time.sums, late.sums if late else None, closed.so_far]
+        panes = nw.concat([self._to_pane_rows(each).select(*columns) for each in merged if each is not None])
+        changes[self.tables.points.name] = Change(append=closed.ticks, merge=revised)
+        changes[self.tables.panes.name] = Change(merge=panes)
+        return changes
+
+    def _make_deltas(
+        self, on_time: _Contribution, late: _Contribution | None, tick_range: TickRange
+    ) -> tuple[PaneDeltas, dict[str, Change]]:
+        """Return the deltas of the panes closed now, and the changes of the state tables."""
+        changes, new_extremes, shrunk_groups, all_values = {}, {}, {}, {}
+        on_time_sums = [tick_range.read_closing(self.tables.panes), tick_range.select_closed(on_time.sums)]
+        added = list(on_time_sums)
+        if late:
+            added += [
+                tick_range.place_late(late.sums, self.engine),
+                self.revisions.make_zero_rows(late.sums, tick_range),
+            ]
+        for name, state in self.states.items():
+            input_rows, late_rows = on_time.states[name], late.states[name] if late else None
+            deltas = state.compute_deltas(input_rows, late_rows, tick_range)
+            changes[state.table.name] = state.build_change(input_rows, late_rows, deltas)
+            if isinstance(state, Sketch):
+                added.append(self._with_zeros(state.compute_sum_deltas(deltas, tick_range), *state.sum_columns))
+                continue
+            events = state.find_events(deltas, tick_range)
+            if state.sum_columns:
+                added.append(self._with_zeros(state.compute_sum_deltas(events), *state.sum_columns))
+                continue
+            column = extreme_of(state.measure)
+            all_values[column] = AllValues(state, input_rows, late_rows)
+            new_extremes[column] = state.find_new_extremes(events, column)
+            if (groups := state.find_shrunk_groups(events)) is not None:
+                shrunk_groups[column] = groups
+        key, names = (*self.tables.group, PANE), self.tables.sum_schema.names
+        rows = nw.concat([each.select(*key, *names) for each in added])
+        sums = self.engine.persist(self.engine.add_up(rows, key, names))
+        tick_panes = self._find_tick_panes(on_time_sums, late, tick_range) if late else None
+        return PaneDeltas(sums, new_extremes, shrunk_groups, all_values, tick_panes), changes
+
+    def _find_tick_panes(
+        self, on_time_sums: list[nw.LazyFrame[Any]], late: _Contribution, tick_range: TickRange
+    ) -> nw.LazyFrame[Any]:
+        """Find the panes with on-time rows; with dense ticks, also the panes in which late rows arrived."""
+        key = (*self.tables.group, PANE)
+        late_sums = [tick_range.place_late(late.sums, self.engine)] if self.ticks.dense else []
+        return self.engine.persist(nw.concat([each.select(*key) for each in (*on_time_sums, *late_sums)]).unique())
+
+    def _sum_late(self, on_time: _Contribution, late: _Contribution, tick_range: TickRange) -> nw.LazyFrame[Any]:
+        """Sum up what late rows add in each round, from each pane on; the argument `late` of `Revisions.make`."""
+        key, names = (*self.tables.group, PANE, ROUND), self.tables.sum_schema.names
+        one, zero = (nw.lit(each).cast(nw.Int64).alias(ENTRIES) for each in (1, 0))
+        parts = [late.sums.with_columns(nw.col(PANE), one)]
+        for name, state in self.states.items():
+            if state.sum_columns:
+                more = state.compute_late_deltas(on_time.states[name], late.states[name], tick_range)
+                parts.append(self._with_zeros(more, *state.sum_columns).with_columns(nw.col(PANE), zero))
+        rows = nw.concat([each.select(*key, *names, ENTRIES) for each in parts])
+        return self.engine.persist(self.engine.add_up(rows, key, names, most=[ENTRIES]))
+
+    def _with_zeros(self, rows: nw.LazyFrame[Any], *columns: str) -> nw.LazyFrame[Any]:
+        """Add the other sum columns as zeros to rows that have only `columns`."""
+        others = self.tables.sum_schema.without(columns).columns
+        return rows.with_columns(nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in others)
+
+    def _to_pane_rows(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return rows with the columns of the table `panes`; missing columns are null."""
+        present, schema = rows.collect_schema().names(), self.tables.panes.schema
+        missing = (each for each in schema.columns if each.name not in present)
+        rows = rows.with_columns(
+            nw.col(PANE), *(nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in missing)
+        )
+        return rows.select(*schema.names)
+
+    def _persist(self, rows: _Contribution) -> _Contribution:
+        states = {name: self.engine.persist(each) for name, each in rows.states.items()}
+        return _Contribution(self.engine.persist(rows.sums), states)
+
+    def _make_empty(self, tick_range: TickRange) -> _Contribution:
+        """The contribution of a batch without rows."""
+        states = {name: tick_range.read_closing(each.table).head(0) for name, each in self.states.items()}
+        return _Contribution(tick_range.read_closing(self.tables.panes).head(0).drop(*self.tables.extremes), states)
+
+
+def _watermark(snapshot: Snapshot) -> datetime | None:
+    return snapshot.publication.watermark if snapshot.publication else None

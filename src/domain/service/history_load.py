@@ -1,0 +1,208 @@
+"""Loading a pipeline's history in bulk, before its stream takes over.
+
+The history is read chunk by chunk. Each chunk is an epoch of a separate ledger: the service's step runs on it, and its
+rows, one per key, are appended to loading tables next to the service's own tables. After the last chunk, one epoch of
+the pipeline loads these rows into the service's tables. So readers see either nothing or the whole history, and an
+interrupted load is resumed after its last finished chunk.
+
+This works for a service whose step reads nothing from the tables, and only merges and appends rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, evolve, field
+
+from ..epoch.epoch import OffsetRange
+from ..errors import ConfigError, NotSupported
+from ..ports import StreamSource
+from ..table.change import POSITION, Change
+from ..table.merge import fold
+from ..table.schema import column
+from ..table.spec import TableSpec
+from .base import Service, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from ..epoch.batch import Batch
+    from ..epoch.epoch import Offsets
+    from ..ledger.ledger import Snapshot
+    from ..table.schema import Schema
+    from ..table.view_spec import ViewSpec
+
+_SUFFIX = "_loading"
+_HISTORY, _TABLES, _STREAM = "history", "tables", "stream"
+
+
+def loading_table(table: str) -> str:
+    """The name of a table's loading table, which collects the history."""
+    return f"{table}{_SUFFIX}"
+
+
+def _loading_spec(spec: TableSpec) -> TableSpec:
+    """The spec of a table's loading table. It is appended to; `_position` orders the rows of a key."""
+    return TableSpec(
+        loading_table(spec.name), spec.schema.plus(column(POSITION, "bigint")) if spec.key else spec.schema
+    )
+
+
+class HistoryLoad(Service):
+    """Collects a service's history: its step runs the service's step, and appends the rows to loading tables.
+
+    Args:
+        service: the service to load.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._targets = {spec.name: spec for spec in service.tables}
+        self.tables = tuple(map(_loading_spec, service.tables))
+        self.views: tuple[ViewSpec, ...] = ()
+        self.fingerprint = service.fingerprint
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Append a chunk's rows to the loading tables; see `Service.step`."""
+        step = self._service.step(batch, snapshot)
+        changes = {
+            loading_table(table): Change(append=self._rows_to_load(self._targets[table], change, batch))
+            for table, change in step.changes.items()
+        }
+        return evolve(step, changes=changes)
+
+    def loads(self, snapshot: Snapshot) -> dict[str, Change]:
+        """The changes that load all rows of the loading tables into the service's own tables."""
+        return {
+            spec.name: Change(load=snapshot.read(loading_table(spec.name)))
+            for spec in self._targets.values()
+            if snapshot.version(loading_table(spec.name)) is not None
+        }
+
+    def emptied(self, snapshot: Snapshot) -> Step:
+        """A step that empties the loading tables."""
+        changes = {spec.name: Change(overwrite=snapshot.read(spec.name).head(0)) for spec in self.tables}
+        return Step(changes, 0, 0, None)
+
+    def view(
+        self,
+        name: str,
+        snapshot: Snapshot,  # noqa: ARG002 - the port's
+        *,
+        as_of: datetime | None = None,  # noqa: ARG002 - the port's
+        since: Snapshot | None = None,  # noqa: ARG002 - the port's
+    ) -> nw.LazyFrame[Any]:
+        """Raises `ConfigError`: there are no views during the load; see `Service.view`."""
+        raise _no_view(name)
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
+        """Raises `ConfigError`: there are no views during the load; see `Service.view_changes`."""
+        raise _no_view(name)
+
+    def _rows_to_load(self, spec: TableSpec, change: Change, batch: Batch) -> nw.LazyFrame[Any]:
+        """The rows of a chunk for a table's loading table; if the table has a key, one row per key."""
+        if spec.key and change.merge is not None:
+            rows = fold(change.merge, key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=POSITION)
+            # Positions of different chunks cannot be compared, so the chunk's number is the position.
+            chunk = nw.lit(batch.epoch.number).cast(nw.Int64).alias(POSITION)
+            return rows.select(*spec.schema.names, chunk)
+        if not spec.key and change.append is not None:
+            return change.append
+        raise NotSupported("loading a history", f"a change of table {spec.name}", "run the stream from its beginning")
+
+
+def _no_view(name: str) -> ConfigError:
+    return ConfigError(f"there is no view {name!r} while the history is being loaded; query it after the load")
+
+
+@define(eq=False)
+class HistorySource(StreamSource):
+    """A source that reads a pipeline's history in chunks, and records the offsets where its stream takes over.
+
+    Its offsets contain those of the history and the stream's starting offsets. The latter are recorded with the first
+    chunk, and do not change when the load is resumed.
+
+    Args:
+        source: the source of the history, with the rows of the pipeline's own source.
+        tables: the tables that are read, by topic, for display; a load can be resumed only with the same tables.
+        stream: the stream's starting offsets, for a new load.
+    """
+
+    source: StreamSource
+    tables: Mapping[str, str]
+    stream: Offsets
+    schema: Schema = field(init=False)
+    format: str = field(init=False)
+    reread_formats: Collection[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.schema, self.format, self.reread_formats = (
+            self.source.schema,
+            self.source.format,
+            self.source.reread_formats,
+        )
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The next chunk; None if all are read.
+
+        Raises:
+            ConfigError: the load was begun with other tables.
+        """
+        if after and after[_TABLES] != self.tables:
+            began = ", ".join(f"{topic}={table}" for topic, table in after[_TABLES].items())
+            raise ConfigError(f"the load of this history was begun with other tables: resume it with --from {began}")
+        planned = self.source.plan(after[_HISTORY] if after else None)
+        stream = takes_over(after) if after else self.stream
+        return planned and OffsetRange(after, {_HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
+
+    def end(self) -> Offsets | None:
+        return self.source.end()
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        after = offsets.after[_HISTORY] if offsets.after else None
+        return self.source.read(OffsetRange(after, offsets.until[_HISTORY]))
+
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return self.source.reread(letters)
+
+    def lag(self, after: Offsets | None) -> str:
+        return self.source.lag(after[_HISTORY] if after else None)
+
+
+@define(eq=False)
+class NoHistory(StreamSource):
+    """The source of a topic for which no history is loaded; it is empty.
+
+    Args:
+        schema, format: the schema and format of the topic's records.
+    """
+
+    schema: Schema
+    format: str
+    reread_formats: Collection[str] = ()
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:  # noqa: ARG002 - the port's
+        return None
+
+    def end(self) -> Offsets | None:
+        return None
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
+        raise self._nothing()
+
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
+        raise self._nothing()
+
+    def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
+        return "nothing"
+
+    def _nothing(self) -> NotSupported:
+        return NotSupported("reading", "a topic without a history", "name a table of it by --from")
+
+
+def takes_over(gathered: Offsets) -> Offsets:
+    """The stream's starting offsets, from the offsets of a `HistorySource`."""
+    stream: Offsets = gathered[_STREAM]
+    return stream

@@ -1,0 +1,93 @@
+"""The inputs of a pipeline that reads other pipelines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ..epoch.batch import Input, KeyedInput
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import narwhals as nw
+
+    from ..table.view_spec import ViewSpec
+    from .base import ReadAt, Service
+
+
+_NAME = re.compile(r"[A-Za-z]\w*")
+
+
+@frozen
+class ViewOf:
+    """The name of a view of another pipeline; if `view` is None, its default view."""
+
+    pipeline: str
+    view: str | None = None
+
+
+def check_names(what: str, names: Iterable[str]) -> None:
+    """Check that names are valid and distinct table names in SQL.
+
+    Args:
+        what: what they name, for messages.
+        names: one or more names.
+
+    Raises:
+        ConfigError: there is no name, or a name is invalid or not unique; the message has the first such name.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"{what}: {name!r} must be letters, digits and underscores, a letter first")
+        if name.lower() in seen:
+            raise ConfigError(f"{what}: {name!r} stands twice, or differs only in case")
+        seen.add(name.lower())
+    if not seen:
+        raise ConfigError(f"{what} needs at least one")
+
+
+@frozen(eq=False)
+class PlainInput(Input):
+    """Rows of a plain table."""
+
+    frame: nw.LazyFrame[Any]
+
+    def rows(self) -> nw.LazyFrame[Any]:
+        """See `Input.rows`."""
+        return self.frame
+
+
+@frozen(eq=False)
+class ViewInput(KeyedInput):
+    """A view of another pipeline.
+
+    Args:
+        service: the service of that pipeline.
+        view: the view.
+        now: the point at which this epoch reads it.
+        before: the point at which the previous epoch read it; None if there is none, or if it has expired.
+    """
+
+    service: Service
+    view: ViewSpec
+    now: ReadAt
+    before: ReadAt | None = None
+
+    def rows(self) -> nw.LazyFrame[Any]:
+        """See `Input.rows`."""
+        return self.service.view(self.view.name, self.now.snapshot, as_of=self.now.as_of)
+
+    def lookup(self, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """See `KeyedInput.lookup`."""
+        return self.service.lookup(self.view.name, self.now, keys)
+
+    def changes(self) -> nw.LazyFrame[Any] | None:
+        """See `KeyedInput.changes`."""
+        if self.before is None:
+            return None
+        return self.service.changes_between(self.view.name, self.before, self.now)

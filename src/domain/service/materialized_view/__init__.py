@@ -1,0 +1,115 @@
+"""The result of a SQL query over other pipelines' tables, maintained incrementally.
+
+An epoch reads all inputs as of one event time. It traces their changed rows to the affected keys of the view, reads the
+input rows of these keys, and runs the user-supplied query over those rows only. The result replaces the rows of the
+affected keys, with one net change per key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ...table.change import Matching
+from ...table.net_changes import net_changes
+from ...table.view_spec import ViewSpec
+from ..base import Service
+from ..input import ViewOf
+from .lineage import SourceExpr
+from .plan import ViewPlan
+from .routes import Route, Routes, routes
+from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query
+from .step import ViewStep
+from .tables import EPOCH, RECOMPUTED, RECOMPUTED_COLUMNS, ROWS, ViewTables
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...epoch.epoch import Publication
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ..base import ReadAt, Step
+
+__all__ = [
+    "ALIGN",
+    "ALL",
+    "MaterializedView",
+    "Route",
+    "Routes",
+    "Shapes",
+    "SourceExpr",
+    "ViewOf",
+    "ViewPlan",
+    "ViewSettings",
+    "check_query",
+]
+
+
+class MaterializedView(Service):
+    """The service of one materialized view.
+
+    Args:
+        settings: of the view.
+        shapes: the columns of its inputs and of its query.
+        engine: of the frames.
+        queries: runs its SQL.
+
+    Raises:
+        ConfigError: the query cannot be maintained by its key, or a column does not exist.
+    """
+
+    def __init__(self, settings: ViewSettings, shapes: Shapes, engine: FrameEngine, queries: QueryEngine) -> None:
+        schema = shapes.schema
+        if missing := [name for name in settings.key if name not in schema]:
+            raise ConfigError(f"key: the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
+        self.routes = routes(settings, shapes)
+        self.view_tables = ViewTables.of(settings, shapes, self.routes)
+        self.fingerprint = settings.fingerprint
+        self.tables = self.view_tables.in_order
+        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key")
+        about = "how much each epoch recomputed, and the event time it shows"
+        self.views = (rows, ViewSpec(RECOMPUTED, RECOMPUTED_COLUMNS, (EPOCH,), (EPOCH,), about))
+        self.settings = settings
+        self._step = ViewStep(settings, self.view_tables, self.routes, rows, engine, queries)
+
+    def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - any change is allowed
+        """None: after any change of its settings, the whole view is recomputed; see `Service.changed`."""
+        return None
+
+    def exact_as_of(self, publication: Publication) -> datetime | None:
+        """The event time that a publication shows; see `Service.exact_as_of`."""
+        return ViewPlan.of(publication.offsets).as_of
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Recompute the rows that the changes of the inputs affect; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """The rows of the view, or of `recomputed`; see `Service.view`."""
+        spec = self.known(name)
+        if as_of is not None or since is not None:
+            raise ConfigError(
+                f"view {name!r} is read as it was published, not as of an event time; read it at an epoch or label"
+            )
+        return snapshot.read(f"{self.settings.pipeline}.{spec.name}")
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Rows by their key; see `Service.lookup`."""
+        return at.snapshot.read(f"{self.settings.pipeline}.{self.known(name).name}", Matching(keys))
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """The net changes of the view between two publications; see `Service.view_changes`."""
+        spec = self.known(name)
+        table = f"{self.settings.pipeline}.{spec.name}"
+        if spec.name != ROWS:
+            return net_changes(before.read(table), after.read(table), spec.key)
+        changed = after.changes_since(before, table)
+        if changed is None:
+            empty = after.read(table).head(0)
+            return net_changes(empty, empty, spec.key)
+        return changed

@@ -1,0 +1,45 @@
+"""The plan of a view's epoch: which publications of its inputs it reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...epoch.epoch import Offsets
+
+
+@frozen
+class ViewPlan:
+    """The plan of an epoch, which is stored as its offsets.
+
+    Args:
+        inputs: for each input the epoch at which it is read.
+        as_of: the event time as of which all inputs are read (UTC); None if they are not read as of an event time.
+        watermark: the event time up to which the view is complete (UTC); None if its inputs have no watermark.
+        settings: the fingerprint of the view's settings.
+    """
+
+    inputs: Mapping[str, int]
+    as_of: datetime | None
+    watermark: datetime | None
+    settings: str
+
+    def to_offsets(self) -> dict[str, Any]:
+        """The plan as offsets of an epoch."""
+        return {
+            "inputs": dict(self.inputs),
+            "as_of": self.as_of and self.as_of.isoformat(),
+            "watermark": self.watermark and self.watermark.isoformat(),
+            "settings": self.settings,
+        }
+
+    @classmethod
+    def of(cls, offsets: Offsets) -> ViewPlan:
+        """The plan from offsets that `to_offsets` made."""
+        as_of, watermark = (offsets[name] and datetime.fromisoformat(offsets[name]) for name in ("as_of", "watermark"))
+        return cls(offsets["inputs"], as_of, watermark, offsets["settings"])

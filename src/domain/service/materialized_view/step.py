@@ -1,0 +1,227 @@
+"""The step of a view: recomputes the part of the view that the changes of its inputs affect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+from attrs import frozen
+
+from ...errors import BadInput
+from ...table.change import Change, Matching
+from ...table.collect import collect_small
+from ...table.key_faults import key_faults
+from ...table.net_changes import net_changes, to_change
+from ...table.row_kind import ROW_KIND, removes
+from ..base import Step
+from .lookups import ExprEvaluator, Lookups, name_of
+from .plan import ViewPlan
+from .settings import ALL
+from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, WHOLE, by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...epoch.batch import Batch, KeyedInput
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ...table.view_spec import ViewSpec
+    from .routes import ReadRoutes, Routes
+    from .settings import ViewSettings
+    from .tables import ViewTables
+
+_NAME, _COUNT = "_what", "_count"
+
+
+@frozen(eq=False)
+class ViewStep:
+    """The step of one view.
+
+    Args:
+        settings, tables, routes: of the view.
+        view: its view `rows`.
+        engine: of the frames.
+        queries: runs its SQL.
+    """
+
+    settings: ViewSettings
+    tables: ViewTables
+    routes: Routes
+    view: ViewSpec
+    engine: FrameEngine
+    queries: QueryEngine
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        plan = ViewPlan.of(batch.offsets.until)
+        changes = self._changes(_keyed_inputs(batch), plan, snapshot)
+        if changes is None:
+            return self._recompute_all(batch, plan, snapshot, 0)
+        counts = self._count_rows(changes)
+        changed_inputs = {name: changes[name] for name, count in counts.items() if count and name in self.routes.inputs}
+        total = sum(counts.values())
+        self.engine.expect(total)
+        if any(self.settings.changes.get(name) == ALL for name in changed_inputs):
+            return self._recompute_all(batch, plan, snapshot, total)
+        return self._recompute_affected(batch, plan, snapshot, changed_inputs, total)
+
+    def _changes(
+        self, inputs: Mapping[str, KeyedInput], plan: ViewPlan, snapshot: Snapshot
+    ) -> dict[str, nw.LazyFrame[Any]] | None:
+        """The images of each input's changed rows, persisted; None if they are unknown or there is no view yet."""
+        before = snapshot.publication
+        if before is None or ViewPlan.of(before.offsets).settings != plan.settings:
+            return None
+        if any(snapshot.version(index.table.name) is None for index in self.tables.indexes.values()):
+            return None  # an older release did not store this index
+        found = {}
+        for name, each in inputs.items():
+            if (changed := each.changes()) is None:
+                return None
+            found[name] = self.engine.persist(changed)
+        return found
+
+    # ---- a part of the view ----------------------------------------------------------------------------------------
+
+    def _recompute_affected(
+        self,
+        batch: Batch,
+        plan: ViewPlan,
+        snapshot: Snapshot,
+        changed_inputs: Mapping[str, nw.LazyFrame[Any]],
+        changed: int,
+    ) -> Step:
+        if not changed_inputs:
+            return self._step({}, batch, plan, snapshot, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
+        lookups = Lookups(
+            self.tables, snapshot, _keyed_inputs(batch), changed_inputs, ExprEvaluator(self.queries), self.engine
+        )
+        keys = self.engine.persist(nw.concat(list(self._affected_keys(lookups))).unique())
+        parts = {name: self.engine.persist(self._needed_rows(name, keys, lookups)) for name in self.routes.inputs}
+        scope = list(self.routes.scope)
+        rows = self._run_query(parts).join(keys, on=scope, how="semi")
+        rows = self.engine.persist(rows)
+        self._check_key(rows)
+        stored = snapshot.read(self.tables.rows.name, Matching(keys))
+        net = self.engine.persist(net_changes(stored, rows, self.settings.key))
+        counts = self._count_rows({KEYS: keys, NET: net, **{f"{READ}.{name}": part for name, part in parts.items()}})
+        read = sum(count for name, count in counts.items() if name.startswith(f"{READ}."))
+        changes = {self.tables.rows.name: to_change(net, self.view)} if counts[NET] else {}
+        for index in self.tables.indexes.values():
+            if index.input in changed_inputs:
+                changes[index.table.name] = lookups.update_index(index)
+        numbers = {CHANGED: changed, KEYS: counts[KEYS], READ: read, NET: counts[NET]}
+        return self._step(changes, batch, plan, snapshot, numbers)
+
+    def _affected_keys(self, lookups: Lookups) -> Iterator[nw.LazyFrame[Any]]:
+        """The values of the scope that changes affect, for each place where a changed input is read."""
+        for name, images in lookups.changes.items():
+            if (sql := self.settings.changes.get(name)) is not None:
+                yield self._declared_keys(name, sql, lookups)
+                continue
+            for read in self.routes.of(name):
+                yield self._traced_keys(read, images, lookups)
+
+    def _traced_keys(self, read: ReadRoutes, images: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
+        assert read.upward is not None  # else its changes are declared
+        start = {name_of(expr): expr for expr in read.upward.start}
+        values = lookups.evaluator.add_columns(images, start).select(*start).unique()
+        found = lookups.follow(read.upward, values, both=True)
+        return found.select(nw.col(by(at)).alias(name) for at, name in enumerate(self.routes.scope))
+
+    def _declared_keys(self, name: str, sql: str, lookups: Lookups) -> nw.LazyFrame[Any]:
+        """The affected values of the scope by the user-supplied query, over rows before and after the changes."""
+        tables = {}
+        for other, each in lookups.inputs.items():
+            rows = each.rows()
+            images = lookups.changes.get(other)
+            if images is not None:
+                columns = rows.collect_schema().names()
+                old = images.filter(removes(nw.col(ROW_KIND))).select(*columns)
+                rows = images.select(*columns) if other == name else nw.concat([rows, old])
+            tables[other] = rows
+        found = self.queries.query(sql, tables)
+        return found.select(*(self._cast(each) for each in self.routes.scope)).drop_nulls().unique()
+
+    def _needed_rows(self, name: str, keys: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
+        """The input rows that are needed to recompute these keys; there may be more."""
+        reads = self.routes.of(name)
+        downward = [read.downward for read in reads if read.downward]
+        if len(downward) < len(reads):
+            return lookups.inputs[name].rows()
+        found = []
+        start = keys.select(nw.col(each).alias(f"_-1_{each}") for each in self.routes.scope)
+        for route in dict.fromkeys(downward):
+            ends = lookups.follow(route, start, both=False)
+            found.append(lookups.read_matching(name, [expr for _, expr in route.ends], ends, both=False))
+        return found[0] if len(found) == 1 else nw.concat(found).unique(subset=list(self.tables.keys[name]))
+
+    # ---- the whole view --------------------------------------------------------------------------------------------
+
+    def _recompute_all(self, batch: Batch, plan: ViewPlan, snapshot: Snapshot, changed: int) -> Step:
+        rows = self.engine.persist(self._run_query({name: each.rows() for name, each in batch.inputs.items()}))
+        self._check_key(rows)
+        table = self.tables.rows.name
+        if snapshot.version(table) is None:
+            changes = {table: Change(overwrite=rows)}
+        else:
+            net = self.engine.persist(net_changes(snapshot.read(table), rows, self.settings.key))
+            changes = {table: to_change(net, self.view)}
+        lookups = Lookups(self.tables, snapshot, _keyed_inputs(batch), {}, ExprEvaluator(self.queries), self.engine)
+        for index in self.tables.indexes.values():
+            changes[index.table.name] = lookups.build_index(index)
+        return self._step(changes, batch, plan, snapshot, {CHANGED: changed})
+
+    # ---- both ------------------------------------------------------------------------------------------------------
+
+    def _run_query(self, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        """The query's rows whose key is not null."""
+        rows = self.queries.query(self.settings.sql, tables)
+        return rows.select(*map(self._cast, self.view.schema.names)).drop_nulls(subset=list(self.settings.key))
+
+    def _cast(self, name: str) -> nw.Expr:
+        return nw.col(name).cast(self.view.schema[name].narwhals)
+
+    def _check_key(self, rows: nw.LazyFrame[Any]) -> None:
+        if key_faults(rows, self.settings.key).shared:
+            raise BadInput(
+                f"view {self.settings.pipeline!r}: some rows share a key ({', '.join(self.settings.key)}); nothing was"
+                " published: correct its query or its key"
+            )
+
+    def _count_rows(self, frames: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, int]:
+        """The number of rows of each frame, by its name."""
+        counts = [
+            frame.select(nw.len().cast(nw.Int64).alias(_COUNT)).with_columns(nw.lit(name).alias(_NAME))
+            for name, frame in frames.items()
+        ]
+        return {row[_NAME]: int(row[_COUNT]) for row in collect_small(nw.concat(counts))}
+
+    def _step(
+        self,
+        changes: dict[str, Change],
+        batch: Batch,
+        plan: ViewPlan,
+        snapshot: Snapshot,
+        numbers: Mapping[str, int],
+    ) -> Step:
+        whole = KEYS not in numbers
+        values = {
+            **dict.fromkeys((KEYS, READ, NET)),
+            **numbers,
+            EPOCH: batch.epoch.number,
+            AS_OF: plan.as_of,
+            WHOLE: whole,
+        }
+        # Only a frame can make another frame: this one counts the rows of an empty frame, so it has one row.
+        one = snapshot.store.read(self.tables.recomputed.name, None).select(nw.len().alias(EPOCH))
+        row = one.select(
+            nw.lit(values[each.name]).cast(each.type.narwhals).alias(each.name) for each in RECOMPUTED_COLUMNS.columns
+        )
+        changes[self.tables.recomputed.name] = Change(append=row)
+        return Step(changes, numbers[CHANGED], 0, None, watermark=plan.watermark)
+
+
+def _keyed_inputs(batch: Batch) -> Mapping[str, KeyedInput]:
+    """The inputs of a view. They belong to other pipelines, and all have keys."""
+    return cast("Mapping[str, KeyedInput]", batch.inputs)

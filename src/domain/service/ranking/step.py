@@ -1,0 +1,211 @@
+"""The step of a ranking pipeline: the changes that an epoch makes to its tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import evolve, frozen
+
+from ...epoch.batch import ERROR
+from ...epoch.watermark import newest_of
+from ...source import dead_letter
+from ...table.change import POSITION, Between, Change, Matching
+from ...table.collect import collect_small
+from ...table.row_kind import ROW_KIND, removes
+from ..base import Step
+from ..segments import SEGMENT
+from .cells import BEFORE, DENSE, count_cells, rank_cells
+from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from ..segments import Segments
+    from .settings import RankingSettings
+    from .tables import RankingTables
+
+_LATE, _FRESH, _WAS, _DEAD = "_late", "_fresh", "_was", "_dead"
+_MAX_LIST = 500  # for more segments, a range skips as many files as a list, and is planned faster
+_UNORDERED = frozenset({"boolean", "binary"})
+
+
+@frozen
+class _Profile:
+    """The facts about a batch that decide the changes."""
+
+    rows: int
+    dead_letters: int
+    segments: tuple[int, ...]
+    ids: Mapping[str, Between]
+    newest: datetime | None
+
+
+@frozen(eq=False)
+class RankingStep:
+    """The step of one ranking.
+
+    A row that is newer than all rows of its cell gets its rank from the counts of the cell. A cell is *disturbed* if a
+    row arrives late, changes or is deleted. Only disturbed cells are read and ranked again.
+    """
+
+    settings: RankingSettings
+    tables: RankingTables
+    segments: Segments
+    engine: FrameEngine
+
+    @property
+    def cell(self) -> tuple[str, ...]:
+        """The columns that identify a cell."""
+        return self.tables.cells.key
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        checked = self.engine.persist(self.segments.assign(self._check(batch.rows), self.engine))
+        profile = self._profile(checked)
+        self.engine.expect(profile.rows)
+        changes: dict[str, Change] = {}
+        if profile.dead_letters:
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
+        if profile.segments:
+            good, ids = checked.filter(nw.col(ERROR).is_null()), list(self.settings.id)
+            latest = good.unique(subset=ids, keep="last", order_by=[POSITION])
+            changes |= self._apply(latest, self._read_earlier(good, latest, profile, snapshot), profile, snapshot)
+        return Step(changes, profile.rows, profile.dead_letters, profile.newest)
+
+    def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give a reason in `_error` to each row that cannot be ranked."""
+        reason, order = nw.col(ERROR), nw.col(self.settings.order_by)
+        for name in self.settings.id:
+            reason = dead_letter.or_else(reason, nw.col(name).is_null(), f"id column {name} is null")
+        for name in self.settings.group:
+            is_null = nw.col(name).is_null()
+            if self.settings.repeats == "anywhere":  # the group of a delete is taken from the stored row
+                is_null = is_null & ~removes(nw.col(ROW_KIND))
+            reason = dead_letter.or_else(reason, is_null, f"group column {name} is null")
+        if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
+            invalid = ~(order.is_null() | order.is_finite())
+            reason = dead_letter.or_else(reason, invalid, f"order column {self.settings.order_by} is no finite number")
+        return rows.with_columns(reason.alias(ERROR))
+
+    def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
+        ordered = [name for name in self.settings.id if self.settings.schema[name].name not in _UNORDERED]
+        low = [nw.col(name).min().alias(f"_low_{name}") for name in ordered]
+        high = [nw.col(name).max().alias(f"_high_{name}") for name in ordered]
+        event_time = self.settings.event_time
+        newest = [nw.col(event_time).max().alias("_newest_time")] if event_time else []
+        dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
+        lines = collect_small(
+            checked.with_columns(dead).group_by(_DEAD, SEGMENT).agg(nw.len().alias("_rows"), *low, *high, *newest)
+        )
+        good = [line for line in lines if not line[_DEAD]]
+        times = [line["_newest_time"] for line in good] if event_time else []
+        return _Profile(
+            rows=sum(line["_rows"] for line in lines),
+            dead_letters=sum(line["_rows"] for line in lines if line[_DEAD]),
+            segments=tuple(sorted(line[SEGMENT] for line in good)),
+            ids={
+                name: Between(min(line[f"_low_{name}"] for line in good), max(line[f"_high_{name}"] for line in good))
+                for name in ordered
+                if good
+            },
+            newest=newest_of(times),
+        )
+
+    def _read_earlier(
+        self, good: nw.LazyFrame[Any], latest: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot
+    ) -> nw.LazyFrame[Any]:
+        """Return the ids of the batch that may already be in the table, with their cells."""
+        if self.settings.repeats == "anywhere":
+            ids = Matching(latest.select(*self.settings.id), within=profile.ids)
+            earlier = snapshot.read(self.tables.ranked.name, ids)
+        else:
+            earlier = good.filter(removes(nw.col(ROW_KIND)))
+        return earlier.select(*self.settings.id, *(name for name in self.cell if name not in self.settings.id))
+
+    def _apply(
+        self, latest: nw.LazyFrame[Any], earlier: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot
+    ) -> dict[str, Change]:
+        upserts = latest.filter(~removes(nw.col(ROW_KIND))).select(*self.settings.schema.names, SEGMENT)
+        rows = self.engine.persist(self._join_cells(upserts, profile, snapshot))
+        # A row may move to another cell and keep its key, so both cells are ranked together.
+        moving = rows.join(earlier.select(*self.settings.id), on=list(self.settings.id), how="semi")
+        parts = (rows.filter(nw.col(_LATE)), moving, earlier)
+        cells = nw.concat([part.select(*self.cell) for part in parts])
+        lines = collect_small(cells.group_by(SEGMENT).agg(nw.len().alias("_rows")))
+        segments = tuple(sorted(line[SEGMENT] for line in lines))
+        if not segments:
+            return self._append(rows)
+        disturbed = self.engine.persist(cells.unique())
+        appended = self._append(rows.join(disturbed, on=list(self.cell), how="anti"))
+        late_rows = rows.join(disturbed, on=list(self.cell), how="semi")
+        stored = snapshot.read(self.tables.ranked.name, Matching(disturbed, within={SEGMENT: _within(segments)}))
+        return self._rerank(appended, disturbed, stored, late_rows, latest)
+
+    def _join_cells(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Add the stored counts of each row's cell, and whether the row is late (not newer than all rows of it)."""
+        cells = Matching(rows.select(*self.cell), within={SEGMENT: _within(profile.segments)})
+        stored = snapshot.read(self.tables.cells.name, cells)
+        newer = (nw.col(self.settings.order_by) > nw.col(NEWEST)).fill_null(value=False)
+        late = (~nw.col(COUNT).is_null() & ~newer).alias(_LATE)
+        return rows.join(stored, on=list(self.cell), how="left").with_columns(late)
+
+    def _append(self, rows: nw.LazyFrame[Any]) -> dict[str, Change]:
+        """Append rows that are newer than all rows of their cell; their ranks follow the ranks of the cell."""
+        ranks_before = nw.col(DISTINCT if self.settings.method == "dense_rank" else COUNT).fill_null(0)
+        ranked = rank_cells(rows, self.settings, self.cell).with_columns(
+            (nw.col(IN_CELL) + ranks_before).alias(IN_CELL),
+            (nw.col(DENSE) + nw.col(DISTINCT).fill_null(0)).alias(DENSE),
+        )
+        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell, before=nw.col(COUNT).fill_null(0)))
+        columns = self.tables.cells.schema.names
+        return {
+            self.tables.ranked.name: Change(append=ranked.select(*self.tables.ranked.schema.names)),
+            self.tables.cells.name: Change(
+                append=cells.filter(nw.col(BEFORE) == 0).select(*columns),
+                merge=cells.filter(nw.col(BEFORE) > 0).select(*columns),
+            ),
+        }
+
+    def _rerank(
+        self,
+        appended: Mapping[str, Change],
+        disturbed: nw.LazyFrame[Any],
+        stored: nw.LazyFrame[Any],
+        upserts: nw.LazyFrame[Any],
+        latest: nw.LazyFrame[Any],
+    ) -> dict[str, Change]:
+        """Rank the disturbed cells again, with upserts and without deleted rows; add that to the appended changes."""
+        ids, names = list(self.settings.id), (*self.settings.schema.names, SEGMENT)
+        current = self.engine.persist(stored)
+        staying = current.join(latest.select(*ids), on=ids, how="anti")
+        leaving = current.join(latest.select(*ids), on=ids, how="semi")
+        no_rank = nw.lit(None).cast(nw.Int64).alias(_WAS)
+        pool = nw.concat([staying.select(*names, nw.col(IN_CELL).alias(_WAS)), upserts.select(*names, no_rank)])
+        ranked = self.engine.persist(rank_cells(pool, self.settings, self.cell))
+        changed = ranked.filter(nw.col(_WAS).is_null() | (nw.col(IN_CELL) != nw.col(_WAS)))
+        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell))
+        ranked_change, cells_change = appended[self.tables.ranked.name], appended[self.tables.cells.name]
+        recounted = cells.select(*self.tables.cells.schema.names)
+        return {
+            self.tables.ranked.name: evolve(
+                ranked_change,
+                merge=changed.select(*self.tables.ranked.schema.names),
+                delete=leaving.join(ranked, on=list(self.tables.ranked.key), how="anti").select(
+                    *self.tables.ranked.key
+                ),
+            ),
+            self.tables.cells.name: evolve(
+                cells_change,
+                merge=recounted if cells_change.merge is None else nw.concat([cells_change.merge, recounted]),
+                delete=disturbed.join(cells, on=list(self.cell), how="anti"),
+            ),
+        }
+
+
+def _within(segments: Sequence[int]) -> tuple[int, ...] | Between:
+    return tuple(segments) if len(segments) <= _MAX_LIST else Between(segments[0], segments[-1])

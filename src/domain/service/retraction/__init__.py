@@ -1,0 +1,106 @@
+"""Changelog retraction: exact counts and sums of groups over all history, without storing the rows.
+
+Each change is added to, or subtracted from, the sums of its group and day; an update does both. The *past* is the total
+of the days before the *cut*. A view reads both from one snapshot:
+
+    past + the days at or after the cut
+
+The past is either the sum of the days before the cut, or a user-supplied batch table. With a batch table, a late change
+(of a day before the cut) has no effect until the batch table is read again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ..base import Service
+from ..measures import Measure
+from ..plain_table import PlainTable
+from ..segments import Segments
+from .days import CHANGED_AT
+from .past import HOLDS, PastTable
+from .repeats import Repeats
+from .settings import AUTO, LOG_RESETS, NONE, RetractionSettings
+from .step import RetractionStep
+from .tables import RetractionTables
+from .views import RetractionViews, view_specs
+
+if TYPE_CHECKING:
+    from datetime import date, datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ..base import Step
+
+__all__ = [
+    "AUTO",
+    "HOLDS",
+    "LOG_RESETS",
+    "NONE",
+    "Measure",
+    "PastTable",
+    "PlainTable",
+    "Retraction",
+    "RetractionSettings",
+]
+
+
+class Retraction(Service):
+    """Exact measures of groups, computed from the changes of a table.
+
+    Args:
+        settings: the settings.
+        engine: the engine of the frames that `step` and the views use.
+        queries: evaluates the SQL of measures, and reads a user-supplied past.
+    """
+
+    def __init__(self, settings: RetractionSettings, engine: FrameEngine, queries: QueryEngine) -> None:
+        tables = RetractionTables.of(settings)
+        kind = settings.schema[settings.updated_at]
+        days = Segments.of(CHANGED_AT, kind, interval="1d", offset="0s", zone=settings.time_zone, nulls_lowest=True)
+        self.fingerprint = settings.fingerprint
+        self.tables = tables.in_order(has_places=bool(settings.place_columns))
+        self.views = view_specs(settings)
+        self._settings = settings
+        self._repeats = Repeats(settings, tables)
+        self._step = RetractionStep(settings, tables, days, self._repeats, engine, queries)
+        self._views = RetractionViews(settings, tables, self._step, engine)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Return the changes that a batch makes to the tables; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def roll(self, cut: date, snapshot: Snapshot) -> Step:
+        """Move the days before a cut into the past, or replace the past by the user-supplied table as of the cut.
+
+        Raises:
+            ConfigError: the cut is before the current one.
+        """
+        return self._step.roll(cut, snapshot)
+
+    def day_of(self, moment: datetime) -> date:
+        """Return the day of a moment in the pipeline's zone."""
+        return self._step.day_of(moment)
+
+    def repeats(self, snapshot: Snapshot) -> int | None:
+        """Return the number of repeats that have been skipped; see `Service.repeats`."""
+        return self._repeats.count(snapshot) if self._settings.place_columns else None
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; see `Service.view`."""
+        spec = self.known(name)
+        if as_of is not None or since is not None:
+            raise ConfigError(
+                f"view {name!r} cannot be read as of an event time or since an epoch; read by_day, or an earlier epoch"
+            )
+        return self._views.view(spec, snapshot)
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view; see `Service.view_changes`."""
+        return self._views.changes(self.known(name), before, after)

@@ -1,0 +1,82 @@
+"""Assigns each change to its day, finds duplicates, and gives each row that cannot be used its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from ...epoch.batch import ERROR, ORIGIN
+from ...source.dead_letter import or_else
+from ...table.change import POSITION
+from ...table.row_kind import DELETE, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
+from .repeats import REPEAT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from .repeats import Jump, Repeats
+    from .settings import RetractionSettings
+
+CHANGED_AT = "_changed_at"
+"""The time of the change, of the type of `updated_at`."""
+
+_NEXT_KIND, _NEXT_TIME = "_next_kind", "_next_time"
+
+
+def assign_day(rows: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
+    """Add `CHANGED_AT`, whose day is the day of the change; a row in which it is null gets a reason in `_error`.
+
+    The old image of an update has the time of the new image, which directly follows it.
+    """
+    rows = _add_time(rows, settings)
+    reason, no_time = nw.col(ERROR), nw.col(CHANGED_AT).is_null()
+    of_delete = settings.deleted_at or settings.updated_at
+    is_delete = nw.col(ROW_KIND) == DELETE
+    reason = or_else(reason, no_time & is_delete, f"column {of_delete} is null, so it has no day")
+    reason = or_else(reason, no_time, f"column {settings.updated_at} is null, so it has no day")
+    return rows.with_columns(reason.alias(ERROR))
+
+
+def _add_time(rows: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
+    kind, updated = nw.col(ROW_KIND), nw.col(settings.updated_at)
+    deleted = nw.col(settings.deleted_at or settings.updated_at)
+    time = nw.when(kind == DELETE).then(deleted).otherwise(updated)
+    if settings.same_time:
+        return rows.with_columns(time.alias(CHANGED_AT))
+    following = {_NEXT_KIND: kind, _NEXT_TIME: updated}
+    rows = rows.with_columns(
+        each.shift(-1).over(ORIGIN, order_by=POSITION).alias(name) for name, each in following.items()
+    )
+    paired = ((kind == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
+    changed_at = nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(time)
+    return rows.with_columns(changed_at.alias(CHANGED_AT)).drop(*following)
+
+
+def deduplicate(
+    rows: nw.LazyFrame[Any],
+    repeats: Repeats,
+    batch: Batch,
+    snapshot: Snapshot,
+    jumps: Sequence[Jump] = (),
+) -> nw.LazyFrame[Any]:
+    """Add `REPEAT`; a row without a valid value in an identity column gets a reason in `_error`.
+
+    Args:
+        rows: the batch's rows, after `assign_day`.
+        repeats: finds the repeats.
+        batch: the batch.
+        snapshot: the latest publication.
+        jumps: the rows at which a new log begins; see `Repeats.mark`.
+    """
+    if not repeats.settings.place_columns:
+        return rows.with_columns(nw.lit(value=False).alias(REPEAT))
+    numbered = repeats.add_numbers(rows)
+    reason = nw.col(ERROR)
+    for name in repeats.settings.identity_columns:  # with `auto`, a row without a position counts
+        number = repeats.number_columns[name]
+        invalid = nw.col(name).is_null() | ~nw.col(number).str.contains(r"^\d{1,20}$")
+        reason = or_else(reason, invalid, f"identity column {name} is null or has no number at its end")
+    return repeats.mark(numbered.with_columns(reason.alias(ERROR)), batch, snapshot, jumps)

@@ -1,0 +1,349 @@
+"""Finds repeats: changes at or before the highest position that was already read from their log.
+
+The rows of a log are processed in order of arrival, so epoch boundaries do not affect the result. Both images of an
+update have the same position and are counted together. A position in a log is called a *place* in the code and in the
+tables, because `POSITION` is the position of a row in its batch.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...duration import show_duration
+from ...epoch.batch import ERROR, ORIGIN
+from ...errors import BadInput
+from ...source.changelog.log_columns import COMMITTED, IN_LOG, LOG
+from ...source.changelog.maxwell import LAST_ROW
+from ...table.change import POSITION
+from ...table.collect import collect_small
+from ...table.row_kind import ROW_KIND, removes
+from ...table.schema import INTEGERS
+from .settings import LAST_FILES, REPEAT_WINDOW
+from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from .settings import RetractionSettings
+    from .tables import RetractionTables
+
+REPEAT = "_repeat"
+"""boolean: whether the change has been read before."""
+
+_NEWEST, _NEWEST_COMMITTED, _BACKWARDS, _FILE, _LAST_FILE, _SEEN = (
+    *("_newest_place", "_newest_committed", "_backwards"),
+    *("_place_file", "_last_file", "_seen_committed"),
+)
+_DIGITS = 20
+_ZEROS = "0" * _DIGITS
+_KAFKA = r"/\d+@\d+$"
+_LOG_FILE = r"\.\d+$"
+_NEVER = -(2**62)
+_NEW_LOG = r" #\d+$"
+_NAMES = dict(zip(IN_LOG, ("file", "position", "row"), strict=True))
+
+
+@frozen
+class Jump:
+    """A row whose place goes back further than a repeat may.
+
+    Args:
+        partition: the log as stored: the partition of the Kafka topic, if any, and the name of the log.
+        position: the position of the row in its batch.
+        origin: the origin of the row.
+        place: the place of the row, as stored.
+        committed: its commit time in milliseconds since 1970; None if unknown.
+        seen: the latest commit time before it, in milliseconds since 1970; None if unknown.
+        last_file: the number of the latest log file before it; None if places have no file.
+    """
+
+    partition: str
+    position: int
+    origin: str
+    place: str
+    committed: int | None
+    seen: int | None
+    last_file: int | None
+
+    @property
+    def later(self) -> bool:
+        """Whether it was committed after everything that was read before. Then it cannot be a repeat."""
+        return self.committed is not None and self.seen is not None and self.committed > self.seen
+
+    @property
+    def base(self) -> str:
+        """The name of the log without the number that a jump adds, as stored."""
+        return re.sub(_NEW_LOG, "", self.partition)
+
+
+@frozen(eq=False)
+class Repeats:
+    """Finds the repeats of one retraction."""
+
+    settings: RetractionSettings
+    tables: RetractionTables
+
+    def add_numbers(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add a column for each place column: the number at the end of its value, as text."""
+        return rows.with_columns(self._number(name).alias(number) for name, number in self.number_columns.items())
+
+    @property
+    def number_columns(self) -> dict[str, str]:
+        """The columns that `add_numbers` adds, by place column."""
+        return {name: f"_number_{at}" for at, name in enumerate(self.settings.place_columns)}
+
+    def _number(self, name: str) -> nw.Expr:
+        text = nw.col(name).cast(nw.String)
+        return text if self._is_whole(name) else text.str.replace_all(r"^.*\D", "")
+
+    def _is_whole(self, name: str) -> bool:
+        return name in IN_LOG or self.settings.schema[name].name in INTEGERS
+
+    def mark(
+        self, numbered: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot, jumps: Sequence[Jump] = ()
+    ) -> nw.LazyFrame[Any]:
+        """Add `PARTITION` and `PLACE`, which are null for rows without a place, and `REPEAT`.
+
+        Args:
+            numbered: rows of the batch, after `add_numbers`.
+            batch: the batch. In a replay of dead letters, which has no order, only a row with the same place as an
+                earlier row is a repeat.
+            snapshot: the latest publication.
+            jumps: the rows at which a new log begins.
+        """
+        rows = self._start_new_logs(self._add_places(numbered), jumps).drop(*self.number_columns.values())
+        position, has_place = nw.col(POSITION), ~nw.col(PLACE).is_null()
+        if batch.replay:
+            return rows.with_columns((has_place & (position > position.min().over(PARTITION, PLACE))).alias(REPEAT))
+        known = self._join_newest(rows.with_columns((-position).alias(_BACKWARDS)), snapshot)
+        # The position of the first row to arrive with this place or a later one.
+        first = position.cum_min(reverse=True).over(PARTITION, order_by=[PLACE, _BACKWARDS])
+        old = (nw.col(PLACE) <= nw.col(_NEWEST)).fill_null(value=False)
+        is_repeat = has_place & ((first < position) | old)
+        return known.with_columns(is_repeat.alias(REPEAT)).drop(_BACKWARDS, _NEWEST, _NEWEST_COMMITTED)
+
+    def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add the log and the place of each row that has a place and no error.
+
+        The work is done in several steps: an engine that inlines an expression wherever it is used would otherwise
+        build thousands of expressions.
+        """
+        numbers = list(self.number_columns.values())
+        good = nw.col(ERROR).is_null() & nw.all_horizontal(
+            *(~nw.col(each).is_null() for each in numbers), ignore_nulls=True
+        )
+        padded = rows.with_columns(
+            nw.when(good).then(self._log).alias(PARTITION),
+            *(nw.concat_str([nw.lit(_ZEROS), nw.col(each)], ignore_nulls=True).alias(each) for each in numbers),
+        )
+        # The old and the new row of an update or of a changed key have the same numbers; the old row comes first.
+        side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit("0")).otherwise(nw.lit("1"))
+        place = nw.concat_str([*(nw.col(each).str.tail(_DIGITS) for each in numbers), side], separator=" ")
+        return padded.with_columns(nw.when(~nw.col(PARTITION).is_null()).then(place).alias(PLACE))
+
+    @property
+    def _log(self) -> nw.Expr:
+        """The log of a row: the partition of the source, and the name of the log in the message."""
+        origin, has_name = nw.col(ORIGIN), self.settings.place_columns == IN_LOG
+        topic, of_topic = origin.str.replace_all(r"@\d+$", ""), origin.str.contains(_KAFKA)
+        if not has_name:
+            return nw.when(of_topic).then(topic).otherwise(nw.lit(""))
+        return nw.when(of_topic).then(nw.concat_str([topic, nw.col(LOG)], separator=" ")).otherwise(nw.col(LOG))
+
+    def _start_new_logs(self, rows: nw.LazyFrame[Any], jumps: Sequence[Jump]) -> nw.LazyFrame[Any]:
+        """Rename the log of the rows from each jump on, so that they are in a log of their own."""
+        for number, jump in enumerate(jumps, 1):
+            after = (nw.col(PARTITION) == jump.partition) & (nw.col(POSITION) >= jump.position)
+            renamed = nw.when(after).then(nw.lit(f"{jump.base} #{number}")).otherwise(nw.col(PARTITION))
+            rows = rows.with_columns(renamed.alias(PARTITION))
+        return rows
+
+    def _join_newest(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Add the highest place and the latest commit time of each row's log, as of earlier epochs."""
+        newest = self._read_places(snapshot).select(
+            PARTITION, nw.col(PLACE).alias(_NEWEST), nw.col(COMMIT_TIME).alias(_NEWEST_COMMITTED)
+        )
+        return rows.join(newest, on=PARTITION, how="left")
+
+    def _read_places(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Read the stored logs.
+
+        Places written by version 0.1.0 lack the digit for the last image that was read; both images had been read.
+        """
+        place = nw.col(PLACE)
+        whole = place.str.len_chars() == len(self.number_columns) * (_DIGITS + 1) - 1
+        both = nw.concat_str([place, nw.lit("1")], separator=" ")
+        return snapshot.read(self.tables.places.name).with_columns(
+            nw.when(whole).then(both).otherwise(place).alias(PLACE)
+        )
+
+    def summarize_logs(self, marked: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return a row per log: its highest place, its latest commit time (both without repeats), and its repeats."""
+        is_new, committed = ~nw.col(REPEAT), nw.col(COMMITTED) if self.settings.tells_log else _unknown()
+        rows = marked.filter(~nw.col(PLACE).is_null()).with_columns(
+            nw.when(is_new).then(nw.col(PLACE)).alias(PLACE),
+            nw.when(is_new).then(committed).alias(COMMIT_TIME),
+            nw.col(REPEAT).cast(nw.Int64).alias(REPEATS),
+        )
+        return _merge_logs(rows)
+
+    def restart_logs(self, marked: nw.LazyFrame[Any], jumps: Sequence[Jump], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Return a row for every log, stored ones included; see `summarize_logs`.
+
+        For a log with jumps, only the number of repeats from before its last jump is kept.
+        """
+        last = {jump.base: f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1)}
+        left = {*last, *(f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1))} - set(last.values())
+        is_current = ~nw.col(PARTITION).is_in(sorted(left))
+        columns = self.tables.places.schema.names
+        logs = nw.concat([self._read_places(snapshot).select(*columns), self.summarize_logs(marked).select(*columns)])
+        logs = logs.with_columns(nw.when(is_current).then(nw.col(name)).alias(name) for name in (PLACE, COMMIT_TIME))
+        return _merge_logs(logs.with_columns(nw.col(PARTITION).str.replace_all(_NEW_LOG, "")))
+
+    def count(self, snapshot: Snapshot) -> int:
+        """The number of repeats that have been skipped in all epochs."""
+        return sum(line[REPEATS] or 0 for line in collect_small(snapshot.read(self.tables.places.name).select(REPEATS)))
+
+    def find_jumps(self, marked: nw.LazyFrame[Any], snapshot: Snapshot) -> list[Jump]:
+        """Return the first row of each log that goes back further than a repeat may, in order of arrival."""
+        running = self._add_running_maxima(self._join_newest(marked.filter(~nw.col(PLACE).is_null()), snapshot))
+        far = running.filter(nw.col(REPEAT), self._too_far)
+        first = far.group_by(PARTITION).agg(nw.col(POSITION).min())
+        lines = collect_small(
+            far.join(first, on=[PARTITION, POSITION], how="inner").select(
+                *(PARTITION, POSITION, ORIGIN, PLACE, COMMIT_TIME, _SEEN, _LAST_FILE)
+            )
+        )
+        return [
+            Jump(
+                *(line[name] for name in (PARTITION, POSITION, ORIGIN, PLACE)),
+                *(None if line[name] == _NEVER else line[name] for name in (COMMIT_TIME, _SEEN, _LAST_FILE)),
+            )
+            for line in sorted(lines, key=lambda line: int(line[POSITION]))
+        ]
+
+    def _add_running_maxima(self, known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add each row's commit time and log file, and the latest ones before it in its log; `_NEVER` if unknown."""
+        committed = nw.col(COMMITTED).fill_null(_NEVER) if self.settings.tells_log else _never()
+        rows = known.with_columns(committed.alias(COMMIT_TIME), self._file.alias(_FILE))
+        rows = rows.with_columns(
+            nw.when(nw.col(REPEAT)).then(_never()).otherwise(nw.col(COMMIT_TIME)).alias(_SEEN),
+            nw.col(_FILE).cum_max().over(PARTITION, order_by=POSITION).alias(_LAST_FILE),
+        )
+        for before in (nw.col(_SEEN).cum_max(), nw.col(_SEEN).shift(1)):
+            rows = rows.with_columns(before.over(PARTITION, order_by=POSITION).alias(_SEEN))
+        stored = nw.when(self._has_file).then(_file_number(_NEWEST))
+        return rows.with_columns(
+            nw.max_horizontal(nw.col(_SEEN).fill_null(_NEVER), nw.col(_NEWEST_COMMITTED).fill_null(_NEVER)).alias(
+                _SEEN
+            ),
+            nw.max_horizontal(nw.col(_LAST_FILE), stored.otherwise(_never()).fill_null(_NEVER)).alias(_LAST_FILE),
+        )
+
+    @property
+    def _file(self) -> nw.Expr:
+        return nw.when(self._has_file).then(_file_number(PLACE)).otherwise(_never())
+
+    @property
+    def _has_file(self) -> nw.Expr:
+        """Whether the first number of a place is the number of a log file."""
+        first = self.settings.place_columns[0]
+        if self._is_whole(first):
+            return nw.lit(first in IN_LOG)
+        return nw.col(first).str.contains(_LOG_FILE)
+
+    @property
+    def _too_far(self) -> nw.Expr:
+        """Whether a repeat goes back further than it may, or was committed after everything that was read before it."""
+        committed, seen = nw.col(COMMIT_TIME), nw.col(_SEEN)
+        has_times = (committed != _NEVER) & (seen != _NEVER)
+        too_far: nw.Expr = has_times & (
+            (committed > seen) | (committed < seen - self._window // timedelta(milliseconds=1))
+        )
+        if self.settings.repeat_window is not None:
+            return too_far
+        return too_far | ((nw.col(_FILE) != _NEVER) & (nw.col(_FILE) <= nw.col(_LAST_FILE) - LAST_FILES))
+
+    @property
+    def _window(self) -> timedelta:
+        return REPEAT_WINDOW if self.settings.repeat_window is None else self.settings.repeat_window
+
+    def make_error(self, jump: Jump) -> BadInput:
+        """Return the error for a jump that stops the run, with the remedy."""
+        reset = (
+            'set log_reset = "accept": the changes are then counted, as a new log. Remove the setting once they are'
+            " read, and make the messages name their server (Maxwell: output_server_id), which identifies its log"
+        )
+        remedy = (
+            "It was committed after everything that was read before, so it is not a repeat. If it comes from another"
+            f" server, or from a log that was reset, {reset}"
+            if jump.later
+            else f'If the connector sent old changes again, set repeat_window = "{self._suggest_window(jump)}": they'
+            f" are then skipped. If they come from another server, or from a log that was reset, {reset}"
+        )
+        return BadInput(
+            f"pipeline {self.settings.pipeline!r}: {self.describe(jump)}. A repeat may go back by"
+            f" {self._allowed}. Nothing of this epoch was counted. {remedy}"
+        )
+
+    def describe(self, jump: Jump) -> str:
+        """Return a text that says where a jump is and how far it goes back."""
+        names = (_NAMES.get(name, name) for name in self.settings.place_columns)
+        numbers = map(int, jump.place.split(" "))  # one more than names: the last number is that of the image
+        place = ", ".join(_show_number(name, number) for name, number in zip(names, numbers, strict=False))
+        log = f" of log {jump.base!r}" if jump.base else ""
+        after = "" if jump.last_file is None else f" after file {jump.last_file} was read"
+        times = (
+            ""
+            if jump.seen is None
+            else f", committed {_show_time(jump.committed)} where {_show_time(jump.seen)} was read before"
+        )
+        return f"{jump.origin}: place{log} goes back to {place}{after}{times}"
+
+    @property
+    def _allowed(self) -> str:
+        files = (
+            f" of commit time, and to the last {LAST_FILES} log files" if self.settings.repeat_window is None else ""
+        )
+        return show_duration(self._window) + (files or " of commit time (repeat_window)")
+
+    def _suggest_window(self, jump: Jump) -> str:
+        """Return a window that is wide enough, in whole hours; one day if the commit times are unknown."""
+        if jump.committed is None or jump.seen is None:
+            return "1d"
+        return show_duration(timedelta(hours=(jump.seen - jump.committed) // 3_600_000 + 1))
+
+
+def _merge_logs(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    logs = rows.group_by(PARTITION).agg(nw.col(PLACE).max(), nw.col(COMMIT_TIME).max(), nw.col(REPEATS).sum())
+    return logs.with_columns(nw.col(REPEATS).cast(nw.Int64))  # a sum may have another integer type
+
+
+def _show_number(name: str, number: int) -> str:
+    return f"last {name}" if number == LAST_ROW else f"{name} {number}"
+
+
+def _file_number(place: str) -> nw.Expr:
+    """The first number of a place, without its two leading digits: 20 digits do not fit into a bigint."""
+    return nw.col(place).str.slice(2, _DIGITS - 2).cast(nw.Int64)
+
+
+def _unknown() -> nw.Expr:
+    return nw.lit(None).cast(nw.Int64)
+
+
+def _never() -> nw.Expr:
+    return nw.lit(_NEVER).cast(nw.Int64)
+
+
+def _show_time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "at an unknown time"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,241 @@
+"""The step of a retraction pipeline: the changes that an epoch makes to its tables."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import evolve, field, frozen
+
+from ...epoch.batch import ERROR
+from ...epoch.watermark import newest_of, subtract
+from ...errors import ConfigError
+from ...source import dead_letter
+from ...source.dead_letter import or_else
+from ...table.change import Change
+from ...table.collect import collect_small
+from ...table.groups import as_key
+from ...table.row_kind import INSERT, ROW_KIND
+from ..base import Step
+from ..measures import ROWS, evaluate, sign
+from ..segments import SEGMENT
+from .daily_sums import Update, merge_changes
+from .days import assign_day, deduplicate
+from .repeats import REPEAT
+from .settings import STOP
+from .tables import CUT, NAME, PLACE, TIMES, VALUE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine, Version
+    from ..segments import Segments
+    from .daily_sums import DailySums
+    from .repeats import Jump, Repeats
+    from .settings import RetractionSettings
+    from .tables import RetractionTables
+
+_DEAD, _UNPLACED = "_dead", "_unplaced"
+_FIRST_DAY = date(1970, 1, 1)
+
+
+UNPLACED = (
+    "there are messages without a position in their log; if one is sent again, it is counted again. Maxwell writes"
+    " positions with output_binlog_position, output_xoffset and output_server_id; Debezium has them for MySQL and"
+    ' MariaDB, but not for the rows of a snapshot; Canal has none. To count every message, set identity = "none"'
+)
+"""A warning; each run shows it once."""
+
+
+def day_number(day: date) -> int:
+    """Return the number of a day, as in `_segment`."""
+    return (day - _FIRST_DAY).days
+
+
+@frozen
+class _Profile:
+    """The facts about a batch that decide the changes."""
+
+    rows: int
+    dead_letters: int
+    days: tuple[int, ...]
+    newest: datetime | None
+    repeats: int
+    unplaced: int
+
+
+@frozen(eq=False)
+class RetractionStep:
+    """The step of one retraction. Each change is added to or subtracted from the sums of its group and day."""
+
+    settings: RetractionSettings
+    tables: RetractionTables
+    days: Segments
+    repeats: Repeats
+    engine: FrameEngine
+    queries: QueryEngine
+    _cuts: dict[Version, int | None] = field(init=False, factory=dict)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        checked, profile, jumps = self._prepare(evolve(batch, rows=self._evaluate(batch.rows)), snapshot)
+        self.engine.expect(profile.rows)
+        changes: dict[str, Change] = {}
+        if profile.dead_letters:
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
+        good = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
+        if jumps:
+            changes[self.tables.places.name] = Change(overwrite=self.repeats.restart_logs(checked, jumps, snapshot))
+        elif self.settings.place_columns and (profile.days or profile.repeats):
+            changes[self.tables.places.name] = Change(merge=self.repeats.summarize_logs(checked))
+        changes |= self._change_sums(good, profile, snapshot)
+        counts = (profile.rows, profile.dead_letters, profile.newest)
+        return Step(changes, *counts, repeats=profile.repeats, warnings=tuple(self._warnings(profile, jumps)))
+
+    def _prepare(self, batch: Batch, snapshot: Snapshot) -> tuple[nw.LazyFrame[Any], _Profile, list[Jump]]:
+        """Return the rows with their days, the profile of the batch, and the rows at which a new log begins.
+
+        Raises:
+            BadInput: a place goes back further than a repeat may, and `log_reset` is not ``accept``.
+        """
+        rows = assign_day(batch.rows, self.settings)
+        jumps: list[Jump] = []
+        while True:
+            marked = deduplicate(rows, self.repeats, batch, snapshot, jumps)
+            checked = self.engine.persist(self._check_dates(self.days.assign(marked, self.engine)))
+            profile = self._profile(checked)
+            if batch.replay or not profile.repeats or not (more := self.repeats.find_jumps(checked, snapshot)):
+                return checked, profile, jumps
+            if self.settings.log_reset == STOP:
+                raise self.repeats.make_error(more[0])
+            jumps += more
+
+    def _warnings(self, profile: _Profile, jumps: list[Jump]) -> Iterator[str]:
+        for jump in jumps:
+            yield f'{self.repeats.describe(jump)}: a new log begins there, as log_reset = "accept"'
+        if profile.unplaced:
+            yield UNPLACED
+
+    def _check_dates(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give a reason in `_error` to each row whose day, in the pipeline's zone, is outside the range of dates."""
+        first, last = (day_number(day) for day in (date.min, date.max))
+        outside = nw.col(ERROR).is_null() & ((nw.col(SEGMENT) < first) | (nw.col(SEGMENT) > last))
+        why = f"its day in {self.settings.time_zone} lies outside 0001-01-01 to 9999-12-31"
+        return rows.with_columns(or_else(nw.col(ERROR), outside, why).alias(ERROR))
+
+    def roll(self, cut: date, snapshot: Snapshot) -> Step:
+        """Move the days before a cut into the past, or replace the past by the user-supplied table.
+
+        Raises:
+            ConfigError: the cut is before the current one.
+        """
+        to, update = day_number(cut), self._update(snapshot, ())
+        if update.cut is not None and to < update.cut:
+            raise ConfigError(f"the past already reaches up to day {_day(update.cut)}, so it cannot be cut at {cut}")
+        if self.settings.past is None:
+            parts = [update.roll(sums, self._no_entries(sums, snapshot), to) for sums in self.tables.daily_sums]
+        else:
+            past = self._read_past(cut)
+            parts = [update.replace_past(sums, past[sums.past.name], to) for sums in self.tables.daily_sums]
+        return Step(merge_changes(parts) | self._write_cut(to, snapshot), 0, 0, None)
+
+    def cut(self, snapshot: Snapshot) -> int | None:
+        """The number of the first day that is not in the past; None if there is no past yet."""
+        if (version := snapshot.version(self.tables.cut.name)) is None:
+            return None
+        if version not in self._cuts:  # read in every epoch, but changed about once a day
+            self._cuts.clear()
+            lines = collect_small(snapshot.read(self.tables.cut.name))
+            self._cuts[version] = lines[0][CUT] if lines else None
+        return self._cuts[version]
+
+    def day_of(self, moment: datetime) -> date:
+        """Return the day of a moment in the pipeline's zone, as in `_segment`."""
+        return _day(self.days.number_of(moment))
+
+    def _evaluate(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add the columns of the measures' arguments and conditions."""
+        return evaluate(rows, self.settings.measures, self.settings.schema, self.queries)
+
+    def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
+        event_time = self.settings.event_time
+        newest = [nw.col(event_time).max().alias("_newest_time")] if event_time else []
+        dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
+        unplaced = nw.col(PLACE).is_null() if self.settings.place_columns else nw.lit(self.settings.unplaced)
+        grouped = checked.with_columns(dead, unplaced.cast(nw.Int64).alias(_UNPLACED)).group_by(_DEAD, REPEAT, SEGMENT)
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), nw.col(_UNPLACED).sum(), *newest))
+        good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
+        return _Profile(
+            rows=sum(line["_rows_read"] for line in lines),
+            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
+            days=tuple(sorted({line[SEGMENT] for line in good})),
+            newest=newest_of(line["_newest_time"] for line in good) if event_time else None,
+            repeats=sum(line["_rows_read"] for line in lines if line[REPEAT]),
+            unplaced=sum(line[_UNPLACED] for line in good),
+        )
+
+    def _change_sums(self, good: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> dict[str, Change]:
+        update = self._update(snapshot, profile.days)
+        to = self._due(update.cut, snapshot)
+        entries = self._entries(good)
+        if to is not None:
+            parts = [update.roll(sums, entries[sums.live.name], to) for sums in self.tables.daily_sums]
+            return merge_changes(parts) | self._write_cut(to, snapshot)
+        if not profile.days:
+            return {}
+        return merge_changes([update.add(sums, entries[sums.live.name]) for sums in self.tables.daily_sums])
+
+    def _update(self, snapshot: Snapshot, days: tuple[int, ...]) -> Update:
+        absorbs = self.settings.past is None
+        return Update(self.engine, snapshot, absorbs, self.cut(snapshot), days)
+
+    def _due(self, cut: int | None, snapshot: Snapshot) -> int | None:
+        """The cut that is due by the watermark of the previous epoch; None if the cut does not move."""
+        watermark = snapshot.publication.watermark if snapshot.publication else None
+        if self.settings.roll_after is None or watermark is None:
+            return None
+        to = self.days.number_of(subtract(watermark, self.settings.roll_after))
+        return to if cut is None or to > cut else None
+
+    def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
+        """Return the entries of each daily sums table, by the name of the live table: rows with signed sum columns."""
+        signed_sums = (each for measure in self.settings.measures for each in measure.signed())
+        keyed = as_key(rows, self.settings.groups).with_columns(sign().alias(ROWS), *signed_sums)
+        entries = {self.tables.sums.live.name: keyed}
+        for measure in self.settings.measures:
+            if measure.counted:
+                values = keyed.filter(measure.applies).with_columns(
+                    measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES)
+                )
+                entries[self.tables.values[measure.name].live.name] = values
+        return entries
+
+    def _read_past(self, cut: date) -> dict[str, nw.LazyFrame[Any]]:
+        """Read the user-supplied past as the totals of each daily sums table, by the name of the past table."""
+        past, sums = self.settings.past, self.tables.sums
+        assert past is not None
+        settings = self.settings
+        columns = settings.schema.select(settings.used_columns)
+        rows = past.read(self.queries, cut, columns, settings.groups, settings.measures)
+        if past.holds == "totals":
+            return {sums.past.name: past.to_sums(rows, settings.groups, settings.measures)}
+        inserts = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))
+        entries = self._entries(self._evaluate(inserts))
+        return {each.past.name: entries[each.live.name] for each in self.tables.daily_sums}
+
+    def _no_entries(self, sums: DailySums, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        return sums.read_days(snapshot, None).head(0)
+
+    def _write_cut(self, to: int, snapshot: Snapshot) -> dict[str, Change]:
+        """Write the cut, as one row. The row is made from a read of the table, because only a read returns a frame."""
+        one = snapshot.read(self.tables.cut.name).select(nw.len().alias(CUT))
+        cut = one.select(nw.lit("past").alias(NAME), nw.lit(to).cast(nw.Int64).alias(CUT))
+        return {self.tables.cut.name: Change(merge=cut)}
+
+
+def _day(number: int) -> date:
+    return date.fromordinal(_FIRST_DAY.toordinal() + number)

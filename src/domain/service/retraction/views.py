@@ -1,0 +1,199 @@
+"""The views of a retraction pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...table.groups import NULLS, from_key
+from ...table.net_changes import net_changes
+from ...table.schema import Column, Schema, column
+from ...table.view_spec import ViewSpec
+from ..measures import ROWS
+from ..segments import SEGMENT
+from .tables import TIMES, VALUE
+
+if TYPE_CHECKING:
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from ..measures import Measure
+    from .daily_sums import DailySums
+    from .settings import RetractionSettings
+    from .step import RetractionStep
+    from .tables import RetractionTables
+
+_A_DAY = 86_400_000_000  # microseconds
+_WALL, _UNTIL, _FROM = "_wall", "_until", "_from"
+_OPENING = -(2**61)
+"""The day number of the past; earlier than any real day."""
+
+
+def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
+    """The views of a retraction, the default one first."""
+    group, day = settings.groups, column(settings.day, "date")
+    measures = tuple(Column(measure.name, measure.type) for measure in settings.measures)
+    additive = tuple(Column(measure.name, measure.type) for measure in settings.measures if _is_additive(measure))
+    by_day = (settings.day, *settings.group)
+    return (
+        ViewSpec("totals", group.plus(*measures), settings.group, settings.group, "the measures of each group, now"),
+        ViewSpec(
+            "deltas",
+            Schema((day, *group.columns, *additive)),
+            by_day,
+            by_day,
+            "by how much the changes of each day moved a group's counts and sums, signed",
+        ),
+        ViewSpec(
+            "by_day",
+            Schema((day, *group.columns, *measures)),
+            by_day,
+            by_day,
+            "the measures of a group at the end of each day on which it changed",
+        ),
+    )
+
+
+def _is_additive(measure: Measure) -> bool:
+    return measure.aggregate.function in {"count", "sum"}
+
+
+@frozen(eq=False)
+class RetractionViews:
+    """The views of one retraction, from the past and the days at or after the cut, both of one snapshot."""
+
+    settings: RetractionSettings
+    tables: RetractionTables
+    step: RetractionStep
+    engine: FrameEngine
+
+    def view(self, spec: ViewSpec, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; only of some groups if `keys` is set."""
+        compute = {"totals": self._totals, "deltas": self._deltas, "by_day": self._by_day}[spec.name]
+        return from_key(compute(snapshot, self.step.cut(snapshot), keys), self.settings.groups).select(
+            *spec.schema.names
+        )
+
+    def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the net changes of a view between two snapshots. Only groups with a change are read."""
+        key = self._group
+        touched = [
+            rows.select(*key)
+            for sums in self.tables.daily_sums
+            for table in (sums.live.name, sums.past.name)
+            if (rows := after.changes_since(before, table)) is not None
+        ]
+        no_group = after.read(self.tables.sums.past.name).head(0).select(*key)
+        groups = self.engine.persist(nw.concat([no_group, *touched]).unique())
+        old, new = (self.view(spec, at, groups) for at in (before, after))
+        return net_changes(old, new, spec.schema.names if not spec.key else spec.key)
+
+    @property
+    def _group(self) -> tuple[str, ...]:
+        return (*self.settings.group, NULLS)
+
+    def _totals(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        def total(sums: DailySums) -> nw.LazyFrame[Any]:
+            return sums.sum_totals([sums.read_past(snapshot, keys), sums.read_days(snapshot, cut, keys)], self.engine)
+
+        rows = total(self.tables.sums).filter(nw.col(ROWS) != 0)
+        for measure, values in self._value_tables:
+            present = total(values).filter(nw.col(TIMES) > 0)
+            rows = self._with_values(rows, present, measure, self._group)
+        return rows.with_columns(nw.col(ROWS), *self._sum_measures)
+
+    def _deltas(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        sums = self.tables.sums
+        rows = drop_zero_sums(sums.read_days(snapshot, cut, keys), sums.columns)
+        deltas = [_delta(measure) for measure in self.settings.measures if _is_additive(measure)]
+        return self._add_date(rows.with_columns(nw.col(ROWS), *deltas))
+
+    def _by_day(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        running = self._running_sums(self.tables.sums, self._day_changes(snapshot, cut, keys), snapshot, keys)
+        rows = running.filter(nw.col(SEGMENT) != _OPENING)
+        for measure, values in self._value_tables:
+            present = self._present_values(rows, values, snapshot, cut, keys)
+            rows = self._with_values(rows, present, measure, self._group_day)
+        return self._add_date(rows.with_columns(nw.col(ROWS), *self._sum_measures))
+
+    def _day_changes(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+        """Return the sums of each day; they are 0 on a day on which only values changed."""
+        sums = self.tables.sums
+        rows = drop_zero_sums(sums.read_days(snapshot, cut, keys), sums.columns).select(*self._group_day, *sums.columns)
+        if not self.tables.values:
+            return rows
+        zeros = [nw.lit(0).cast(sums.past.schema[name].narwhals).alias(name) for name in sums.columns]
+        of_values = [
+            drop_zero_sums(values.read_days(snapshot, cut, keys), values.columns).select(*self._group_day, *zeros)
+            for values in self.tables.values.values()
+        ]
+        return self.engine.add_up(nw.concat([rows, *of_values]), self._group_day, sums.columns)
+
+    @property
+    def _group_day(self) -> tuple[str, ...]:
+        return (*self._group, SEGMENT)
+
+    @property
+    def _value_tables(self) -> list[tuple[Measure, DailySums]]:
+        return [(each, self.tables.values[each.name]) for each in self.settings.measures if each.counted]
+
+    @property
+    def _sum_measures(self) -> list[nw.Expr]:
+        return [measure.summed() for measure in self.settings.measures if not measure.counted]
+
+    def _running_sums(
+        self, sums: DailySums, days: nw.LazyFrame[Any], snapshot: Snapshot, keys: nw.LazyFrame[Any] | None
+    ) -> nw.LazyFrame[Any]:
+        """Return the sums at the end of each day. The past is one day, `_OPENING`."""
+        columns = (*sums.key, SEGMENT, *sums.columns)
+        opening = sums.read_past(snapshot, keys).with_columns(nw.lit(_OPENING).cast(nw.Int64).alias(SEGMENT))
+        parts = nw.concat([opening.select(*columns), days.select(*columns)])
+        return self.engine.running(parts, sums.columns, sums.key, SEGMENT)
+
+    def _present_values(
+        self,
+        rows: nw.LazyFrame[Any],
+        values: DailySums,
+        snapshot: Snapshot,
+        cut: int | None,
+        keys: nw.LazyFrame[Any] | None,
+    ) -> nw.LazyFrame[Any]:
+        """Return the values that each group has at the end of each of its days."""
+        days = drop_zero_sums(values.read_days(snapshot, cut, keys), values.columns)
+        running = self._running_sums(values, days, snapshot, keys)
+        until = nw.col(SEGMENT).shift(-1).over(*values.key, order_by=SEGMENT)
+        spans = running.with_columns(until.alias(_UNTIL)).filter(nw.col(TIMES) > 0)
+        spans = spans.select(*self._group, VALUE, nw.col(SEGMENT).alias(_FROM), _UNTIL)
+        present = rows.select(*self._group_day).join(spans, on=list(self._group), how="inner")
+        return present.filter(
+            nw.col(_FROM) <= nw.col(SEGMENT), nw.col(_UNTIL).is_null() | (nw.col(SEGMENT) < nw.col(_UNTIL))
+        )
+
+    def _with_values(
+        self, rows: nw.LazyFrame[Any], present: nw.LazyFrame[Any], measure: Measure, by: tuple[str, ...]
+    ) -> nw.LazyFrame[Any]:
+        measured = present.group_by(*by).agg(measure.of_values(nw.col(VALUE)))
+        joined = rows.join(measured, on=list(by), how="left")
+        if measure.aggregate.function != "count_distinct":
+            return joined
+        return joined.with_columns(nw.col(measure.name).fill_null(0))
+
+    def _add_date(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add the day column, a date."""
+        wall = rows.with_columns((nw.col(SEGMENT) * _A_DAY).alias(_WALL))
+        day = self.settings.day
+        midnight = self.engine.from_wall_micros(wall, _WALL, into=day, zone="UTC")
+        return midnight.with_columns(nw.col(day).cast(nw.Date))
+
+
+def drop_zero_sums(rows: nw.LazyFrame[Any], sums: tuple[str, ...]) -> nw.LazyFrame[Any]:
+    """Return the rows in which at least one sum is not 0."""
+    return rows.filter(nw.any_horizontal(*(nw.col(name) != 0 for name in sums), ignore_nulls=True))
+
+
+def _delta(measure: Measure) -> nw.Expr:
+    """The signed change of a count or a sum."""
+    if measure.counts_all:
+        return nw.col(ROWS).alias(measure.name)
+    return nw.col(measure.sums[-1].name).alias(measure.name)

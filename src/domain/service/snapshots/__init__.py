@@ -1,0 +1,96 @@
+"""Snapshots: tables that a batch stage rewrites every few minutes, published together as one version.
+
+A version is an epoch of the pipeline. It has a number, a label (the watermark up to which its inputs were complete) and
+a publication that pins all its tables. A reader can finish on the version on which it started, whatever is published
+meanwhile, as long as the retention or a lease keeps that version.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ...ledger.label import Label
+from ...table.net_changes import align, net_changes
+from ...table.schema import Schema
+from ...table.view_spec import ViewSpec
+from ..base import Service
+from ..input import ViewOf
+from ..plain_table import PlainTable
+from .plan import NOTHING_YET, Plan, Schedule
+from .settings import MARKERS, WHEN, Input, SnapshotSettings, parse_query
+from .step import SnapshotsStep
+from .tables import MARKER, VERSION, marker_table, published_tables
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...epoch.epoch import Publication
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ..base import Step
+
+__all__ = [
+    "NOTHING_YET",
+    "WHEN",
+    "Input",
+    "PlainTable",
+    "Plan",
+    "Schedule",
+    "SnapshotSettings",
+    "Snapshots",
+    "ViewOf",
+    "parse_query",
+]
+
+
+class Snapshots(Service):
+    """A snapshots pipeline."""
+
+    def __init__(self, settings: SnapshotSettings, engine: FrameEngine, queries: QueryEngine) -> None:
+        self.fingerprint = settings.fingerprint
+        self.tables = (*published_tables(settings), marker_table(settings.pipeline))
+        self.views = tuple(_views(settings))
+        self.schedule = settings.every
+        self._settings = settings
+        self._step = SnapshotsStep(settings, engine, queries)
+
+    def label(self, publication: Publication) -> Label | None:
+        """The watermark of the version's inputs; after an input is added, it may be earlier than before."""
+        watermark = Plan.of(publication.offsets).watermark
+        return Label(watermark) if watermark else None
+
+    def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - any change is fine
+        """Return None: each version is computed from scratch, so any setting may change; see `Service.changed`."""
+        return None
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Run the queries whose results may have changed; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Read a published table, or the table of markers; see `Service.view`."""
+        spec = self.known(name)
+        if as_of is not None or since is not None:
+            raise ConfigError(f"view {name!r} is read at a version or a label, not as of an event time")
+        return snapshot.read(f"{self._settings.pipeline}.{spec.name}")
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a published table that has a key; see `Service.view_changes`."""
+        spec = self.known(name)
+        if not spec.key:
+            raise ConfigError(f'table {name!r} has no key; add it: keys = {{ {name} = ["…"] }}')
+        return net_changes(*align(self.view(name, before), self.view(name, after), spec.key), spec.key)
+
+
+def _views(settings: SnapshotSettings) -> list[ViewSpec]:
+    views = [
+        ViewSpec(name, Schema(()), settings.keys.get(name, ()), settings.keys.get(name, ()), "the published table")
+        for name in settings.tables
+    ]
+    return [*views, ViewSpec(MARKERS, MARKER, (VERSION,), (VERSION,), "one row per version")]

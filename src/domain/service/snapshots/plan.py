@@ -1,0 +1,114 @@
+"""The inputs of a version, and the schedule of versions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ...epoch.watermark import format_watermark
+from ...ports import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...epoch.epoch import Offsets
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATE = 10
+"""A version that is late by up to one tenth of the interval does not delay the next one."""
+NOTHING_YET = -1
+"""The epoch of an input pipeline that has not published yet."""
+
+
+@frozen
+class Plan:
+    """The inputs that a version reads, and when that was decided.
+
+    Args:
+        inputs: by input, the epoch of the pipeline, or a text that identifies the state of a plain table.
+        watermark: the earliest of the inputs' watermarks (UTC); None if any of them has none.
+        planned_at: when the plan was made (UTC).
+        settings: the fingerprint of the inputs and queries; see `SnapshotSettings.fingerprint`.
+    """
+
+    inputs: Mapping[str, int | str]
+    watermark: datetime | None
+    planned_at: datetime
+    settings: str
+
+    def is_like(self, other: Plan) -> bool:
+        """Whether both plans give the same tables."""
+        return (dict(self.inputs), self.settings) == (dict(other.inputs), other.settings)
+
+    @property
+    def label(self) -> str | None:
+        """The label of the version: its watermark as text; None if it has none."""
+        return None if self.watermark is None else format_watermark(self.watermark)
+
+    def to_offsets(self) -> dict[str, Any]:
+        """Convert the plan to the offsets of an epoch."""
+        return {
+            "inputs": dict(self.inputs),
+            "label": self.label,
+            "planned_at": self.planned_at.isoformat(),
+            "settings": self.settings,
+        }
+
+    @classmethod
+    def of(cls, offsets: Offsets) -> Plan:
+        """Convert the result of `to_offsets` back to a plan."""
+        label = offsets["label"]
+        watermark = None if label is None else datetime.fromisoformat(label)
+        return cls(offsets["inputs"], watermark, datetime.fromisoformat(offsets["planned_at"]), offsets["settings"])
+
+
+@frozen
+class Schedule:
+    """The schedule of versions.
+
+    Args:
+        every: the interval between versions.
+        by_watermark: whether the watermark of the inputs decides; if not, the clock does.
+    """
+
+    every: timedelta
+    by_watermark: bool
+
+    def needs_inputs(self, last: Plan | None, now: datetime, pace: Pace) -> bool:
+        """Whether the inputs have to be looked at; if not, no version is due."""
+        if pace is Pace.CLOSE or self.by_watermark:
+            return True
+        return pace is Pace.SCHEDULE and (last is None or self._clock_passed(last.planned_at, now))
+
+    def is_due(self, last: Plan | None, now: Plan, pace: Pace) -> bool:
+        """Whether a version of the inputs in `now` is due after the last one."""
+        if not self.needs_inputs(last, now.planned_at, pace) or not self._is_ready(now, pace):
+            return False
+        if last is not None and last.is_like(now):
+            return False
+        return pace is Pace.CLOSE or not self.by_watermark or self._watermark_passed(last, now)
+
+    def _is_ready(self, now: Plan, pace: Pace) -> bool:
+        """Whether all inputs have published; at the end of a run, whether any has."""
+        waiting = [at == NOTHING_YET for at in now.inputs.values()]
+        return not (all(waiting) if pace is Pace.CLOSE else any(waiting))
+
+    def _clock_passed(self, last: datetime, now: datetime) -> bool:
+        """Whether a multiple of `every` has passed that is at least nine tenths of an interval after the last version.
+
+        So even after a late version (no input had changed at its time), the next one keeps its distance: readers rely
+        on the interval. If the clock was set back by less than an interval, the next version waits for it. If it
+        was set back further, the schedule continues from the current time.
+        """
+        multiple = _EPOCH + self._interval(now) * self.every
+        return multiple - last >= self.every - self.every / _LATE or last - now >= self.every
+
+    def _watermark_passed(self, last: Plan | None, now: Plan) -> bool:
+        if now.watermark is None:
+            return False
+        return last is None or last.watermark is None or self._interval(now.watermark) > self._interval(last.watermark)
+
+    def _interval(self, moment: datetime) -> int:
+        return (moment - _EPOCH) // self.every

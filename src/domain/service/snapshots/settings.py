@@ -1,0 +1,101 @@
+"""The settings of a snapshots pipeline: tables, inputs and schedule."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import field, frozen
+
+from ...errors import ConfigError
+from ...sql import parse_statement
+from ..input import ViewOf, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import timedelta
+
+    from ...sql import Statement
+    from ..plain_table import PlainTable
+
+WHEN = ("clock", "watermark")
+MARKERS = "markers"
+"""The table of markers: one row per version."""
+
+
+Input: TypeAlias = "ViewOf | PlainTable"
+
+
+@frozen
+class SnapshotSettings:
+    """The settings of a snapshots pipeline.
+
+    Args:
+        pipeline: the pipeline's name.
+        inputs: the inputs of the queries, by the name that the queries use.
+        tables: the query of each published table, in Spark's dialect. It reads inputs, never other published tables.
+        every: the interval between versions: of the clock, or of the inputs' event time.
+        when: ``clock``: at multiples of `every`, if an input has changed; ``watermark``: when the watermark of the
+            inputs passes a multiple.
+        keys: the key columns of published tables, if any. A version with a null or repeated key is not published.
+        longest_query: how long a reader may work on one version, which the retention must allow; None: not checked.
+    """
+
+    pipeline: str
+    inputs: Mapping[str, Input]
+    tables: Mapping[str, str]
+    every: timedelta
+    when: str = "clock"
+    keys: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    longest_query: timedelta | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.when not in WHEN:
+            raise ConfigError(f"when = {self.when!r} is not one of {', '.join(WHEN)}")
+        if self.every.total_seconds() <= 0:
+            raise ConfigError("every must be longer than nothing; write a duration such as '15m'")
+        for key, names in (("inputs", self.inputs), ("tables", self.tables)):
+            check_names(key, names)
+        if MARKERS in {name.lower() for name in self.tables}:
+            raise ConfigError(
+                f"tables: a published table cannot be called {MARKERS!r}, the name of the table of versions; rename it"
+            )
+        self._check_keys()
+        for sql in self.tables.values():
+            parse_query(sql, self.inputs)
+
+    def _check_keys(self) -> None:
+        for name, columns in self.keys.items():
+            if name not in self.tables:
+                raise ConfigError(f"keys: there is no published table {name!r}; there are: {', '.join(self.tables)}")
+            if not columns or len(set(columns)) < len(columns):
+                raise ConfigError(f"keys: the key of {name!r} needs at least one column, and each column only once")
+
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """The pipelines that are read, by the name of the input."""
+        return {name: each.pipeline for name, each in self.inputs.items() if isinstance(each, ViewOf)}
+
+    def inputs_of(self, table: str) -> frozenset[str]:
+        """Return the names of the inputs that the query of a published table reads."""
+        names = {name.lower() for name in parse_statement(self.tables[table]).tables}
+        return frozenset(name for name in self.inputs if name.lower() in names)
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes with every setting that the rows of a version depend on."""
+        text = f"snapshots {sorted(self.tables.items())} {sorted(map(repr, self.inputs.items()))}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def parse_query(sql: str, inputs: Iterable[str]) -> Statement:
+    """Parse the query of a published table, and check it.
+
+    Raises:
+        ConfigError: it is not a query, reads a table that is not an input, or calls a function whose result can differ
+            the next time (``now()``, ``rand()``).
+    """
+    statement = parse_statement(sql)
+    statement.check_tables(inputs)
+    statement.check_repeatable()
+    return statement

@@ -1,0 +1,113 @@
+"""The changes of an epoch: it replaces the published tables with the results of their queries, and adds a marker."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...errors import BadInput, ConfigError
+from ...table.change import Change
+from ...table.key_faults import key_faults
+from ...table.schema import Schema
+from ..base import Step
+from .plan import Plan
+from .settings import MARKERS
+from .tables import INPUTS, LABEL, MARKER, PLANNED_AT, VERSION, WATERMARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ...epoch.batch import Batch
+    from ...epoch.epoch import Publication
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from .settings import SnapshotSettings
+
+
+@frozen(eq=False)
+class SnapshotsStep:
+    """The step of one snapshots pipeline."""
+
+    settings: SnapshotSettings
+    engine: FrameEngine
+    queries: QueryEngine
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        plan = Plan.of(batch.offsets.until)
+        tables = tuple(self._select_tables(plan, snapshot.publication))
+        inputs = self._persist_shared({name: each.rows() for name, each in batch.inputs.items()}, tables)
+        changes = {self._table_name(table): Change(overwrite=self._run_query(table, inputs)) for table in tables}
+        changes[self._table_name(MARKERS)] = Change(append=self._make_marker(batch, plan, snapshot))
+        return Step(changes, 0, 0, plan.watermark)
+
+    def _table_name(self, table: str) -> str:
+        return f"{self.settings.pipeline}.{table}"
+
+    def _select_tables(self, plan: Plan, before: Publication | None) -> Iterator[str]:
+        """Select the tables to compute: all after an edit of queries or inputs, else those with a changed input.
+
+        Tables without inputs are always selected. The others stay as they are in the version before.
+        """
+        last = Plan.of(before.offsets) if before else None
+        was = last.inputs if last and last.settings == plan.settings else {}
+        for table in self.settings.tables:
+            read = self.settings.inputs_of(table)
+            if not read or any(was.get(name) != plan.inputs[name] for name in read):
+                yield table
+
+    def _persist_shared(
+        self, inputs: Mapping[str, nw.LazyFrame[Any]], tables: Sequence[str]
+    ) -> dict[str, nw.LazyFrame[Any]]:
+        """Return the inputs; an input that several of the tables' queries read is computed only once."""
+        readers = Counter(name for table in tables for name in self.settings.inputs_of(table))
+        return {name: self.engine.persist(rows) if readers[name] > 1 else rows for name, rows in inputs.items()}
+
+    def _run_query(self, table: str, inputs: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        """Compute the rows of a published table.
+
+        Raises:
+            ConfigError: a key column is missing, or a column has a type that tables cannot hold.
+            BadInput: a key is repeated, or is null.
+        """
+        rows = self.queries.query(self.settings.tables[table], inputs)
+        try:
+            columns = Schema.of(rows)
+        except ConfigError as error:
+            raise ConfigError(f"table {table!r}: {error}") from error
+        if not (key := self.settings.keys.get(table, ())):
+            return rows
+        if missing := [name for name in key if name not in columns]:
+            raise ConfigError(
+                f"table {table!r} has no column {missing[0]!r} of its key; it has: {', '.join(columns.names)}"
+            )
+        rows = self.engine.persist(rows)
+        self._check_key(table, key, rows)
+        return rows
+
+    def _check_key(self, table: str, key: tuple[str, ...], rows: nw.LazyFrame[Any]) -> None:
+        found, shown = key_faults(rows, key), ", ".join(key)
+        if found.nulls:
+            raise BadInput(f"table {table!r}: key ({shown}) is null in some rows; leave them out in its query")
+        if found.shared:
+            raise BadInput(
+                f"table {table!r}: some rows share a key ({shown}); nothing was published: correct its query or keys"
+            )
+
+    def _make_marker(self, batch: Batch, plan: Plan, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the marker of the version: one row. It is derived from a stored table, as engines make no frames."""
+        one = snapshot.store.read(self._table_name(MARKERS), None).select(nw.len().alias(VERSION))
+        values = {
+            VERSION: batch.epoch.number,
+            LABEL: plan.label,
+            WATERMARK: plan.watermark,
+            INPUTS: json.dumps(dict(plan.inputs), sort_keys=True),
+            PLANNED_AT: plan.planned_at,
+        }
+        return one.select(
+            nw.lit(values[each.name]).cast(each.type.narwhals).alias(each.name) for each in MARKER.columns
+        )

@@ -1,0 +1,93 @@
+"""Partial-update wide table: the newest values of several topics that share a key, in one row per key, without a join.
+
+The records of each topic are merged into columns of their own. A record applies if its sequence is not lower than the
+stored one. A delete empties the columns of its topic and is stored as the topic's newest record, so an older record
+that arrives late does not bring the values back. A delete of the *owner* hides the row as long as it is the owner's
+newest record. If a record may set only some of the topic's columns, each column has its own sequence.
+
+The sequence group follows Paimon's partial-update engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ..base import Service
+from ..segments import Segments
+from .etl import TopicEtl
+from .horizon import Horizon
+from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
+from .step import WideTableStep
+from .tables import WideTables
+from .views import WideTableViews, view_specs
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import narwhals as nw
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine
+    from ..base import Step
+
+__all__ = ["ABSENT_MEANS", "GENERATORS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
+
+
+class WideTable(Service):
+    """One row per key, with the newest values of each topic.
+
+    Its batches come from a `TopicGroup` whose members are the topics of the settings, in the same order.
+
+    Args:
+        settings: the key and the topics.
+        engine: the engine of the frames that `step` and the views use.
+        queries: evaluates the SQL of topics.
+    """
+
+    def __init__(self, settings: WideTableSettings, engine: FrameEngine, queries: QueryEngine) -> None:
+        tables = WideTables.of(settings)
+        count = len(settings.topics)
+        etl = tuple(TopicEtl(topic, at, count, engine, queries) for at, topic in enumerate(tables.topics))
+        self.fingerprint = settings.fingerprint
+        self.tables = tables.in_order
+        self.views = view_specs(settings)
+        self._settings = settings
+        self._step = WideTableStep(settings, tables, etl, engine, _horizon(settings, tables, etl, engine))
+        self._views = WideTableViews(settings, tables, engine)
+
+    def changed(self, fingerprint: str) -> str | None:
+        """Return the settings that differ, without new topics and columns; see `Service.changed`."""
+        return self._settings.changed(fingerprint)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """Return the changes that a batch makes to the tables; see `Service.step`."""
+        return self._step.step(batch, snapshot)
+
+    def view(
+        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; see `Service.view`."""
+        spec = self.known(name)
+        if as_of is not None or since is not None:
+            raise ConfigError(
+                f"view {name!r} cannot be read as of an event time or since an epoch; read it at an earlier epoch"
+            )
+        return self._views.view(spec, snapshot)
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view; see `Service.view_changes`."""
+        return self._views.changes(self.known(name), before, after)
+
+
+def _horizon(
+    settings: WideTableSettings, tables: WideTables, topics: tuple[TopicEtl, ...], engine: FrameEngine
+) -> Horizon | None:
+    """Return the expiry of deleted rows; None if deleted rows never expire."""
+    owner = next((each for each in topics if each.columns.topic.owner), None)
+    if settings.tombstones is None or tables.tombstones is None or owner is None:
+        return None
+    kind = owner.columns.topic.schema[owner.columns.topic.event_time or ""]
+    days = Segments.of(owner.time, kind, interval="1d", offset="0s", zone="UTC", nulls_lowest=False)
+    return Horizon(owner, tables.wide, tables.tombstones, settings.tombstones, days, engine)

@@ -1,0 +1,225 @@
+"""Converts the records of one topic to rows of the wide table."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...epoch.batch import ABSENT, BATCH_COLUMNS, ERROR
+from ...source.dead_letter import or_else
+from ...source.topic_group import TOPIC, column_of
+from ...table.change import POSITION
+from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE, removes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...epoch.batch import Batch
+    from ...ports import FrameEngine, QueryEngine
+    from ...sql import Expression
+    from .settings import Derived, TopicSettings
+    from .tables import TopicColumns
+
+ACTS = "_acts"
+"""boolean: whether a row changes the table. Other rows are skipped."""
+
+_BATCH = "batch"
+_WHERE, _UPSERTS, _DELETES, _PAIR, _PAIRED, _STAYS = "_where", "_upserts", "_deletes", "_pair", "_paired", "_stays"
+
+
+@frozen(eq=False)
+class TopicEtl:
+    """Converts the records of one topic to rows of the wide table.
+
+    Args:
+        columns: the topic, and its columns in the wide table.
+        at: the index of the topic, from 0.
+        topics: the number of topics.
+        engine: the engine of the frames.
+        queries: evaluates the topic's SQL.
+    """
+
+    columns: TopicColumns
+    at: int
+    topics: int
+    engine: FrameEngine
+    queries: QueryEngine
+
+    @property
+    def time(self) -> str:
+        """The column of the rows' event time, if the topic has one."""
+        return f"_time_{self.at}"
+
+    def rows(self, batch: Batch) -> nw.LazyFrame[Any] | None:
+        """Return the topic's rows of a batch; None if there are none.
+
+        Columns: the key, the topic's columns in the wide table, `TOPIC`, `ACTS`, `time` if the topic has an event time,
+        and `BATCH_COLUMNS`. A row that cannot be used has its reason in ``_error``.
+        """
+        records = self._records(batch)
+        if records is None:
+            return None
+        partial = ABSENT in records.collect_schema().names()
+        rows = self._evaluate(records)
+        rows = self._keep_one_per_key(rows) if self._topic.generates else rows
+        rows = self._check(self._add_actions(rows, replay=batch.replay))
+        return self._to_table_columns(rows, batch, partial=partial)
+
+    def _records(self, batch: Batch) -> nw.LazyFrame[Any] | None:
+        """Return the topic's records with their own column names; None if there are none."""
+        rows = batch.topics.get(self._topic.name) if batch.topics else batch.rows
+        names = () if rows is None else rows.collect_schema().names()
+        own = {name: column_of(self.at, name) for name in (*self._topic.schema.names, ABSENT)}
+        columns = [nw.col(in_group).alias(name) for name, in_group in own.items() if in_group in names]
+        if rows is None or not columns:
+            return None
+        rows = rows if batch.topics else rows.filter(nw.col(TOPIC) == self._topic.name)
+        return rows.select(TOPIC, *columns, *BATCH_COLUMNS)
+
+    @property
+    def _topic(self) -> TopicSettings:
+        return self.columns.topic
+
+    @property
+    def _expressions(self) -> Iterator[tuple[str, Expression]]:
+        """The expressions to evaluate for each record, by the name of the result column."""
+        for each in self._topic.columns:
+            yield _of(each.name), each.expression
+        for at, each in enumerate(self._topic.sequence):
+            yield _sequence(at), each.expression
+        if self._topic.where:
+            yield _WHERE, self._topic.where
+
+    def _evaluate(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        expressions = dict(self._expressions)
+        if all(each.bare is not None for each in expressions.values()):
+            rows = rows.with_columns(
+                nw.col(self._declared(each.columns[0])).alias(name) for name, each in expressions.items()
+            )
+        else:
+            select = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in expressions.items())])
+            rows = self._query(f"SELECT {select} FROM {_BATCH}", rows)  # noqa: S608 - parsed, and quoted
+        results = [(_of(each.name), each) for each in self._topic.columns]
+        results += [(_sequence(at), each) for at, each in enumerate(self._topic.sequence)]
+        return rows.with_columns(nw.col(name).cast(each.type.narwhals) for name, each in results)
+
+    def _query(self, sql: str, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        if not self._topic.generates:
+            return self.queries.query(sql, {_BATCH: rows})
+        # A table function returns no row for an empty list, so rows that could not be decoded must not go through it.
+        rows, readable = self.engine.persist(rows), nw.col(ERROR).is_null()
+        generated = self.queries.query(sql, {_BATCH: rows.filter(readable)})
+        return nw.concat([generated, rows.filter(~readable)], how="diagonal")
+
+    def _keep_one_per_key(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Keep one row per record and key, the one with the highest values: a table function may return several."""
+        own = [_of(name) for name in self.columns.names]
+        return rows.unique(subset=[*self._keys, POSITION], keep="last", order_by=own)
+
+    def _add_actions(self, rows: nw.LazyFrame[Any], *, replay: bool) -> nw.LazyFrame[Any]:
+        """Add the action of each row: it upserts, it deletes, or it is skipped.
+
+        Args:
+            rows: the rows of a batch.
+            replay: whether the rows are dead letters. An old image without its new image deletes then, because it
+                became a dead letter when the key changed.
+        """
+        kind = nw.col(ROW_KIND)
+        deletes = removes(kind)
+        if self._topic.in_pairs:
+            rows = self._add_pairs(rows)
+            leaves_key = (nw.col(_PAIRED) | nw.lit(replay)) & ~nw.col(_STAYS) & ~_any_null(self._keys)
+            deletes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & leaves_key)
+        matches = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
+        upserts = kind.is_in([INSERT, UPDATE_AFTER]) & matches
+        rows = rows.with_columns(
+            upserts.fill_null(value=False).alias(_UPSERTS), deletes.fill_null(value=False).alias(_DELETES)
+        )
+        return rows.with_columns((nw.col(_UPSERTS) | nw.col(_DELETES)).alias(ACTS))
+
+    def _add_pairs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add to old images whether the row keeps its key, and the sequence of the new image.
+
+        A change of the key deletes the old key with the sequence of the new image. With its own sequence, a late update
+        of the old key could bring the row back.
+        """
+        kind, position = nw.col(ROW_KIND), nw.col(POSITION)
+        old, new = kind == UPDATE_BEFORE, kind == UPDATE_AFTER
+        rows = rows.with_columns(nw.when(old).then(position + self.topics).otherwise(position).alias(_PAIR))
+        one = nw.when(new).then(nw.lit(1))
+        sequence = [_sequence(at) for at in range(len(self._topic.sequence))]
+        rows = rows.with_columns(
+            (~one.max().over(_PAIR).is_null()).alias(_PAIRED),
+            (~one.max().over(_PAIR, *self._keys).is_null()).alias(_STAYS),
+            *(nw.when(new).then(nw.col(name)).max().over(_PAIR).alias(f"_new{name}") for name in sequence),
+        )
+        has_new = old & nw.col(_PAIRED)
+        return rows.with_columns(
+            nw.when(has_new).then(nw.col(f"_new{name}")).otherwise(nw.col(name)).alias(name) for name in sequence
+        )
+
+    def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Give a reason in `_error` to each row that cannot be used."""
+        reason, acts = nw.col(ERROR), nw.col(ACTS)
+        for name in self.columns.key:
+            reason = or_else(reason, acts & nw.col(_of(name)).is_null(), f"key column {name} is null")
+        nulls = [nw.col(_sequence(at)).is_null() for at in range(len(self._topic.sequence))]
+        all_null = reduce(lambda both, each: both & each, nulls)
+        names = ", ".join(each.name for each in self._topic.sequence)
+        text = f"sequence ({names}) is null throughout: nothing tells whether it is newer"
+        return rows.with_columns(or_else(reason, acts & all_null, text).alias(ERROR))
+
+    def _to_table_columns(self, rows: nw.LazyFrame[Any], batch: Batch, *, partial: bool) -> nw.LazyFrame[Any]:
+        """Return the rows with the columns of the wide table."""
+        deletes, own = nw.col(_DELETES), self.columns
+        sequence = [nw.col(_sequence(at)) for at in range(len(self._topic.sequence))]
+        columns = [nw.col(_of(name)).alias(name) for name in own.key]
+        columns += [part.alias(name) for part, name in zip(sequence, own.sequence, strict=True)]
+        columns += [nw.lit(batch.epoch.number).cast(nw.Int64).alias(own.epoch), deletes.alias(own.deleted)]
+        for each in self._topic.own(own.key):
+            value = nw.col(_of(each.name))
+            if self._topic.by_column:
+                is_set = deletes | self._sets(each, partial=partial)
+                parts = zip(sequence, own.sequence_of(each.name), strict=True)
+                columns += [nw.when(is_set).then(part).alias(name) for part, name in parts]
+                value = nw.when(is_set).then(value)
+                columns.append(nw.when(~deletes).then(value).alias(each.name))
+            else:
+                columns.append(nw.when(~deletes).then(value).alias(each.name))
+        if event_time := self._topic.event_time:
+            columns.append(nw.col(event_time).alias(self.time))
+        return rows.select(*columns, TOPIC, ACTS, *BATCH_COLUMNS)
+
+    def _sets(self, each: Derived, *, partial: bool) -> nw.Expr:
+        """Whether a row sets a column; with ``keep``, absent fields and nulls do not."""
+        sets = nw.lit(value=True)
+        if self._topic.absent == "keep" and partial:
+            for name in each.expression.columns:
+                is_absent = nw.col(ABSENT).str.contains(f"`{self._declared(name)}`", literal=True)
+                sets = sets & ~is_absent.fill_null(value=False)
+        if self._topic.nulls == "keep":
+            sets = sets & ~nw.col(_of(each.name)).is_null()
+        return sets
+
+    @property
+    def _keys(self) -> list[str]:
+        return [_of(name) for name in self.columns.key]
+
+    def _declared(self, name: str) -> str:
+        """The name of a column as the source declares it; SQL ignores upper and lower case."""
+        return next(each for each in self._topic.schema.names if each.lower() == name.lower())
+
+
+def _of(name: str) -> str:
+    return f"_of_{name}"
+
+
+def _sequence(at: int) -> str:
+    return f"_sequence_{at}"
+
+
+def _any_null(names: list[str]) -> nw.Expr:
+    return reduce(lambda either, each: either | each, (nw.col(name).is_null() for name in names))

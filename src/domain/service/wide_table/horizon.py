@@ -1,0 +1,110 @@
+"""The expiry of deleted rows, so that they do not pile up for ever."""
+
+from __future__ import annotations
+
+from datetime import UTC, date
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...epoch.watermark import advance_group, advance_topics, subtract
+from ...table.change import Between, Change, Matching
+from ..segments import SEGMENT, Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from ...table.spec import TableSpec
+    from .etl import TopicEtl
+
+_FIRST_DAY = date(1970, 1, 1)
+_EVER = 2**62
+"""Later than any day. The day of deletes without an event time, which never expire."""
+
+
+@frozen(eq=False)
+class Horizon:
+    """Stores the owner's deletes by day (UTC) of their event times, and expires deleted rows day by day.
+
+    A row expires, with the columns of all topics, when the watermark is later than the day of its delete by `after`, if
+    the delete is still the owner's newest record. An epoch stores its own deletes. The first epoch whose watermark
+    crosses a midnight also reads the deletes of the days that are due. So each delete is written once and read once.
+
+    Args:
+        owner: the topic whose deletes remove rows.
+        wide: the table of rows.
+        tombstones: the table of deletes. Key: the key of the row, and ``_segment``, the day.
+        after: how long a delete is kept.
+        days: the days of the owner's event time.
+        engine: the engine of the frames.
+    """
+
+    owner: TopicEtl
+    wide: TableSpec
+    tombstones: TableSpec
+    after: timedelta
+    days: Segments
+    engine: FrameEngine
+
+    @property
+    def deleted(self) -> str:
+        """Boolean column: whether a row of the owner is a delete."""
+        return self.owner.columns.deleted
+
+    def changes(
+        self,
+        good: nw.LazyFrame[Any],
+        removing: nw.LazyFrame[Any] | None,
+        snapshot: Snapshot,
+        watermarks: Mapping[str, datetime | None],
+    ) -> dict[str, Change]:
+        """Store the deletes of an epoch, and expire deleted rows.
+
+        Args:
+            good: the rows of the batch that change the table.
+            removing: the owner's deletes in `good`; None if there are none.
+            snapshot: the latest publication before the batch.
+            watermarks: the watermark of each topic according to this batch alone (UTC).
+
+        Returns:
+            A change of `tombstones`, and a change of `wide` that deletes none of the keys of `good`.
+        """
+        tombstones = None if removing is None else self._tombstones(removing)
+        due = self._due(snapshot, watermarks)
+        if due is None:
+            return {} if tombstones is None else {self.tombstones.name: Change(merge=tombstones)}
+        key = list(self.wide.key)
+        expired = snapshot.read(self.tombstones.name, Matching(within={SEGMENT: Between(-_EVER, due - 1)}))
+        # A key of this batch waits for the next midnight, because a key cannot be merged and deleted in one change.
+        expired = self.engine.persist(expired.join(good.select(*key).unique(), on=key, how="anti"))
+        return {
+            self.tombstones.name: Change(merge=tombstones, delete=expired),
+            self.wide.name: Change(delete=self._expired_rows(expired.select(*key).unique(), snapshot, due)),
+        }
+
+    def _tombstones(self, removing: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return self.days.assign(removing, self.engine).select(*self.tombstones.key).unique()
+
+    def _due(self, snapshot: Snapshot, watermarks: Mapping[str, datetime | None]) -> int | None:
+        """The first day that does not expire yet; None if this batch does not move it."""
+        before = snapshot.publication
+        watermark = before.watermark if before else None
+        advanced = advance_group(watermark, watermarks, advance_topics(before.watermarks if before else {}, watermarks))
+        if advanced is None or watermark == advanced:
+            return None
+        day = self._day(advanced)
+        return day if watermark is None or day > self._day(watermark) else None
+
+    def _day(self, watermark: datetime) -> int:
+        return (subtract(watermark, self.after).astimezone(UTC).date() - _FIRST_DAY).days
+
+    def _expired_rows(self, keys: nw.LazyFrame[Any], snapshot: Snapshot, due: int) -> nw.LazyFrame[Any]:
+        """Return the keys of deleted rows, without those that were deleted again on a later day."""
+        key = list(self.wide.key)
+        deleted = snapshot.read(self.wide.name, Matching(keys)).filter(nw.col(self.deleted)).select(*key)
+        later = snapshot.read(self.tombstones.name, Matching(keys, within={SEGMENT: Between(due, _EVER)}))
+        return deleted.join(later.select(*key).unique(), on=key, how="anti")

@@ -1,0 +1,257 @@
+"""The settings of a wide-table pipeline and its topics, and the checks of their combinations."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from ...errors import ConfigError
+from ...source.changelog.settings import CHANGE_FORMATS
+from ...table.schema import TIMES, Column, Schema, check_compared, check_own_names, column, free_name
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from ...sql import Expression
+    from ...table.schema import DataType
+
+GENERATORS = frozenset({"explode"})
+"""Table functions that a topic may use."""
+NULLS = ("overwrite", "keep")
+ABSENT_MEANS = ("keep", "null")
+
+_TOPIC = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
+
+
+@frozen
+class Derived:
+    """A column that is computed from a record of a topic.
+
+    Args:
+        name: the name of the column.
+        type: its type.
+        expression: its SQL expression over one record of the topic.
+    """
+
+    name: str
+    type: DataType
+    expression: Expression
+
+
+@frozen
+class TopicSettings:
+    """The settings of a topic.
+
+    Args:
+        name: letters, digits and underscores.
+        schema: the columns of the source's rows.
+        format: the format of the source's records.
+        columns: the topic's columns, key columns included, in their order in views.
+        sequence: the columns that order the records, compared from the first to the last, nulls first.
+        where: the condition on records; None: all records.
+        owner: whether a delete of this topic removes the row.
+        nulls: what a null does: ``overwrite`` replaces the stored value, ``keep`` has no effect.
+        absent: what a missing column of a record does: ``keep`` has no effect, ``null`` stores null.
+        event_time: the column of the watermark; None for no watermark.
+        watermark_delay: how late records may be.
+    """
+
+    name: str
+    schema: Schema
+    format: str
+    columns: tuple[Derived, ...] = field(converter=tuple[Derived, ...])
+    sequence: tuple[Derived, ...] = field(converter=tuple[Derived, ...])
+    where: Expression | None = None
+    owner: bool = False
+    nulls: str = "overwrite"
+    absent: str = "null"
+    event_time: str | None = None
+    watermark_delay: timedelta = field(kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if not _TOPIC.fullmatch(self.name):
+            raise ConfigError(f"topic {self.name!r}: write letters, digits and single underscores, a letter first")
+        if not self.sequence:
+            raise ConfigError(
+                'sequence needs at least one column, such as ["updated_at"]: it decides which record is newer'
+            )
+        for each in self.sequence:
+            check_compared(f"sequence {each.name!r}", each.type)
+        check_own_names((*self.schema.names, *(each.name for each in self.columns)))
+        if self.event_time and self.schema[self.event_time].name not in TIMES:
+            raise ConfigError(f"event_time {self.event_time!r} must be a timestamp or date")
+
+    @property
+    def by_column(self) -> bool:
+        """Whether each column has its own sequence, because a record may set only some of the columns."""
+        return self.nulls == "keep" or self.absent == "keep"
+
+    @property
+    def in_pairs(self) -> bool:
+        """Whether a record of an update has both images."""
+        return self.format in CHANGE_FORMATS
+
+    @property
+    def generates(self) -> bool:
+        """Whether a record may produce several rows."""
+        return any(each.expression.generators for each in self.columns)
+
+    @property
+    def state_columns(self) -> tuple[Column, ...]:
+        """The topic's columns in the view `completeness`."""
+        return (
+            column(f"{self.name}_reported", "boolean"),
+            column(f"{self.name}_deleted", "boolean"),
+            *(Column(f"{self.name}_{each.name}", each.type) for each in self.sequence),
+            column(f"{self.name}_epoch", "bigint"),
+        )
+
+    def own(self, key: tuple[str, ...]) -> tuple[Derived, ...]:
+        """The columns besides the key."""
+        return tuple(each for each in self.columns if each.name not in key)
+
+
+@frozen
+class WideTableSettings:
+    """The settings of a wide-table pipeline.
+
+    Args:
+        pipeline: the pipeline's name.
+        key: the key columns; every topic has them.
+        topics: the topics, in the order of their columns in views.
+        tombstones: how long after the day of its delete, by the watermark, a deleted row is kept; None: for ever.
+    """
+
+    pipeline: str
+    key: tuple[str, ...] = field(converter=tuple[str, ...])
+    topics: tuple[TopicSettings, ...] = field(converter=tuple[TopicSettings, ...])
+    tombstones: timedelta | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not self.topics:
+            raise ConfigError("topics needs at least one: [pipelines.NAME.topics.TOPIC]")
+        for topic in self.topics:
+            self._check_key(topic)
+        self._check_columns()
+        self._check_names()
+        owners = [topic.name for topic in self.topics if topic.owner]
+        if len(owners) > 1:
+            raise ConfigError(f"topics {' and '.join(owners)} both are the owner; one topic's deletes remove the row")
+        if self.tombstones is not None and (self.owner is None or self.owner.event_time is None):
+            raise ConfigError(
+                "tombstones goes by the owner's event time: one topic needs owner = true, its source event_time"
+            )
+
+    @property
+    def owner(self) -> TopicSettings | None:
+        """The topic whose deletes remove the row; None if no topic is the owner."""
+        return next((topic for topic in self.topics if topic.owner), None)
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The key columns, with their types in the first topic."""
+        types = {each.name: each.type for each in self.topics[0].columns}
+        return tuple(Column(name, types[name]) for name in self.key)
+
+    @property
+    def rows(self) -> Schema:
+        """The columns of the view `rows`: the key, then the columns of each topic."""
+        own = (Column(each.name, each.type) for topic in self.topics for each in topic.own(self.key))
+        return Schema((*self.key_columns, *own))
+
+    def _check_key(self, topic: TopicSettings) -> None:
+        types = {each.name: each.type for each in topic.columns}
+        first = {each.name: each.type for each in self.topics[0].columns}
+        for name in self.key:
+            if name not in types:
+                raise ConfigError(
+                    f"topic {topic.name!r} has no key column {name!r}: add it to the source, or define it by select, as"
+                    f' in select = {{ {name} = "…" }}'
+                )
+            check_compared(f"key column {name!r}", types[name])
+            if types[name] != first[name]:
+                raise ConfigError(
+                    f"key column {name!r} is {types[name].ddl} in topic {topic.name!r} and {first[name].ddl} in topic"
+                    f" {self.topics[0].name!r}; cast it to one type by select"
+                )
+        if not topic.own(self.key):
+            raise ConfigError(
+                f"topic {topic.name!r} gives no column besides the key; name some under columns or select"
+            )
+
+    def _check_columns(self) -> None:
+        topic_of: dict[str, str] = {}
+        for topic in self.topics:
+            for each in topic.own(self.key):
+                if (other := topic_of.get(each.name.lower())) is not None:
+                    by = f"the topics {other!r} and {topic.name!r}" if other != topic.name else f"topic {other!r} twice"
+                    raise ConfigError(
+                        f"column {each.name!r} is given by {by} (upper and lower case are the same); rename one of"
+                        " them by select"
+                    )
+                topic_of[each.name.lower()] = topic.name
+
+    def _check_names(self) -> None:
+        names = [*self.key, *(each.name for each in self.state_columns)]
+        seen: set[str] = set()
+        for name in names:
+            if name.lower() in seen:
+                raise ConfigError(
+                    f"view completeness would have two columns {name!r}: give the topic another name, or the sequence,"
+                    " by writing it as an expression, such as CAST(seq AS bigint)"
+                )
+            seen.add(name.lower())
+
+    @property
+    def state_columns(self) -> tuple[Column, ...]:
+        """The columns of the view `completeness` besides the key: `present`, then the columns of each topic."""
+        columns = (column("present", "boolean"), *(each for topic in self.topics for each in topic.state_columns))
+        return tuple(Column(free_name(each.name, self.key), each.type) for each in columns)
+
+    @property
+    def completeness(self) -> Schema:
+        """The columns of the view `completeness`."""
+        return Schema((*self.key_columns, *self.state_columns))
+
+    @property
+    def fingerprint(self) -> str:
+        """A JSON object with a hash of each part that stored rows depend on: the key, each topic and each column."""
+        parts: dict[str, tuple[object, ...]] = {"": ("key", *((each.name, each.type.ddl) for each in self.key_columns))}
+        for topic in self.topics:
+            parts[topic.name] = (
+                *((each.name, each.expression.sql, each.type.ddl) for each in topic.sequence),
+                *((each.name, each.expression.sql) for each in topic.columns if each.name in self.key),
+                topic.where.sql if topic.where else "",
+                topic.owner,
+                topic.nulls,
+                topic.by_column,
+            )
+            for each in topic.own(self.key):
+                parts[f"{topic.name}.{each.name}"] = (each.expression.sql, each.type.ddl)
+        hashes = {name: hashlib.sha256(repr(part).encode()).hexdigest()[:8] for name, part in parts.items()}
+        return json.dumps(hashes, sort_keys=True, separators=(",", ":"))
+
+    def changed(self, fingerprint: str) -> str | None:
+        """Return the settings that differ from another fingerprint; None if there are only new topics and columns."""
+        if not fingerprint.startswith("{"):
+            return "service"
+        now, built = json.loads(self.fingerprint), json.loads(fingerprint)
+        other = [name for name, hash_ in built.items() if now.get(name) != hash_]
+        return ", ".join(_describe_change(name, removed=name not in now) for name in other) or None
+
+
+def _describe_change(name: str, *, removed: bool) -> str:
+    topic, _, column = name.partition(".")
+    if not name:
+        return "key"
+    if not column:
+        return (
+            f"topic {topic} (it is gone)"
+            if removed
+            else f"sequence, key, where, owner, nulls or absent of topic {topic}"
+        )
+    return f"column {column} of topic {topic} (it is gone)" if removed else f"expression or type of column {column}"

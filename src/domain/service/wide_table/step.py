@@ -1,0 +1,111 @@
+"""The step of a wide-table pipeline: the changes that an epoch makes to its tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import evolve, frozen
+
+from ...epoch.batch import ERROR
+from ...epoch.watermark import newest_of, subtract
+from ...source import dead_letter
+from ...source.topic_group import TOPIC
+from ...table.change import POSITION, Change
+from ...table.collect import collect_small
+from ..base import Step
+from .etl import ACTS
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from .etl import TopicEtl
+    from .horizon import Horizon
+    from .settings import WideTableSettings
+    from .tables import WideTables
+
+_DEAD, _READ, _REMOVING = "_dead", "_read", "_removing"
+
+
+@frozen
+class _Profile:
+    """The facts about a batch that decide the changes."""
+
+    rows: int
+    dead_letters: int
+    acting: int
+    removing: int
+    watermarks: dict[str, datetime | None]
+
+
+@frozen(eq=False)
+class WideTableStep:
+    """The step of one wide table. The records of each topic are merged into the columns of the topic."""
+
+    settings: WideTableSettings
+    tables: WideTables
+    topics: tuple[TopicEtl, ...]
+    engine: FrameEngine
+    horizon: Horizon | None
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        parts = [rows for topic in self.topics if (rows := topic.rows(batch)) is not None]
+        checked = self.engine.persist(nw.concat(parts, how="diagonal"))
+        profile = self._profile(checked)
+        self.engine.expect(profile.rows)
+        changes: dict[str, Change] = {}
+        if profile.dead_letters:
+            dead_letters = dead_letter.extract(checked, batch, self._format())
+            changes[self.tables.dead_letters.name] = Change(append=dead_letters)
+        good, wide = checked.filter(nw.col(ERROR).is_null(), nw.col(ACTS)), self.tables.wide.name
+        if self.horizon:
+            removing = good.filter(nw.col(self.horizon.deleted)) if profile.removing else None
+            changes |= self.horizon.changes(good, removing, snapshot, profile.watermarks)
+        if profile.acting:
+            changes[wide] = evolve(changes.get(wide, Change()), merge=self._add_missing_columns(good))
+        return Step(changes, profile.rows, profile.dead_letters, None, profile.watermarks)
+
+    def _add_missing_columns(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return the rows with all columns of the table; the columns of topics that are not in the batch are null."""
+        names = set(rows.collect_schema().names())
+        columns = (
+            nw.col(each.name) if each.name in names else nw.lit(None).cast(each.type.narwhals).alias(each.name)
+            for each in self.tables.wide.schema.columns
+        )
+        return rows.select(*columns, POSITION)
+
+    def _format(self) -> nw.Expr:
+        """The format of each row's record."""
+        first, *others = self.settings.topics
+        format_ = nw.lit(first.format)
+        for topic in others:
+            format_ = nw.when(nw.col(TOPIC) == topic.name).then(nw.lit(topic.format)).otherwise(format_)
+        return format_
+
+    def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:
+        names = set(checked.collect_schema().names())
+        facts = [nw.col(each.time).max() for each in self.topics if each.time in names]
+        if self.horizon and self.horizon.deleted in names:
+            facts.append(nw.col(self.horizon.deleted).cast(nw.Int64).sum().alias(_REMOVING))
+        flagged = checked.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD))
+        lines = collect_small(flagged.group_by(_DEAD, ACTS).agg(nw.len().alias(_READ), *facts))
+        good = [line for line in lines if not line[_DEAD]]
+        return _Profile(
+            rows=sum(line[_READ] for line in lines),
+            dead_letters=sum(line[_READ] for line in lines if line[_DEAD]),
+            acting=sum(line[_READ] for line in good if line[ACTS]),
+            removing=sum(line.get(_REMOVING) or 0 for line in good if line[ACTS]),
+            watermarks={
+                each.columns.topic.name: _watermark(newest_of(line.get(each.time) for line in good), each)
+                for each in self.topics
+                if each.columns.topic.event_time
+            },
+        )
+
+
+def _watermark(newest: datetime | None, topic: TopicEtl) -> datetime | None:
+    return None if newest is None else subtract(newest, topic.columns.topic.watermark_delay)

@@ -1,0 +1,80 @@
+"""The views of a wide-table pipeline."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import frozen
+
+from ...table.net_changes import net_changes
+from ...table.row_kind import ROW_KIND, removes
+from ...table.view_spec import ViewSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine
+    from .settings import WideTableSettings
+    from .tables import TopicColumns, WideTables
+
+ROWS, COMPLETENESS = "rows", "completeness"
+
+
+def view_specs(settings: WideTableSettings) -> tuple[ViewSpec, ...]:
+    """The views of a wide table, the default one first."""
+    key = settings.key
+    about = "for each key which topics have reported, and how far"
+    return (
+        ViewSpec(ROWS, settings.rows, key, key, "the newest of each topic's columns, a row a key"),
+        ViewSpec(COMPLETENESS, settings.completeness, key, key, about),
+    )
+
+
+@frozen(eq=False)
+class WideTableViews:
+    """The views of one wide table. Each row of a view is computed from one row of the table."""
+
+    settings: WideTableSettings
+    tables: WideTables
+    engine: FrameEngine
+
+    def view(self, spec: ViewSpec, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the rows of a view."""
+        return self._select(spec, snapshot.read(self.tables.wide.name))
+
+    def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the net changes of a view between two snapshots, computed from the changes of the table."""
+        table = self.tables.wide.name
+        changed = after.changes_since(before, table)
+        if changed is None:
+            empty = self._select(spec, after.read(table).head(0))
+            return net_changes(empty, empty, spec.key)
+        changed, old = self.engine.persist(changed), removes(nw.col(ROW_KIND))
+        return net_changes(self._select(spec, changed.filter(old)), self._select(spec, changed.filter(~old)), spec.key)
+
+    def _select(self, spec: ViewSpec, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return the rows of a view for rows of the table."""
+        deleted = self._is_deleted
+        if spec.name == ROWS:
+            rows = stored if deleted is None else stored.filter(~deleted)
+            return rows.select(*spec.schema.names)
+        present = nw.lit(value=True) if deleted is None else ~deleted
+        values = (present, *(each for topic in self.tables.topics for each in _topic_state(topic)))
+        columns = zip(values, self.settings.state_columns, strict=True)
+        return stored.select(*self.settings.key, *(value.alias(each.name) for value, each in columns))
+
+    @property
+    def _is_deleted(self) -> nw.Expr | None:
+        """Whether a row is deleted: the owner's newest record is a delete. None if no topic is the owner."""
+        owner = next((each for each in self.tables.topics if each.topic.owner), None)
+        return None if owner is None else nw.col(owner.deleted).fill_null(value=False)
+
+
+def _topic_state(columns: TopicColumns) -> Iterator[nw.Expr]:
+    """Yield the values of the topic's columns in the view `completeness`; see `TopicSettings.state_columns`."""
+    reported = reduce(lambda either, each: either | each, (~nw.col(name).is_null() for name in columns.sequence))
+    deleted = nw.col(columns.deleted).fill_null(value=False)
+    yield from (reported, deleted, *(nw.col(name) for name in columns.sequence), nw.col(columns.epoch))

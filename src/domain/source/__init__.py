@@ -1,0 +1,1 @@
+"""Sources: records, how they are decoded, dead letters, topic groups, and bulk loads."""

@@ -1,0 +1,118 @@
+"""Canal's flat JSON: several rows per message, all values as text; an update has the old values of changed columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from ..decode import Undecodable, shown
+from .images import Images
+from .message import EMPTIED, NO_ROWS, as_object
+from .tables import Tables
+from .values import canal_written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..decode import ToJson
+    from ..record_spec import RecordSpec
+    from .message import Message, Read, Row, Rows
+
+_KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
+_SILENT = frozenset(
+    {
+        *("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "QUERY"),
+        *("GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "INIT_DDL"),
+    }
+)
+_SAYS: Mapping[str, Read] = {
+    "database": lambda message, _row: message.get("database"),
+    "table": lambda message, _row: message.get("table"),
+    "commit_time": lambda message, _row: message.get("es"),
+    "transaction": lambda message, _row: message.get("gtid") or None,
+    "row": lambda _message, row: row,
+}
+
+
+@define(eq=False)
+class CanalDecoder:
+    """Makes rows from Canal's flat messages.
+
+    Args:
+        spec: the format and the columns of the messages.
+        to_json: writes a JSON value as text.
+        passed_over: see `Tables`.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    passed_over: Counter[str] = field(factory=Counter)
+    _images: Images = field(init=False)
+    _tables: Tables = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
+        self._tables = Tables(self.spec.changes.tables, self.passed_over)
+
+    def __call__(self, record: object) -> Rows:
+        """The rows of a message, in its order; no rows for messages about tables or transactions.
+
+        Raises:
+            Undecodable: it is not a message of Canal's, it truncates a table, or a value does not fit its column.
+        """
+        message = as_object(record, "message")
+        if type(word := message.get("type")) is not str:
+            raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
+        if word == "TRUNCATE":
+            return self._emptied(message)
+        if word in _SILENT or message.get("isDdl") is True:
+            return NO_ROWS
+        if (kind := _KINDS.get(word)) is None:
+            raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
+        return self._rows(message, kind) if self._wanted(message) else NO_ROWS
+
+    def metadata(self, message: Message) -> list[Any]:
+        """The values of a row with only the message's metadata."""
+        return self._images.metadata(message)
+
+    def _wanted(self, message: Message) -> bool:
+        return self._tables.want(message.get("database"), message.get("table"))
+
+    def _emptied(self, message: Message) -> Rows:
+        if self._wanted(message):
+            raise Undecodable(EMPTIED)
+        return NO_ROWS
+
+    def _rows(self, message: Message, kind: str) -> Rows:
+        data = _rows_of(message, "data")
+        if kind == UPDATE_AFTER:
+            return self._updated(message, data, _rows_of(message, "old"))
+        several = len(data) > 1
+        return [
+            (kind, self._image(fields, message, at), {"data": [fields]} if several else None)
+            for at, fields in enumerate(data)
+        ]
+
+    def _updated(self, message: Message, data: list[Any], olds: list[Any]) -> Rows:
+        if len(olds) != len(data):
+            raise Undecodable(f"old: as many rows as in data wanted, {len(data)}, not {len(olds)}")
+        rows: list[Row] = []
+        for at, (fields, old) in enumerate(zip(data, olds, strict=True)):
+            alone = {"data": [fields], "old": [old]} if len(data) > 1 else None
+            image = self._image(fields, message, at)
+            rows.append((UPDATE_BEFORE, self._images.overlaid(image, as_object(old, "old")), alone))
+            rows.append((UPDATE_AFTER, image, alone))
+        return rows
+
+    def _image(self, fields: object, message: Message, at: int) -> list[Any]:
+        return self._images.image(as_object(fields, "data"), message, at)
+
+
+def _rows_of(message: Message, name: str) -> list[Any]:
+    rows = message.get(name)
+    if type(rows) is not list:
+        raise Undecodable(f"{name}: a list of rows wanted, not {shown(rows)}")
+    return rows

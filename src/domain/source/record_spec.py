@@ -1,0 +1,125 @@
+"""How a source's records are decoded into rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from attrs import field, frozen
+
+from ..epoch.batch import ABSENT
+from ..errors import ConfigError
+from ..table.schema import column
+from .changelog.log_columns import LOG_COLUMNS
+from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
+from .transactions import TRANSACTION_COLUMNS
+
+if TYPE_CHECKING:
+    from ..table.schema import Schema
+
+PLAIN_FORMATS = ("json", "csv", "parquet")
+JSON_FORMATS = ("json", *CHANGE_FORMATS)
+FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
+COMMA = ","
+_DELIMITER = r"[\t!#-/:-@\[-`{-~ ]"
+
+
+@frozen
+class RecordSpec:
+    """The format and the columns of a source's records.
+
+    Args:
+        schema: the declared columns, including the row-kind column.
+        format: one of `FORMATS`.
+        row_kind: the column with the row kind of a record (``+I -U +U -D``, or Debezium's ``c r u d``); None for plain
+            events, each of which is an insert.
+        time_zone: IANA zone of timestamps without an offset.
+        changes: how messages are decoded, if the format is one of `CHANGE_FORMATS`.
+        tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
+            unavailable; those columns are null. Only for JSON: other formats have every column.
+        delimiter: for CSV, the character between fields.
+        tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
+            together with `tells_transactions`.
+        optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
+            missing.
+        tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and marks are among them (`transactions.is_mark`).
+            Only for changelogs whose `transactions` is not ``none``.
+    """
+
+    schema: Schema
+    format: str = "json"
+    row_kind: str | None = None
+    time_zone: str = "UTC"
+    changes: ChangeSpec = field(factory=ChangeSpec)
+    tells_absent: bool = False
+    tells_transactions: bool = False
+    tells_log: bool = False
+    optional: tuple[str, ...] = ()
+    delimiter: str = COMMA
+
+    def __attrs_post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
+        if self.format in CHANGE_FORMATS:
+            self._check_changes()
+        self._check_delimiter()
+        if self.tells_absent and not self.is_json:
+            raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
+        if self.tells_transactions and self.transactions == NONE:
+            raise ConfigError(f"records of {self.format} do not name their transaction")
+        if self.tells_log and (self.format not in CHANGE_FORMATS or self.tells_transactions):
+            raise ConfigError(f"records of {self.format} do not have a position in a log")
+        if self.row_kind and self.schema[self.row_kind].name != "string":
+            raise ConfigError(
+                f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
+            )
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ConfigError(
+                f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
+            ) from error
+
+    def _check_delimiter(self) -> None:
+        if not re.fullmatch(_DELIMITER, self.delimiter):
+            raise ConfigError(f"delimiter {self.delimiter!r} must be one ASCII character such as ';' or a tab")
+        if self.delimiter != COMMA and self.format != "csv":
+            raise ConfigError(f"delimiter is for format csv; {self.format} has none")
+
+    def _check_changes(self) -> None:
+        if self.row_kind:
+            raise ConfigError(f"row_kind {self.row_kind!r}: {self.format} contains row kinds itself; leave the key out")
+        self.changes.check(self.format, self.schema)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each record is one JSON document."""
+        return self.format in JSON_FORMATS
+
+    @property
+    def reread_formats(self) -> tuple[str, ...]:
+        """Formats of the dead letters that can be read again; see `StreamSource`."""
+        if self.is_json:  # a dead letter has the whole record, whichever JSON format it had
+            return JSON_FORMATS
+        return ("csv",) if self.format == "csv" else ()
+
+    @property
+    def columns(self) -> Schema:
+        """The columns that rows take from their records: all except the row kind, which becomes `_row_kind`."""
+        return self.schema.without([self.row_kind] if self.row_kind else [])
+
+    @property
+    def transactions(self) -> str:
+        """How the end of a transaction is recognised: ``ordered``, ``counted`` or ``none``; see `ChangeSpec`."""
+        if self.format not in CHANGE_FORMATS:
+            return NONE
+        return self.changes.transactions or (ORDERED if self.format == MAXWELL else NONE)
+
+    @property
+    def rows(self) -> Schema:
+        """All columns of the rows, without `BATCH_COLUMNS`."""
+        absent = {ABSENT: "string"} if self.tells_absent else {}
+        transactions = TRANSACTION_COLUMNS if self.tells_transactions else {}
+        log = LOG_COLUMNS if self.tells_log else {}
+        return self.columns.plus(*(column(name, ddl) for name, ddl in {**absent, **log, **transactions}.items()))

@@ -1,0 +1,141 @@
+"""Topic groups: several sources read as one; each row has the name of its topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, field
+
+from ..epoch.batch import BATCH_COLUMNS, ORIGIN, Batch
+from ..epoch.epoch import OffsetRange
+from ..errors import NotSupported
+from ..ports import StreamSource
+from ..table.change import POSITION
+from ..table.collect import collect_small
+from ..table.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ..epoch.epoch import Epoch, Offsets
+
+TOPIC = "_topic"
+"""string: the topic of a row."""
+
+_SEPARATOR = ": "
+
+
+def column_of(at: int, name: str) -> str:
+    """The name, in the group's rows, of a column of a topic (`at`: its index, from 0). Topics share no column.
+
+    >>> column_of(1, "name")
+    '_1_name'
+    """
+    return f"_{at}_{name}"
+
+
+@define(eq=False)
+class TopicGroup(StreamSource):
+    """Several sources, each with the name of its topic. Each epoch reads from all of them.
+
+    Rows have `TOPIC`, the columns of their topic under the names of `column_of`, and `BATCH_COLUMNS`. If a topic has no
+    rows in an epoch, the batch lacks its columns. ``_origin`` begins with the topic. A topic's rows keep their order;
+    ``_position`` is ``position in the topic * number of topics + index of the topic``, and so unique. Offsets are those
+    of each topic, by its name; a topic without offsets is read from its beginning.
+
+    Args:
+        members: the sources by topic; topic names consist of letters, digits and underscores.
+    """
+
+    members: Mapping[str, StreamSource]
+    schema: Schema = field(init=False)
+    format: str = field(init=False, default="topic group")
+    reread_formats: Collection[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        own = (
+            Column(column_of(at, each.name), each.type)
+            for at, member in enumerate(self.members.values())
+            for each in member.schema.columns
+        )
+        self.schema = Schema((Column(TOPIC, Schema.parse(f"{TOPIC} string")[TOPIC]), *own))
+        self.reread_formats = sorted({name for member in self.members.values() for name in member.reread_formats})
+
+    def plan(self, after: Offsets | None) -> OffsetRange | None:
+        """The next range of each topic; None if no topic has new records."""
+        so_far = after or {}
+        planned = {topic: member.plan(so_far.get(topic)) for topic, member in self.members.items()}
+        until = {topic: each.until for topic, each in planned.items() if each is not None}
+        return OffsetRange(after, {**so_far, **until}) if until else None
+
+    def end(self) -> Offsets:
+        """The present end of each topic; empty topics are left out."""
+        ends = {topic: member.end() for topic, member in self.members.items()}
+        return {topic: each for topic, each in ends.items() if each is not None}
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range, of the topics that have rows in it."""
+        return nw.concat(list(self._topics(offsets).values()), how="diagonal")
+
+    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
+        """As `read`, with the rows of each topic in `Batch.topics`."""
+        topics = self._topics(offsets)
+        return Batch(epoch, nw.concat(list(topics.values()), how="diagonal"), offsets, self.format, topics=topics)
+
+    def passed_over(self) -> Mapping[str, int]:
+        """The skipped messages of all topics."""
+        return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
+
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Read the records of dead letters again, each with its own topic's source.
+
+        Raises:
+            NotSupported: a dead letter's topic no longer exists, or its source cannot read such dead letters.
+        """
+        origin, found = nw.col("origin"), self._topics_of(letters)
+        parts = []
+        for at, (topic, member) in enumerate(self.members.items()):
+            if topic in found:
+                prefix = topic + _SEPARATOR
+                own = letters.filter(origin.str.starts_with(prefix))
+                own = own.with_columns(origin.str.slice(len(prefix)).alias("origin"))
+                parts.append(self._tagged(at, topic, member.reread(own), member.schema))
+        return nw.concat(parts, how="diagonal")
+
+    def lag(self, after: Offsets | None) -> str:
+        """The unread input of each topic, for display."""
+        so_far = after or {}
+        return ", ".join(f"{topic}: {member.lag(so_far.get(topic))}" for topic, member in self.members.items())
+
+    def _topics(self, offsets: OffsetRange) -> dict[str, nw.LazyFrame[Any]]:
+        """The rows of a range by topic."""
+        after, topics = offsets.after or {}, {}
+        for at, (topic, member) in enumerate(self.members.items()):
+            until = offsets.until.get(topic)
+            if until is not None and until != after.get(topic):
+                rows = member.read(OffsetRange(after.get(topic), until))
+                topics[topic] = self._tagged(at, topic, rows, member.schema)
+        return topics
+
+    def _topics_of(self, letters: nw.LazyFrame[Any]) -> set[str]:
+        topic = nw.col("origin").str.replace_all(f"{_SEPARATOR}.*$", "").alias(TOPIC)
+        counted = letters.select(topic, nw.col("format")).group_by(TOPIC, "format").agg(nw.len().alias("letters"))
+        lines = collect_small(counted)
+        for line in lines:
+            member = self.members.get(line[TOPIC])
+            if member is None or line["format"] not in member.reread_formats:
+                what = f"reading {line['letters']} dead letters of topic {line[TOPIC]!r} ({line['format']}) again"
+                raise NotSupported(what, "its source", "send the corrected records again, as new records")
+        return {line[TOPIC] for line in lines}
+
+    def _tagged(self, at: int, topic: str, rows: nw.LazyFrame[Any], schema: Schema) -> nw.LazyFrame[Any]:
+        unchanged = [nw.col(name) for name in BATCH_COLUMNS if name not in (ORIGIN, POSITION)]
+        return rows.select(
+            nw.lit(topic).alias(TOPIC),
+            *(nw.col(name).alias(column_of(at, name)) for name in schema.names),
+            (nw.col(POSITION) * len(self.members) + at).alias(POSITION),
+            nw.concat_str([nw.lit(topic + _SEPARATOR), nw.col(ORIGIN)]).alias(ORIGIN),
+            *unchanged,
+        )

@@ -1,0 +1,1 @@
+"""Tables: schemas, changes, merge rules and their meaning."""

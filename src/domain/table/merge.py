@@ -1,0 +1,147 @@
+"""Merge rules: how one column, or one column group, of a stored row is merged with that of an incoming row.
+
+Rules are data. `fold` is their reference implementation for every engine. An adapter may evaluate a rule natively or
+call `fold`; the contract suite checks that both give the same result. Each rule is an associative fold over the rows of
+a key in their order of arrival, so the result does not depend on how rows are divided into batches.
+
+The sequence group follows Paimon's partial-update engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import narwhals as nw
+from attrs import field, frozen
+
+from .natural_order import with_natural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@frozen
+class Replace:
+    """The value of the last arrival, null or not."""
+
+
+@frozen
+class KeepFirst:
+    """The value of the first arrival, null or not."""
+
+
+@frozen
+class Sum:
+    """The sum of the values that are not null; null if there is none. A sum that does not fit is a `SumOverflow`."""
+
+
+@frozen
+class Min:
+    """The smallest value that is not null."""
+
+
+@frozen
+class Max:
+    """The largest value that is not null."""
+
+
+@frozen
+class LastNonNull:
+    """The value of the last arrival that is not null."""
+
+
+@frozen
+class Latest:
+    """A sequence group: all of `columns` come from the row with the highest `by`.
+
+    `by` is compared as a tuple, left to right, nulls first, texts in natural sort order (`natural_order`). Of rows with
+    equal `by`, the last arrival wins. A row whose `by` columns are all null is ignored. The `by` columns of the winner
+    are stored with the group.
+    """
+
+    by: tuple[str, ...] = field(converter=tuple[str, ...])
+    columns: tuple[str, ...] = field(converter=tuple[str, ...])
+
+
+ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
+Adding: TypeAlias = "Callable[[nw.LazyFrame[Any], Sequence[str], Sequence[str]], nw.LazyFrame[Any]]"
+"""Exact sums; called with a frame, the columns to group by, and the columns to sum. See `FrameEngine.add_up`."""
+
+_ARRIVAL = "_arrival"
+
+
+def fold(
+    rows: nw.LazyFrame[Any],
+    *,
+    key: Sequence[str],
+    rules: Mapping[str, ColumnRule],
+    groups: Sequence[Latest] = (),
+    arrival: str,
+    add_up: Adding | None = None,
+) -> nw.LazyFrame[Any]:
+    """Fold all rows of a key into one.
+
+    Args:
+        rows: the key columns, the columns of `rules` and `groups`, and `arrival`.
+        key: the columns that identify a row; never null.
+        rules: the rule of each column outside the sequence groups.
+        groups: the sequence groups.
+        arrival: a column that orders the rows of a key by their arrival; unique within a key.
+        add_up: as `FrameEngine.add_up`; None if the sums are known to fit into their columns.
+
+    Returns:
+        One row per key: columns `key`, `rules` in order, each group's columns, and `arrival` of the last row.
+    """
+    if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
+        return rows.select(*key, *rules, arrival).unique(subset=list(key), keep="last", order_by=[arrival])
+    marked = rows.with_columns(nw.col(arrival).alias(_ARRIVAL))
+    for at, group in enumerate(groups):
+        marked = _only_newest(marked, group, key, wins=f"_wins_{at}")
+    picked = [name for group in groups for name in (*group.by, *group.columns)]
+    for name, rule in rules.items():
+        if isinstance(rule, Replace | KeepFirst | LastNonNull):
+            marked = marked.with_columns(nw.when(_wins(rule, name, key)).then(nw.col(name)).alias(name))
+            picked.append(name)
+    sums = [name for name, rule in rules.items() if isinstance(rule, Sum)]
+    folded = marked.group_by(*key).agg(
+        *(nw.col(name).max() for name in picked),  # one row of a key holds the winner, all others are null by now
+        *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
+        *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
+        *(nw.col(name).sum() for name in sums if add_up is None),
+        *(nw.col(name).count().alias(f"_given_{name}") for name in sums),
+        nw.col(_ARRIVAL).max().alias(arrival),
+    )
+    if add_up is not None and sums:
+        folded = folded.join(add_up(marked, key, sums), on=list(key), how="inner")
+    over_nothing = {name: nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums}
+    in_order = [name for group in groups for name in (*group.by, *group.columns)]
+    return folded.select(*key, *(over_nothing.get(name, nw.col(name)) for name in rules), *in_order, arrival)
+
+
+def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:
+    """Whether a row is the one that a column's value is taken from, among the rows of its key."""
+    arrival = nw.col(_ARRIVAL)
+    match rule:
+        case KeepFirst():
+            return arrival == arrival.min().over(*key)
+        case LastNonNull():
+            return arrival == nw.when(~nw.col(name).is_null()).then(arrival).max().over(*key)
+        case _:
+            return arrival == arrival.max().over(*key)
+
+
+def _only_newest(rows: nw.LazyFrame[Any], group: Latest, key: Sequence[str], *, wins: str) -> nw.LazyFrame[Any]:
+    """Set a sequence group's columns to null in all rows except the key's newest one."""
+    given = (~nw.col(name).is_null() for name in group.by)
+    rows = rows.with_columns(nw.any_horizontal(*given, ignore_nulls=False).alias(wins))
+    rows, compared = with_natural(rows, group.by)
+    for name in compared:
+        best = nw.when(nw.col(wins)).then(nw.col(name)).max().over(*key)
+        # Null is the lowest value: it wins only if no remaining candidate has another value.
+        equal = best.is_null() | (nw.col(name) == best).fill_null(value=False)
+        rows = rows.with_columns((nw.col(wins) & equal).alias(wins))
+    newest = nw.when(nw.col(wins)).then(nw.col(_ARRIVAL)).max().over(*key)
+    rows = rows.with_columns((nw.col(_ARRIVAL) == newest).fill_null(value=False).alias(wins))
+    return rows.with_columns(
+        nw.when(nw.col(wins)).then(nw.col(name)).alias(name) for name in (*group.by, *group.columns)
+    )

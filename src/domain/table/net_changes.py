@@ -1,0 +1,111 @@
+"""Net changes between two versions of a table's rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from ..errors import ConfigError
+from .change import Change
+from .row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from narwhals.dtypes import DType
+
+    from .view_spec import ViewSpec
+
+_SIDE = "_side"
+MULTIPLICITY = "_multiplicity"
+"""bigint: the number of equal rows that came or went, for tables without a key."""
+
+
+def net_changes(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The net changes between the rows of two versions, with row kinds as in Flink and Paimon.
+
+    Args:
+        before: the old rows, at most one per key.
+        after: the new rows, at most one per key, in the same columns.
+        key: the columns that identify a row; never null.
+
+    Returns:
+        The columns of `after` and string ``_row_kind``: ``+I`` for a new key, ``-D`` for a removed key, ``-U`` with the
+        old and ``+U`` with the new row of a key whose row differs (null equals null). Unchanged rows are left out.
+    """
+    names = after.collect_schema().names()
+    pairs = _moved(before, after, names).with_columns(nw.col(_SIDE).count().over(*key).alias(ROW_KIND))
+    return pairs.select(*names, _kind().alias(ROW_KIND))
+
+
+def net_rows(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The rows that came and went between two versions of a table without a key.
+
+    Args:
+        before: the old rows; equal rows may occur several times.
+        after: the new rows, in the same columns.
+
+    Returns:
+        The columns of `after`; string ``_row_kind``: ``+I`` if there are more such rows now, ``-D`` if there are fewer
+        (null equals null); bigint ``_multiplicity``: how many more or fewer.
+    """
+    names, more = after.collect_schema().names(), nw.col(_SIDE) > 0
+    kind = nw.when(more).then(nw.lit(INSERT)).otherwise(nw.lit(DELETE))
+    number = nw.col(_SIDE).abs().cast(nw.Int64)
+    return _moved(before, after, names).select(*names, kind.alias(ROW_KIND), number.alias(MULTIPLICITY))
+
+
+def to_change(net: nw.LazyFrame[Any], view: ViewSpec) -> Change:
+    """The change that applies a view's net changes to a table of its rows. Persist `net`: it is read three times."""
+    kind, names = nw.col(ROW_KIND), view.schema.names
+    return Change(
+        append=net.filter(kind == INSERT).select(*names),
+        merge=net.filter(kind == UPDATE_AFTER).select(*names),
+        delete=net.filter(kind == DELETE).select(*view.key),
+    )
+
+
+def align(
+    before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequence[str] = ()
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """Two versions of a table, both in the columns of either; a column that a version lacks is null.
+
+    Raises:
+        ConfigError: a column has different types, or a key column is missing in one version.
+    """
+    old, new = before.collect_schema(), after.collect_schema()
+    if not old or not new:  # nothing was there, or is there
+        return (before, before.head(0)) if old else (after.head(0), after)
+    for name in dict.fromkeys((*key, *(name for name in new if name in old))):
+        if old.get(name) != new.get(name):
+            raise ConfigError(
+                f"these versions cannot be compared: column {name!r} is {old.get(name, 'not there')} in the earlier and"
+                f" {new.get(name, 'not there')} in the later one; choose two from one side of that change"
+            )
+    columns = {**new, **old}
+    return _in(columns, before), _in(columns, after)
+
+
+def _in(columns: Mapping[str, DType], rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    there = rows.collect_schema()
+    return rows.select(
+        nw.col(name) if name in there else nw.lit(None).cast(dtype).alias(name) for name, dtype in columns.items()
+    )
+
+
+def _moved(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The rows whose number differs, and by how many there are more (`_SIDE`; negative: fewer)."""
+    sides = nw.concat([_side(before, names, -1), _side(after, names, 1)])
+    # GROUP BY treats nulls as equal, so unchanged rows cancel without a null-safe comparison of each column.
+    return sides.group_by(*names).agg(nw.col(_SIDE).sum()).filter(nw.col(_SIDE) != 0)
+
+
+def _side(rows: nw.LazyFrame[Any], names: Sequence[str], side: int) -> nw.LazyFrame[Any]:
+    return rows.select(*names, nw.lit(side).alias(_SIDE))
+
+
+def _kind() -> nw.Expr:
+    comes, paired = nw.col(_SIDE) > 0, nw.col(ROW_KIND) > 1
+    updated = nw.when(comes).then(nw.lit("+U")).otherwise(nw.lit("-U"))
+    return nw.when(paired).then(updated).otherwise(nw.when(comes).then(nw.lit("+I")).otherwise(nw.lit("-D")))

@@ -1,0 +1,267 @@
+"""Column types in Spark DDL, and their narwhals types."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import field, frozen
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from narwhals.dtypes import DType
+
+_ALIASES = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "bool": "boolean",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+_NARWHALS: dict[str, DType] = {
+    "tinyint": nw.Int8(),
+    "smallint": nw.Int16(),
+    "int": nw.Int32(),
+    "bigint": nw.Int64(),
+    "float": nw.Float32(),
+    "double": nw.Float64(),
+    "string": nw.String(),
+    "boolean": nw.Boolean(),
+    "binary": nw.Binary(),
+    "date": nw.Date(),
+    "timestamp": nw.Datetime("us", "UTC"),
+    "timestamp_ntz": nw.Datetime("us"),
+}
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
+NUMBERS = INTEGERS | {"float", "double", "decimal"}
+COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
+"""Types whose values all engines compare alike."""
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_MAX_PRECISION = 38
+
+
+@frozen
+class DataType:
+    """One Spark SQL type: `name` is its canonical DDL word; a decimal has precision and scale."""
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+
+    @classmethod
+    def parse(cls, ddl: str) -> DataType:
+        """Parse one DDL type.
+
+        Raises:
+            ConfigError: the type is unknown; the message lists the known ones.
+
+        >>> DataType.parse("DECIMAL(18,2)").ddl
+        'decimal(18,2)'
+        """
+        word = ddl.strip().lower()
+        head = word.split("(", 1)[0].strip()
+        word = word.replace(head, _ALIASES.get(head, head), 1)
+        if match := _DECIMAL.fullmatch(word):
+            precision, scale = int(match[1] or 10), int(match[2] or 0)
+            if not 0 <= scale <= precision <= _MAX_PRECISION or precision == 0:
+                raise ConfigError(
+                    f"{ddl!r}: a decimal has 1 to {_MAX_PRECISION} digits, and its scale may not be more than these"
+                )
+            return cls("decimal", precision, scale)
+        if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", word):
+            return cls("string")
+        if word in _NARWHALS:
+            return cls(word)
+        raise ConfigError(f"unknown column type {ddl!r}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+
+    @classmethod
+    def of(cls, dtype: DType) -> DataType:
+        """The type of a frame's column.
+
+        Raises:
+            ConfigError: tables do not support the type.
+
+        >>> DataType.of(nw.Decimal(18, 2)).ddl
+        'decimal(18,2)'
+        """
+        if isinstance(dtype, nw.Decimal) and dtype.precision is not None:
+            return cls("decimal", dtype.precision, dtype.scale)
+        if isinstance(dtype, nw.Datetime):
+            return cls("timestamp" if dtype.time_zone else "timestamp_ntz")
+        for name, known in _NARWHALS.items():
+            if dtype == known:
+                return cls(name)
+        raise ConfigError(f"no table has columns of type {dtype}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+
+    @property
+    def ddl(self) -> str:
+        """The type as Spark DDL."""
+        return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+    @property
+    def narwhals(self) -> DType:
+        """The narwhals type; timestamps are in microseconds, UTC."""
+        if self.precision is not None:
+            return nw.Decimal(self.precision, self.scale or 0)
+        return _NARWHALS[self.name]
+
+
+@frozen
+class Column:
+    """A named, typed column. Every column may hold null."""
+
+    name: str
+    type: DataType
+
+
+def column(name: str, ddl: str) -> Column:
+    """A column from its name and DDL type."""
+    return Column(name, DataType.parse(ddl))
+
+
+def _split_top_level(ddl: str) -> Iterator[str]:
+    """Split at the commas outside parentheses and backticks.
+
+    >>> list(_split_top_level("a decimal(18,2), b int"))
+    ['a decimal(18,2)', ' b int']
+    """
+    depth, quoted, start = 0, False, 0
+    for at, char in enumerate(ddl):
+        if char == "`":
+            quoted = not quoted
+        elif not quoted:
+            depth += (char in "(<") - (char in ")>")
+            if char == "," and depth == 0:
+                yield ddl[start:at]
+                start = at + 1
+    yield ddl[start:]
+
+
+def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, ...]) -> None:
+    # Spark's names are case-insensitive, so `A` and `a` would be one column in Spark and two elsewhere.
+    seen: dict[str, str] = {}
+    for each in columns:
+        if "`" in each.name or "." in each.name:  # Spark reads both as syntax, and narwhals cannot quote them
+            raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
+        lower = each.name.lower()
+        if lower in seen or not lower:
+            raise ConfigError(f"column {each.name!r} stands twice (or differs from {seen.get(lower)!r} only in case)")
+        seen[lower] = each.name
+
+
+@frozen
+class Schema:
+    """An ordered set of columns; names are unique, ignoring case."""
+
+    columns: tuple[Column, ...] = field(converter=tuple[Column, ...], validator=_unique_names)
+
+    @classmethod
+    def parse(cls, ddl: str) -> Schema:
+        """Parse Spark DDL such as ``order_id bigint, amount decimal(18,2)``; an empty text gives no columns.
+
+        Raises:
+            ConfigError: a column has no type or an unknown type, or a name occurs twice.
+
+        >>> Schema.parse("id bigint, `a b` string").names
+        ('id', 'a b')
+        """
+        columns = []
+        for part in _split_top_level(ddl) if ddl else ():
+            match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
+            if match is None:
+                raise ConfigError(
+                    f"cannot read column {part.strip()!r} of schema {ddl!r}; write 'name type, name type'"
+                )
+            columns.append(column(match[1] or match[2], match[3]))
+        return cls(columns)
+
+    @classmethod
+    def of(cls, frame: nw.LazyFrame[Any]) -> Schema:
+        """The columns of a frame.
+
+        Raises:
+            ConfigError: a column has a name or a type that tables do not support; the message names it.
+        """
+        return cls(Column(name, _type_of(name, dtype)) for name, dtype in frame.collect_schema().items())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(each.name for each in self.columns)
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark DDL, names in backticks."""
+        return ", ".join(f"`{each.name}` {each.type.ddl}" for each in self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> DataType:
+        for each in self.columns:
+            if each.name == name:
+                return each.type
+        raise ConfigError(f"no column {name!r}; there are: {', '.join(self.names)}")
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """These columns, in the order given."""
+        return Schema(Column(name, self[name]) for name in names)
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """All columns except these."""
+        left_out = set(names)
+        return Schema(each for each in self.columns if each.name not in left_out)
+
+    def plus(self, *columns: Column) -> Schema:
+        """These columns, followed by more."""
+        return Schema((*self.columns, *columns))
+
+
+def _type_of(name: str, dtype: DType) -> DataType:
+    try:
+        return DataType.of(dtype)
+    except ConfigError as error:
+        raise ConfigError(f"column {name!r}: {error}; cast it, or leave it out") from error
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name for an added column, with a leading `_` if a user's column has the name already.
+
+    Names of users' columns never begin with `_`. Names are compared ignoring case.
+
+    >>> free_name("day", ["Day", "city"])
+    '_day'
+    """
+    return f"_{name}" if name.lower() in {each.lower() for each in taken} else name
+
+
+def check_own_names(names: Iterable[str]) -> None:
+    """Check that no column could collide with Headwater's own columns.
+
+    Raises:
+        ConfigError: a name begins with `_`.
+    """
+    for name in names:
+        if name.startswith("_"):
+            raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+
+
+def check_compared(what: str, kind: DataType) -> None:
+    """Check that all engines compare the values of a type alike.
+
+    Raises:
+        ConfigError: keys and sequences cannot have the type.
+    """
+    if kind.name not in COMPARED:
+        raise ConfigError(
+            f"{what} is a {kind.ddl}, which engines do not compare alike; use: {', '.join(sorted(COMPARED))}"
+        )

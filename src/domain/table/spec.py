@@ -1,0 +1,140 @@
+"""The specification of a table: its columns, its key, its merge rules and its layout."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
+
+from attrs import field, frozen
+
+from ..errors import ConfigError, SchemaConflict
+from .merge import ColumnRule, Latest, Replace
+from .schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .change import Change
+
+
+_T = TypeVar("_T")
+RETYPING = "give the column another name, or leave it out of one version"
+"""The remedy if a store cannot change the type of a column between two versions of a `whole` table."""
+
+
+class Layout(Enum):
+    """The storage layout of a keyed table; reads return the same rows with either."""
+
+    LOG = "log"
+    """Each epoch appends its changes; they are merged on read and compacted from time to time. Cheapest to write."""
+    MERGED = "merged"
+    """Changes are merged at each commit, so that any other engine can read the table."""
+
+
+@frozen
+class TableSpec:
+    """A table of one pipeline.
+
+    Args:
+        name: unique within the deployment, ``pipeline.table``.
+        schema: all columns.
+        key: the columns that identify a row, never null; empty for a table that is only appended to or overwritten.
+        rules: merge rules by column; `Replace` if not set.
+        groups: sequence groups; their columns have no other rule.
+        partition_by: partition columns; they are part of the key.
+        layout: the storage layout.
+        whole: each commit overwrites the table, in columns of its own. A version is read in the columns that it was
+            written in, and `schema` is not used.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    rules: Mapping[str, ColumnRule] = field(factory=dict)
+    groups: tuple[Latest, ...] = field(default=(), converter=tuple[Latest, ...])
+    partition_by: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    layout: Layout = Layout.LOG
+    whole: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        grouped = [name for group in self.groups for name in (*group.by, *group.columns)]
+        ruled = (*self.key, *self.rules, *grouped)
+        for name in (*ruled, *self.partition_by):
+            if name not in self.schema:
+                raise ConfigError(
+                    f"table {self.name}: {name!r} is not a column; there are: {', '.join(self.schema.names)}"
+                )
+        if twice := {name for name in ruled if ruled.count(name) > 1}:
+            raise ConfigError(f"table {self.name}: more than one rule for {', '.join(sorted(twice))}")
+        # A row must never move between partitions, or merging would have to read all of them.
+        if self.key and (outside := set(self.partition_by) - set(self.key)):
+            raise ConfigError(f"table {self.name}: partition columns {sorted(outside)} are not part of the key")
+
+    @property
+    def column_rules(self) -> dict[str, ColumnRule]:
+        """The rule of each column that is neither in the key nor in a sequence group, in schema order."""
+        elsewhere = {*self.key, *(name for group in self.groups for name in (*group.by, *group.columns))}
+        return {name: self.rules.get(name, Replace()) for name in self.schema.names if name not in elsewhere}
+
+    def check_takes(self, change: Change) -> None:
+        """Check that a change can be applied to this table.
+
+        Raises:
+            ConfigError: the table has no key, and the change merges or deletes rows; or the table is `whole`, and the
+                change does not overwrite it.
+        """
+        if self.whole and change.overwrite is None and not change.empty:
+            raise ConfigError(f"table {self.name} is replaced as a whole: overwrite it")
+        if not self.key and not (change.merge is change.delete is None):
+            raise ConfigError(f"table {self.name} has no key, so it can only be appended to or overwritten")
+
+    def check_compared(self) -> None:
+        """Check that two versions can be compared.
+
+        Raises:
+            ConfigError: the table has no key.
+        """
+        if not self.key:
+            raise ConfigError(f"table {self.name} has no key, so its rows cannot be told apart in two versions")
+
+    def with_schema(self, schema: Schema) -> TableSpec:
+        """This table with other columns and without its merge rules; the key and the partitions stay."""
+        by, layout = self.partition_by, self.layout
+        held = self.schema.select([name for name in {*self.key, *by} if name not in schema])
+        schema = schema.plus(*held.columns)
+        return TableSpec(self.name, schema, self.key, partition_by=by, layout=layout, whole=self.whole)
+
+    def added_columns(self, other: TableSpec) -> Schema:
+        """The columns that `other` has and this one lacks.
+
+        Raises:
+            SchemaConflict: they differ by more than added columns.
+        """
+        if self.whole != other.whole:
+            was = "" if self.whole else "not "
+            raise SchemaConflict(
+                f"table {self.name} was {was}replaced as a whole at each commit until now: give the pipeline another"
+                " name, or remove the old table"
+            )
+        if self.whole:
+            return Schema(())
+        changed = [n for n in self.schema.names if n not in other.schema or other.schema[n] != self.schema[n]]
+        if changed or self.key != other.key or self.partition_by != other.partition_by:
+            raise SchemaConflict(
+                f"table {self.name} is kept with {self.schema.ddl} (key {self.key}, partitions {self.partition_by}) but"
+                f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns"
+                " can be added: give the pipeline another name, or remove the old table"
+            )
+        return other.schema.without(self.schema.names)
+
+
+class Ensured(dict[str, _T]):
+    """A store's state for each ensured table, by name."""
+
+    def __missing__(self, table: str) -> _T:
+        """Raise the error for an unknown table.
+
+        Raises:
+            ConfigError: always; the message lists the known tables.
+        """
+        raise ConfigError(f"there is no table {table}; ensure it first. Known: {', '.join(self) or 'none'}")

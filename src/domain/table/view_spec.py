@@ -1,0 +1,33 @@
+"""The specification of a view: its columns, its key, and how it can be queried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from .schema import Schema
+
+
+@frozen
+class ViewSpec:
+    """A view that a service offers.
+
+    Args:
+        name: its name without that of the pipeline; a query names it ``pipeline.name``.
+        schema: its columns.
+        key: the columns that identify a row; empty if rows have no key.
+        sort: the columns that it is sorted by for display.
+        about: one line for ``headwater check``.
+        between: whether it is queried between two publications instead of at one.
+        timed: whether it can be read exactly as of an event time.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...] = field(converter=tuple[str, ...])
+    sort: tuple[str, ...] = field(converter=tuple[str, ...])
+    about: str
+    between: bool = False
+    timed: bool = False
