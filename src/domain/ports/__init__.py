@@ -1,0 +1,33 @@
+"""The interfaces that the domain needs. Adapters subclass them; a missing method fails when the object is created.
+
+Ports use only domain types and narwhals frames. A method that a backend cannot support raises `NotSupported`.
+"""
+
+from __future__ import annotations
+
+from .engines import FrameEngine, QueryEngine
+from .sinks import Receipt, StreamSink
+from .sources import BulkSource, ForeachBatchSource, InputSource, Pace, StreamSource
+from .system import Clock
+from .tables import BaseReading, Commit, Expiry, KeptStore, SmallFiles, TableKeeper, TableStore, Version
+
+__all__ = [
+    "BaseReading",
+    "BulkSource",
+    "Clock",
+    "Commit",
+    "Expiry",
+    "ForeachBatchSource",
+    "FrameEngine",
+    "InputSource",
+    "KeptStore",
+    "Pace",
+    "QueryEngine",
+    "Receipt",
+    "SmallFiles",
+    "StreamSink",
+    "StreamSource",
+    "TableKeeper",
+    "TableStore",
+    "Version",
+]

@@ -1,0 +1,155 @@
+"""What computes with frames and runs user-supplied SQL."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+import narwhals as nw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+
+class FrameEngine(Protocol):
+    """Operations that narwhals does not offer, or not with the same result on every engine."""
+
+    @abstractmethod
+    def expect(self, rows: int) -> None:
+        """Tell the engine how many rows the work until `release` is about, so that it can plan for that many."""
+
+    @abstractmethod
+    def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The same rows, computed at most once and cached until `release`."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Drop all persisted frames, and the number of rows set by `expect`."""
+
+    @abstractmethod
+    def explaining(self) -> AbstractContextManager[None]:
+        """Compute frames inside this block: the engine's errors about stored rows are raised as Headwater's errors.
+
+        Raises:
+            VersionExpired: a file is gone; the version had no lease and expired after the frame was requested.
+            TableDamaged: a file is truncated or changed.
+            StoreUnavailable: the rows cannot be reached at present.
+        """
+
+    def working(self) -> AbstractContextManager[None]:
+        """As `explaining`. In addition no setting of the calling program (its session) changes a result."""
+        return self.explaining()
+
+    def take_in(self, frame: Any) -> nw.LazyFrame[Any]:
+        """Convert a user's frame into a lazy narwhals frame of this engine."""
+        taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
+        return taken
+
+    def hand_out(self, frame: nw.LazyFrame[Any]) -> Any:
+        """Convert a frame for the user: to a Polars DataFrame, or else to the engine's own lazy frame."""
+        return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
+
+    @abstractmethod
+    def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        """Add bigint `into`: a timestamp or date `column` as microseconds from 1970 on a zone's wall clock."""
+
+    @abstractmethod
+    def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
+        """Add timestamp `into`: the instant at which a zone's wall clock shows `column` microseconds from 1970.
+
+        If there are two such instants (clocks set back), the earlier one. If there is none (clocks set forward), the
+        time that the offset before the gap gives.
+        """
+
+    @abstractmethod
+    def each_between(self, frame: nw.LazyFrame[Any], low: str, high: str, *, into: str) -> nw.LazyFrame[Any]:
+        """Repeat each row for every whole number from column `low` to column `high`, inclusive, in bigint `into`.
+
+        A row whose `low` is above its `high`, or in which either is null, is dropped.
+        """
+
+    @abstractmethod
+    def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
+        """Add string `into`: the MD5 of a string column's UTF-8 bytes as 32 hexadecimal digits; null for null."""
+
+    @abstractmethod
+    def add_up(
+        self, frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()
+    ) -> nw.LazyFrame[Any]:
+        """One row for each group, with exact sums in the types of their columns.
+
+        Args:
+            frame: the rows; nulls are ignored.
+            by: the columns to group by.
+            sums: columns of whole numbers and decimals. A sum that overflows and comes back into range is exact.
+            most: columns whose maximum is taken.
+
+        Returns:
+            The columns `by`, `sums` and `most`.
+
+        Raises:
+            SumOverflow: when computed: a sum does not fit into its column. An engine may assume that columns which
+                are not the sum of a measure (see `sums.SUM`) fit, because they count rows.
+        """
+
+    @abstractmethod
+    def running(
+        self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
+    ) -> nw.LazyFrame[Any]:
+        """The same rows, with each of `sums` replaced by its running total within the group; see `add_up`.
+
+        Args:
+            frame: the rows.
+            sums: columns of whole numbers and decimals.
+            over: the columns to group by.
+            order_by: orders the rows of a group; unique within the group.
+
+        Raises:
+            SumOverflow: see `add_up`.
+        """
+
+
+class QueryEngine(Protocol):
+    """User-supplied SQL, in Spark's dialect, over frames and over plain tables."""
+
+    @abstractmethod
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+        """The rows of one query, computed lazily if the engine can, else immediately.
+
+        Args:
+            sql: see `sql.parse_statement`.
+            tables: the tables it may read, by name; names are case-insensitive.
+
+        Raises:
+            ConfigError: it cannot be parsed; a column, table or function is unknown; two of its columns have the same
+                name; or this engine's result would differ from Spark's.
+            BadInput: a value does not fit its type, if the engine computes immediately.
+            SumOverflow: a sum or an average does not fit its type; at the latest when the rows are computed.
+        """
+
+    @abstractmethod
+    def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - as configurations call it
+        """The rows of a plain table: a file, or a folder of files.
+
+        Args:
+            path: its path.
+            format: ``parquet``; ``csv`` (the first line has the column names; all columns are text); ``json`` (one
+                object per line; columns sorted by name); ``delta`` and ``hudi`` if the engine reads them.
+
+        Raises:
+            ConfigError: there is no such format, or nothing at the path.
+            NotSupported: the engine does not read that format.
+        """
+
+    @abstractmethod
+    def state(self, path: str, format: str) -> str:  # noqa: A002 - as configurations call it
+        """A digest of a plain table's present content, from the names, sizes and times of its files.
+
+        Args:
+            path: its path.
+            format: as in `scan`.
+
+        Raises:
+            ConfigError: there is nothing at the path.
+        """

@@ -1,0 +1,70 @@
+"""Where changes of a view are published to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import frozen
+
+from ..table.fingerprint import digest
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from ..epoch.epoch import Publication
+
+
+@frozen
+class Receipt:
+    """A sink's record of the latest epoch that was published to it.
+
+    Args:
+        epoch: its number.
+        state: a digest of the service's settings and the offsets. Rows depend on nothing else, so tables that were
+            moved, or rebuilt from the same epochs, continue to publish to the same sink.
+    """
+
+    epoch: int
+    state: str
+
+    @classmethod
+    def of(cls, publication: Publication) -> Receipt:
+        """The receipt for a publication."""
+        state = json.dumps([digest(publication.fingerprint), publication.offsets], sort_keys=True)
+        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32])
+
+
+class StreamSink(Protocol):
+    """A feed of one view's changes. Each epoch is published atomically, in order, exactly once."""
+
+    @abstractmethod
+    def published(self) -> Receipt | None:
+        """The receipt of the latest epoch in the sink; None if the sink has no epoch of this view.
+
+        Raises:
+            ConfigError: there is no such sink.
+            SinkUnavailable: a temporary fault.
+        """
+
+    @abstractmethod
+    def claim(self) -> Receipt | None:
+        """Become the only writer: abort unfinished writes of other runs and fence them off. Returns `published`.
+
+        Raises the same errors as `published`.
+        """
+
+    @abstractmethod
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
+        """Publish the net changes of an epoch together with its receipt. Call `claim` before the first call.
+
+        Args:
+            changes: the view's columns and ``_row_kind``, in no particular order.
+            publication: the epoch's publication.
+
+        Raises:
+            EpochConflict: another run has claimed the sink.
+            SinkUnavailable: a temporary fault; the next `claim` returns whether the epoch was published.
+        """
