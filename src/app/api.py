@@ -15,6 +15,7 @@ from ..domain.ledger.label import Label
 from ..domain.ledger.ledger import BaseSnapshot, Snapshot
 from ..domain.ledger.upkeep import Upkeep
 from ..domain.ports import ForeachBatchSource
+from ..domain.service.base import ReadAt
 from ..domain.service.bulk_merge import BulkMerge
 from ..domain.service.history_load import HistorySource
 from ..domain.service.retraction import Retraction
@@ -608,7 +609,7 @@ class Headwater:
             return snapshot.read(f"{pipeline}.{spec.name}")
         earlier = self.snapshot(pipeline, self._before(snapshot) if since is None else since) if spec.between else None
         with self._container.engine.working():
-            return service.view(spec.name, snapshot, as_of=as_of, since=earlier)
+            return service.view(spec.name, ReadAt(snapshot, as_of, earlier))
 
     def _before(self, snapshot: Snapshot) -> int:
         return max(_number(snapshot) - 1, -1)

@@ -324,10 +324,7 @@ class MergeTrial:
             before = earlier[-1]
             assert before.as_of is not None
             for after in [each for each in later if each.as_of is not None and each.as_of >= before.as_of][:_NEXT]:
-                shown, expected = (
-                    by_key(_collected(runner.service.view(rows.name, at.snapshot, as_of=at.as_of)))
-                    for at in (before, after)
-                )
+                shown, expected = (by_key(_collected(runner.service.view(rows.name, at))) for at in (before, after))
                 replay(shown, _collected(runner.service.changes_between(rows.name, before, after)))
                 assert shown == expected, (before.as_of, after.as_of)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.adapters.kafka.broker import origin
 from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
@@ -186,7 +187,7 @@ class Trial:
 
     def _shown(self, runner: Runner, publication: Publication, view: str) -> dict[Any, Row]:
         """The measures of each revision that a view shows."""
-        frame = runner.service.view(view, runner.ledger.snapshot(publication))
+        frame = runner.service.view(view, ReadAt(runner.ledger.snapshot(publication)))
         rows = frame.collect(backend="polars").rows(named=True)
         names = self.schedule.settings.dimension_schema.names
         by = ("window_start", "tick", "grouping", *names, "revision")
@@ -264,7 +265,7 @@ def _check_same(*trials: Schedule | Trial) -> None:
         runner = (each if isinstance(each, Trial) else Trial(memory_backend(), each)).run()
         assume(runner.ledger.latest is not None)
         for view in runner.service.views[:2]:
-            frame = runner.service.view(view.name, runner.ledger.snapshot()).sort(*view.sort)
+            frame = runner.service.view(view.name, ReadAt(runner.ledger.snapshot())).sort(*view.sort)
             results.append([_bytes(row) for row in frame.collect(backend="polars").rows(named=True)])
     ticks, revisions = results[:2]
     assert results == [ticks, revisions] * len(trials)
@@ -277,7 +278,7 @@ def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> No
     far = {**dict.fromkeys(SCHEMA.names), "id": -1, "at": datetime(2025, 1, 1, tzinfo=UTC), "_row_kind": "+I"}
     trial = Trial(memory_backend(), evolve(schedule, settings=chosen, rows=[*schedule.rows, far]))
     runner = trial.run()
-    shown = runner.service.view("ticks", runner.ledger.snapshot()).collect(backend="polars").rows(named=True)
+    shown = runner.service.view("ticks", ReadAt(runner.ledger.snapshot())).collect(backend="polars").rows(named=True)
     last: dict[Any, Row] = {}
     for row in sorted(shown, key=lambda each: each["tick"]):
         last[(row["window_start"], row["grouping"], *(row[name] for name in chosen.dimension_schema.names))] = row

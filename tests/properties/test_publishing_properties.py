@@ -16,6 +16,7 @@ from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.records.json_rows import json_rows
 from headwater.app.run.runner import Runner, RunOptions
 from headwater.app.run.sink_publisher import SinkPublisher
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.feed import FEED_FORMATS, Feed
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.testing.backends import Backend, memory_backend
@@ -86,7 +87,7 @@ class Trial:
 
     def shown(self) -> list[Row]:
         """The view as of the newest publication, in JSON's values."""
-        rows = self.service.view(self.view, self.runner(1).ledger.snapshot())
+        rows = self.service.view(self.view, ReadAt(self.runner(1).ledger.snapshot()))
         names = self.spec.schema.names
         return _sorted(
             dict(zip(names, row, strict=True)) for row in json_rows(rows, self.spec.schema, self.backend.engine)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import METHODS, Ranking, RankingSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
@@ -108,10 +109,10 @@ class Trial:
             snapshot = runner.ledger.snapshot(publication)
             alive = apply(self.source.given[: publication.offsets["rows"]])
             expected = ranks(alive.values(), self.ranking)
-            assert _ranks(runner.service.view("ranks", snapshot)) == expected
+            assert _ranks(runner.service.view("ranks", ReadAt(snapshot))) == expected
             assert _ranks(snapshot.read("teams.ranks")) == expected
             first = {row: rank for row, rank in expected.items() if rank <= self.ranking.top}
-            assert _ranks(runner.service.view("top", snapshot)) == first
+            assert _ranks(runner.service.view("top", ReadAt(snapshot))) == first
             if earlier:
                 self._check_moves(runner, earlier, snapshot, before, expected)
             before, earlier = expected, snapshot
@@ -124,7 +125,7 @@ class Trial:
     def _check_moves(
         self, runner: Runner, earlier: Snapshot, later: Snapshot, before: dict[int, int], after: dict[int, int]
     ) -> None:
-        moves = runner.service.view("changes", later, since=earlier).collect(backend="polars").rows(named=True)
+        moves = runner.service.view("changes", ReadAt(later, since=earlier)).collect(backend="polars").rows(named=True)
         went = {row["id"]: (row["old_rank"], row["new_rank"]) for row in moves if row["old_rank"] != row["new_rank"]}
         gone_or_moved = {row: (rank, after.get(row)) for row, rank in before.items() if after.get(row) != rank}
         came = {row: (None, rank) for row, rank in after.items() if row not in before}
@@ -136,7 +137,7 @@ class Trial:
         if moments:
             moment = moments[len(moments) // 2]
             past = [row for row in alive.values() if row["at"] and row["at"] <= moment]
-            assert _ranks(runner.service.view("ranks", snapshot, as_of=moment)) == ranks(past, self.ranking)
+            assert _ranks(runner.service.view("ranks", ReadAt(snapshot, moment))) == ranks(past, self.ranking)
 
 
 def _ranks(frame: Any) -> dict[int, int]:

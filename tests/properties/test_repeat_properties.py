@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.app.run.runner import Runner, RunOptions
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.source.changelog.log_columns import LOG_COLUMNS
 from headwater.domain.table.schema import Schema, column
@@ -141,7 +142,7 @@ def hold(backend: Backend, epochs: list[list[Sent]]) -> None:
         runner = Runner("states", service, source, store, store, backend.engine, ManualClock(), uuid4().hex, options)
         runner.run(until_idle=True)
         snapshot = runner.ledger.snapshot()
-        rows = service.view("totals", snapshot).collect(backend="polars").rows()
+        rows = service.view("totals", ReadAt(snapshot)).collect(backend="polars").rows()
         assert (Counter(dict(rows)), service.repeats(snapshot)) == count(before)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.app.run.runner import Runner, RunOptions
 from headwater.domain.errors import ConfigError, StoreUnavailable
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Retraction, RetractionSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
 from headwater.testing.clock import ManualClock
@@ -138,7 +139,7 @@ class Trial:
         publications = list(runner.ledger.publications())
         assert publications[0].offsets["rows"] == len(self.source.given)
         views = [
-            runner.service.view("totals", runner.ledger.snapshot(each)).with_columns(
+            runner.service.view("totals", ReadAt(runner.ledger.snapshot(each))).with_columns(
                 nw.lit(each.epoch.number).alias("_epoch")
             )
             for each in publications
@@ -159,7 +160,7 @@ class Trial:
             images = [(sign, row) for day, sign, row in entries if day <= until and self._group(row) == group]
             return {name: net_of(images, name) for name in names}
 
-        rows = runner.service.view("by_day", snapshot).collect(backend="polars").rows(named=True)
+        rows = runner.service.view("by_day", ReadAt(snapshot)).collect(backend="polars").rows(named=True)
         shown = {(row["day"], self._group(row)) for row in rows}
         for row in rows:
             assert {name: row[name] for name in names} == known(self._group(row), row["day"]), row

@@ -21,7 +21,7 @@ from headwater.domain.epoch.watermark import newest_of
 from headwater.domain.errors import VersionExpired
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.ports import Pace
-from headwater.domain.service.base import Service, Step
+from headwater.domain.service.base import ReadAt, Service, Step
 from headwater.domain.service.snapshots import Plan, Schedule, Snapshots, SnapshotSettings, ViewOf
 from headwater.domain.table.change import Change
 from headwater.domain.table.collect import collect_small
@@ -68,18 +68,11 @@ class Heap(Service):
         change = Change(append=batch.rows.select(*_SCHEMA.names))
         return Step({self.tables[0].name: change}, found["rows"], 0, newest_of([found["at"]]))
 
-    def view(
-        self,
-        name: str,  # noqa: ARG002 - there is one
-        snapshot: Snapshot,
-        *,
-        as_of: datetime | None = None,  # noqa: ARG002
-        since: Snapshot | None = None,  # noqa: ARG002
-    ) -> nw.LazyFrame[Any]:
-        return snapshot.read(self.tables[0].name)
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:  # noqa: ARG002 - there is one
+        return at.snapshot.read(self.tables[0].name)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        raise NotImplementedError(name, before, after)
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        raise NotImplementedError(spec, before, after)
 
 
 # ---- what is published, as SQL and as the same in plain Python

@@ -22,6 +22,7 @@ from headwater.app.wiring.shapes import ValueTypes, columns_of
 from headwater.domain.epoch.batch import KeyedInput
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.ports import InputSource
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.input import ViewOf
 from headwater.domain.service.materialized_view import MaterializedView, Shapes, ViewPlan, ViewSettings
 from headwater.domain.table.net_changes import net_changes
@@ -179,7 +180,7 @@ def test_a_view_is_its_query_over_everything(
             kept = runner()
             kept.advance()
         snapshot = kept.current_ledger().snapshot()
-        shown = _sorted(kept.service.view("rows", snapshot).to_native().collect())
+        shown = _sorted(kept.service.view("rows", ReadAt(snapshot)).to_native().collect())
         assert shown == answer(shape, source.states[-1])
         if before is not None:
             net = kept.service.view_changes("rows", before[0], snapshot).to_native().collect()

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from headwater.app.run.runner import Runner, RunOptions
-from headwater.domain.service.base import Step
+from headwater.domain.service.base import ReadAt, Step
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.table.change import Change
 from headwater.domain.table.schema import Schema
@@ -91,7 +91,7 @@ class Shop:
     def shows(self, view: str = "totals") -> Answers:
         """A view's rows, in order."""
         runner = self.runner()
-        return _ordered(runner.service.view(view, runner.ledger.snapshot()))
+        return _ordered(runner.service.view(view, ReadAt(runner.ledger.snapshot())))
 
     def holds(self, table: str, *columns: str) -> Answers:
         """What a table holds."""

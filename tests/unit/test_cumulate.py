@@ -18,6 +18,7 @@ from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.run.runner import Runner, RunOptions
 from headwater.domain.errors import ConfigError
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings
 from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.service.measures import Measure
@@ -97,7 +98,7 @@ class Site:
     def shows(self, name: str = "ticks_page", **asked: Any) -> list[tuple[Any, ...]]:
         runner = self.runner()
         spec = runner.service.known(name)
-        frame = runner.service.view(name, runner.ledger.snapshot(), **asked).sort(*spec.sort)
+        frame = runner.service.view(name, ReadAt(runner.ledger.snapshot(), **asked)).sort(*spec.sort)
         rows = frame.collect(backend="polars").rows(named=True)
         return [tuple(_told(value) for key, value in row.items() if key != "window_start") for row in rows]
 
@@ -220,7 +221,7 @@ class TestViews:
         runner = site.runner()
         snapshot = runner.ledger.snapshot()
         with pytest.raises(ConfigError, match="view 'ticks' is read at one epoch, not between two"):
-            runner.service.view("ticks", snapshot, since=snapshot)
+            runner.service.view("ticks", ReadAt(snapshot, since=snapshot))
         for name in ("ticks", "revisions", "curve"):
             with pytest.raises(ConfigError, match=f"view '{name}' has no key, so its changes cannot be listed"):
                 runner.service.view_changes(name, snapshot, snapshot)
@@ -374,7 +375,7 @@ def test_estimates_are_over_any_type_that_can_be_grouped_by(kind: str) -> None:
     service = Cumulate(settings_, backend.engine, backend.queries)
     runner = Runner("views", service, source_, store, store, backend.engine, ManualClock(), "run")
     runner.run(until_idle=True)
-    frame = service.view("ticks", runner.ledger.snapshot())
+    frame = service.view("ticks", ReadAt(runner.ledger.snapshot()))
     assert frame.collect(backend="polars")["about"].to_list() == [2]
 
 
@@ -411,7 +412,11 @@ def check_longest_decimals(backend: Backend, ticks: str) -> None:
         service = Cumulate(evolve(told, pipeline=f"views{limit}"), backend.engine, backend.queries)
         runner = Runner(f"views{limit}", service, source, store, store, backend.engine, ManualClock(), "run")
         runner.run(until_idle=True)
-        shown = service.view("revisions", runner.ledger.snapshot()).sort("tick", "revision").collect(backend="polars")
+        shown = (
+            service.view("revisions", ReadAt(runner.ledger.snapshot()))
+            .sort("tick", "revision")
+            .collect(backend="polars")
+        )
         assert shown["total"].to_list() == [
             most,
             2 * most,

@@ -9,6 +9,7 @@ import pytest
 
 from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
 from headwater.testing.backends import memory_backend
@@ -67,7 +68,7 @@ def ran(ranking: RankingSettings, rows: list[dict[str, Any]]) -> Runner:
 
 
 def answers(runner: Runner, view: str) -> list[tuple[Any, ...]]:
-    return sorted(runner.service.view(view, runner.ledger.snapshot()).collect(backend="polars").rows())
+    return sorted(runner.service.view(view, ReadAt(runner.ledger.snapshot())).collect(backend="polars").rows())
 
 
 def test_the_base_of_days_is_told_in_instants() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.app.run.runner import RunOptions
 from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, PastTable, PlainTable
 from headwater.domain.table.schema import Schema
 
@@ -112,12 +113,10 @@ def test_pasts_that_make_no_sense(tables: dict[str, PlainTable], sql: str | None
 
 def test_views_have_no_other_time() -> None:
     runner = Shop().runner()
-    with pytest.raises(
-        ConfigError, match="cannot be read as of an event time or since an epoch; read by_day, or an earlier epoch"
-    ):
-        runner.service.view("totals", runner.ledger.snapshot(), as_of=moment("01 00:00"))
+    with pytest.raises(ConfigError, match="not as of an event time; read it at an epoch or label"):
+        runner.service.view("totals", ReadAt(runner.ledger.snapshot(), moment("01 00:00")))
     with pytest.raises(ConfigError, match="no view 'sums'"):
-        runner.service.view("sums", runner.ledger.snapshot())
+        runner.service.view("sums", ReadAt(runner.ledger.snapshot()))
 
 
 def test_decimals_cancel_where_floats_would_not() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from ...domain.errors import ConfigError
+from ...domain.service.base import ReadAt
 from ...domain.table.net_changes import MULTIPLICITY, align, net_changes, net_rows
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import column
@@ -52,7 +53,8 @@ def difference(
     if viewed and spec.key:
         return changes_between(service, spec.name, table, before, after)
     if viewed or table is None:
-        return net_rows(*align(service.view(spec.name, before), service.view(spec.name, after)))
+        first, last = (service.view(spec.name, ReadAt(each)) for each in (before, after))
+        return net_rows(*align(first, last))
     if spec.key and (changed := after.changes_since(before, table)) is not None:
         return changed
     old, new = before.read(table), after.read(table)

@@ -19,7 +19,7 @@ from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.retention import Retention
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ports import InputSource, Pace, Version
-from ...domain.service.base import Step
+from ...domain.service.base import ReadAt, Step
 from ...domain.service.history_load import loading_table
 from ...domain.source import dead_letter
 from ...domain.source.bulk import BulkGroup
@@ -514,7 +514,7 @@ class Runner:
             return step.changes.get(spec.name, Change())
         before, ahead = self.ledger.snapshot(), self.ledger.ahead()
         if before.publication and before.version(spec.name) is None:  # newly materialized: start with all rows
-            return Change(overwrite=self.service.view(view, ahead))
+            return Change(overwrite=self.service.view(view, ReadAt(ahead)))
         net = self.engine.persist(self.service.view_changes(view, before, ahead))
         return to_change(net, self._views[view])
 

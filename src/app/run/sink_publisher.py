@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from ...domain.errors import SinkChanged, VersionExpired
 from ...domain.ports import Receipt
+from ...domain.service.base import ReadAt
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..read.keyed_views import changes_between
 
@@ -93,7 +94,7 @@ class SinkPublisher:
             self.engine.release()
 
     def _all_rows(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        return self.service.view(self.view, snapshot).with_columns(nw.lit(INSERT).alias(ROW_KIND))
+        return self.service.view(self.view, ReadAt(snapshot)).with_columns(nw.lit(INSERT).alias(ROW_KIND))
 
 
 def _find_missing(ledger: Ledger, held: Receipt | None) -> Missing:

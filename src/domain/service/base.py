@@ -57,12 +57,14 @@ class ReadAt:
     """The point at which a view is read.
 
     Args:
-        snapshot: the publication.
-        as_of: the view as of this event time (UTC), for a view that is `ViewSpec.timed`; else None.
+        snapshot: the publication to read from ("as known at").
+        as_of: the view as of this event time (UTC), for a view that is `ViewSpec.takes_as_of`; else None.
+        since: the earlier publication, for a view that is `ViewSpec.between`; else None.
     """
 
     snapshot: Snapshot
     as_of: datetime | None = None
+    since: Snapshot | None = None
 
 
 @frozen
@@ -135,29 +137,46 @@ class Service(Protocol):
         """
         return None
 
-    @abstractmethod
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
+    def view(self, name: str, at: ReadAt) -> nw.LazyFrame[Any]:
         """The rows of a view at one snapshot, or between two for a view that is `ViewSpec.between`.
 
         Args:
             name: one of `views`.
-            snapshot: the publication to read from ("as known at").
-            as_of: the view as of this event time (UTC), if the service supports it.
-            since: the earlier publication, for a view that is `ViewSpec.between`.
+            at: the point at which it is read.
 
         Raises:
-            ConfigError: there is no such view, or it cannot be read as of an event time.
+            ConfigError: there is no such view, or it cannot be read at such a point.
         """
+        spec = self.known(name)
+        if spec.between and (at.since is None or at.as_of is not None):
+            raise ConfigError(f"view {name!r} compares two epochs: it needs an epoch to start from, and no event time")
+        if at.since is not None and not spec.between:
+            raise ConfigError(f"view {name!r} is read at one epoch, not between two; ask for its changes instead")
+        if at.as_of is not None and not spec.takes_as_of:
+            raise ConfigError(
+                f"view {name!r} is read as it was published, not as of an event time; read it at an epoch or label"
+            )
+        return self.read(spec, at)
 
     @abstractmethod
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """The rows of one of `views`, whose flags permit this point; called by `view`."""
+
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Net changes of a keyed view between two snapshots, in its columns and ``_row_kind``; see `net_changes`.
 
         Raises:
             ConfigError: there is no such view, or its rows have no key.
         """
+        spec = self.known(name)
+        if not spec.key:
+            keyed = ", ".join(each.name for each in self.views if each.key) or "none"
+            raise ConfigError(f"view {name!r} has no key, so its changes cannot be listed; views with a key: {keyed}")
+        return self.read_changes(spec, before, after)
+
+    @abstractmethod
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net changes of one of `views` that has a key; called by `view_changes`."""
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows of a keyed view that equal a row of `keys` in all of its columns; null equals nothing.
@@ -170,7 +189,7 @@ class Service(Protocol):
             keys: some or all of the view's key columns.
         """
         columns = keys.collect_schema().names()
-        return self.view(name, at.snapshot, as_of=at.as_of).join(keys, on=columns, how="semi")
+        return self.view(name, at).join(keys, on=columns, how="semi")
 
     def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
         """Net changes of a keyed view from one point to another, in its columns and ``_row_kind``.
@@ -179,7 +198,7 @@ class Service(Protocol):
         """
         if before.as_of is None and after.as_of is None:
             return self.view_changes(name, before.snapshot, after.snapshot)
-        old, new = (self.view(name, each.snapshot, as_of=each.as_of) for each in (before, after))
+        old, new = (self.view(name, each) for each in (before, after))
         return net_changes(old, new, self.known(name).key)
 
     def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to

@@ -26,13 +26,14 @@ from .base import Service, Step
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import datetime
+    from typing import NoReturn
 
     from ..epoch.batch import Batch
     from ..epoch.epoch import Offsets
     from ..ledger.ledger import Snapshot
     from ..table.schema import Schema
     from ..table.view_spec import ViewSpec
+    from .base import ReadAt
 
 _SUFFIX = "_loading"
 _HISTORY, _TABLES, _STREAM = "history", "tables", "stream"
@@ -86,20 +87,17 @@ class HistoryLoad(Service):
         changes = {spec.name: Change(overwrite=snapshot.read(spec.name).head(0)) for spec in self.tables}
         return Step(changes, 0, 0, None)
 
-    def view(
-        self,
-        name: str,
-        snapshot: Snapshot,  # noqa: ARG002 - the port's
-        *,
-        as_of: datetime | None = None,  # noqa: ARG002 - the port's
-        since: Snapshot | None = None,  # noqa: ARG002 - the port's
-    ) -> nw.LazyFrame[Any]:
-        """Raises `ConfigError`: there are no views during the load; see `Service.view`."""
-        raise _no_view(name)
+    def known(self, name: str) -> NoReturn:
+        """Raises `ConfigError`: there are no views during the load; see `Service.known`."""
+        raise ConfigError(f"there is no view {name!r} while the history is being loaded; query it after the load")
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
-        """Raises `ConfigError`: there are no views during the load; see `Service.view_changes`."""
-        raise _no_view(name)
+    def read(self, spec: ViewSpec, at: ReadAt) -> NoReturn:  # noqa: ARG002 - the port's
+        """Raises `ConfigError`, as `known` does; see `Service.read`."""
+        self.known(spec.name)
+
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> NoReturn:  # noqa: ARG002 - the port's
+        """Raises `ConfigError`, as `known` does; see `Service.read_changes`."""
+        self.known(spec.name)
 
     def _rows_to_load(self, spec: TableSpec, change: Change, batch: Batch) -> nw.LazyFrame[Any]:
         """The rows of a chunk for a table's loading table; if the table has a key, one row per key."""
@@ -111,10 +109,6 @@ class HistoryLoad(Service):
         if not spec.key and change.append is not None:
             return change.append
         raise NotSupported("loading a history", f"a change of table {spec.name}", "run the stream from its beginning")
-
-
-def _no_view(name: str) -> ConfigError:
-    return ConfigError(f"there is no view {name!r} while the history is being loaded; query it after the load")
 
 
 @define(eq=False)

@@ -80,7 +80,7 @@ class ViewInput(KeyedInput):
 
     def rows(self) -> nw.LazyFrame[Any]:
         """See `Input.rows`."""
-        return self.service.view(self.view.name, self.now.snapshot, as_of=self.now.as_of)
+        return self.service.view(self.view.name, self.now)
 
     def lookup(self, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """See `KeyedInput.lookup`."""

@@ -21,7 +21,8 @@ class ViewSpec:
         sort: the columns that it is sorted by for display.
         about: one line for ``headwater check``.
         between: whether it is queried between two publications instead of at one.
-        timed: whether it can be read exactly as of an event time.
+        takes_as_of: whether it can be read as of an event time.
+        timed: whether such a read is exact: it has the rows of that time, not only those up to it.
     """
 
     name: str
@@ -30,4 +31,5 @@ class ViewSpec:
     sort: tuple[str, ...] = field(converter=tuple[str, ...])
     about: str
     between: bool = False
+    takes_as_of: bool = False
     timed: bool = False

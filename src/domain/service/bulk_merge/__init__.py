@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
 from ...table.change import Matching
-from ..base import ReadAt, Service
+from ..base import Service
 from .complete_transactions import TransactionFilter
 from .events import Events
 from .load_progress import BulkLoadProgress, within
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
     from ...epoch.key_range import KeyRange
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine
-    from ..base import PendingRows, Step
+    from ...table.view_spec import ViewSpec
+    from ..base import PendingRows, ReadAt, Step
 
 __all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
 
@@ -74,20 +74,13 @@ class BulkMerge(Service):
         """The changes that a watermark without rows makes to the tables; see `Service.idle`."""
         return self._step.idle(until, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Read a view; see `Service.view`."""
-        spec = self.known(name)
-        if since is not None:
-            raise ConfigError(
-                f"view {name!r} is read at one publication; to compare two publications, read its changes"
-            )
-        return self._views.view(spec, ReadAt(snapshot, as_of))
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Read a view; see `Service.read`."""
+        return self._views.view(spec, at)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """The net changes of a view between two publications; see `Service.view_changes`."""
-        return self._views.changes(self.known(name), before, after)
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """The net changes of a view between two publications; see `Service.read_changes`."""
+        return self._views.changes(spec, before, after)
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows of the given keys; see `Service.lookup`."""

@@ -50,8 +50,10 @@ def view_specs(settings: BulkMergeSettings) -> tuple[ViewSpec, ...]:
     )
     about = "one row per chunk that was read: its range of keys, and whether they are exact"
     return (
-        ViewSpec(ROWS_VIEW, settings.rows, key, key, "the newest image of each key", timed=settings.timed),
-        ViewSpec(SETTLED_VIEW, chunks, (_CHUNK,), (_CHUNK,), about, timed=settings.timed),
+        ViewSpec(
+            ROWS_VIEW, settings.rows, key, key, "the newest image of each key", takes_as_of=True, timed=settings.timed
+        ),
+        ViewSpec(SETTLED_VIEW, chunks, (_CHUNK,), (_CHUNK,), about, takes_as_of=True, timed=settings.timed),
     )
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
 from ..base import Service
 from .lateness import Lateness
 from .revisions import Revisions
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine, QueryEngine
-    from ..base import Step
+    from ...table.view_spec import ViewSpec
+    from ..base import ReadAt, Step
 
 __all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
 
@@ -74,15 +74,10 @@ class Cumulate(Service):
         """Make the ticks that an idle source completes; see `Service.idle`."""
         return self._step.idle(until, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Read a view; see `Service.view`. `as_of` leaves out later ticks."""
-        spec = self.known(name)
-        if since is not None:
-            raise ConfigError(f"view {name!r} is read at one epoch, not between two; ask for its changes instead")
-        return self._views.view(spec, snapshot, as_of)
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Read a view; see `Service.read`. `as_of` leaves out later ticks."""
+        return self._views.view(spec, at.snapshot, at.as_of)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view between two snapshots; see `Service.view_changes`."""
-        return self._views.changes(self.known(name), before, after)
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view between two snapshots; see `Service.read_changes`."""
+        return self._views.changes(spec, before, after)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import frozen
 
-from ...errors import ConfigError
 from ...table.change import Matching
 from ...table.collect import collect_small
 from ...table.groups import from_key
@@ -46,21 +45,35 @@ def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
     key = () if many_sets else sort
     first = label_of(settings.dimensions[0])
     return (
-        ViewSpec("ticks", ticks, key, sort, "the running totals of each group at each tick, latest revision"),
+        ViewSpec(
+            "ticks",
+            ticks,
+            key,
+            sort,
+            "the running totals of each group at each tick, latest revision",
+            takes_as_of=True,
+        ),
         ViewSpec(
             "revisions",
             ticks,
             (),
             (*sort, revision.name),
             "all revisions of the ticks, also those that late rows have changed since",
+            takes_as_of=True,
         ),
-        ViewSpec("curve", *_curve(settings, settings.dimensions[0]), f"the newest window of {first}, with every step"),
+        ViewSpec(
+            "curve",
+            *_curve(settings, settings.dimensions[0]),
+            f"the newest window of {first}, with every step",
+            takes_as_of=True,
+        ),
         *(_ticks_of(settings, each) for each in settings.dimensions if many_sets),
         *(
             ViewSpec(
                 f"curve_{label_of(each)}",
                 *_curve(settings, each),
                 f"the newest window of {label_of(each)}, with every step",
+                takes_as_of=True,
             )
             for each in settings.dimensions
             if many_sets
@@ -76,6 +89,7 @@ def _ticks_of(settings: CumulateSettings, dimensions: tuple[str, ...]) -> ViewSp
         key,
         key,
         f"the ticks of {label}",
+        takes_as_of=True,
     )
 
 
@@ -111,10 +125,6 @@ class CumulateViews:
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots, from the ticks made or revised in between."""
-        if not spec.key:
-            raise ConfigError(
-                f"view {spec.name!r} has no key, so its changes cannot be listed; use the ticks of one set"
-            )
         kind, _, label = spec.name.partition("_")
         new_ticks = after.changes_since(before, self.tables.points.name)
         if new_ticks is None:

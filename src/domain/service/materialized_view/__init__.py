@@ -87,24 +87,16 @@ class MaterializedView(Service):
         """Recompute the rows that the changes of the inputs affect; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """The rows of the view, or of `recomputed`; see `Service.view`."""
-        spec = self.known(name)
-        if as_of is not None or since is not None:
-            raise ConfigError(
-                f"view {name!r} is read as it was published, not as of an event time; read it at an epoch or label"
-            )
-        return snapshot.read(f"{self.settings.pipeline}.{spec.name}")
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """The rows of the view, or of `recomputed`; see `Service.read`."""
+        return at.snapshot.read(f"{self.settings.pipeline}.{spec.name}")
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Rows by their key; see `Service.lookup`."""
         return at.snapshot.read(f"{self.settings.pipeline}.{self.known(name).name}", Matching(keys))
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """The net changes of the view between two publications; see `Service.view_changes`."""
-        spec = self.known(name)
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """The net changes of the view between two publications; see `Service.read_changes`."""
         table = f"{self.settings.pipeline}.{spec.name}"
         if spec.name != ROWS:
             return net_changes(before.read(table), after.read(table), spec.key)

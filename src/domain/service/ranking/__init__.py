@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
 from ..base import Service
 from ..segments import Segments
 from .settings import METHODS, RankingSettings
@@ -24,14 +23,13 @@ from .tables import RankingTables
 from .views import RankingViews, view_specs
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import narwhals as nw
 
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine
-    from ..base import Step
+    from ...table.view_spec import ViewSpec
+    from ..base import ReadAt, Step
 
 __all__ = ["METHODS", "Ranking", "RankingSettings"]
 
@@ -67,21 +65,12 @@ class Ranking(Service):
         """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; see `Service.view`. `as_of` excludes rows whose order value is later."""
-        spec = self.known(name)
-        if not spec.between:
-            return self._views.view(spec, snapshot, as_of)
-        if since is None or as_of is not None:
-            raise ConfigError(f"view {name!r} compares two epochs: it needs an epoch to start from, and no event time")
-        return self._views.rank_changes(self.known("ranks"), since, snapshot)
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; see `Service.read`. `as_of` excludes rows whose order value is later."""
+        if at.since is not None:
+            return self._views.rank_changes(self.known("ranks"), at.since, at.snapshot)
+        return self._views.view(spec, at.snapshot, at.as_of)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view that has a key; see `Service.view_changes`."""
-        spec = self.known(name)
-        if not spec.key:
-            keyed = ", ".join(spec.name for spec in self.views if spec.key)
-            raise ConfigError(f"view {name!r} has no key, so its changes cannot be listed; views with a key: {keyed}")
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)

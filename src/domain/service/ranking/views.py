@@ -40,9 +40,20 @@ def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
     kind, old, new = (settings.column_name(name) for name in _CHANGE_COLUMNS)
     change_schema = Schema((column(kind, "string"), *schema.columns, column(old, "bigint"), column(new, "bigint")))
     return (
-        ViewSpec("ranks", ranks, settings.id, sort, "each row with its rank in its group over all history"),
-        ViewSpec("top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group"),
-        ViewSpec("base", base_schema, (), (*group, start), "how many ranks lie before each segment of a group"),
+        ViewSpec(
+            "ranks", ranks, settings.id, sort, "each row with its rank in its group over all history", takes_as_of=True
+        ),
+        ViewSpec(
+            "top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group", takes_as_of=True
+        ),
+        ViewSpec(
+            "base",
+            base_schema,
+            (),
+            (*group, start),
+            "how many ranks lie before each segment of a group",
+            takes_as_of=True,
+        ),
         ViewSpec(
             "changes",
             change_schema,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
 from ..base import Service
 from ..measures import Measure
 from ..plain_table import PlainTable
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine, QueryEngine
-    from ..base import Step
+    from ...table.view_spec import ViewSpec
+    from ..base import ReadAt, Step
 
 __all__ = [
     "AUTO",
@@ -90,17 +90,14 @@ class Retraction(Service):
         """Return the number of repeats that have been skipped; see `Service.repeats`."""
         return self._repeats.count(snapshot) if self._settings.place_columns else None
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; see `Service.view`."""
-        spec = self.known(name)
-        if as_of is not None or since is not None:
-            raise ConfigError(
-                f"view {name!r} cannot be read as of an event time or since an epoch; read by_day, or an earlier epoch"
-            )
-        return self._views.view(spec, snapshot)
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; see `Service.read`."""
+        return self._views.view(spec, at.snapshot)
 
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view; see `Service.view_changes`."""
-        return self._views.changes(self.known(name), before, after)
+        """Return the changes of a view; the key of `totals` may be empty. See `Service.view_changes`."""
+        return self.read_changes(self.known(name), before, after)
+
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view; see `Service.read_changes`."""
+        return self._views.changes(spec, before, after)

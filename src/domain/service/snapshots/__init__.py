@@ -14,7 +14,7 @@ from ...ledger.label import Label
 from ...table.net_changes import align, net_changes
 from ...table.schema import Schema
 from ...table.view_spec import ViewSpec
-from ..base import Service
+from ..base import ReadAt, Service
 from ..input import ViewOf
 from ..plain_table import PlainTable
 from .plan import NOTHING_YET, Plan, Schedule
@@ -23,8 +23,6 @@ from .step import SnapshotsStep
 from .tables import MARKER, VERSION, marker_table, published_tables
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import narwhals as nw
 
     from ...epoch.batch import Batch
@@ -71,21 +69,20 @@ class Snapshots(Service):
         """Run the queries whose results may have changed; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Read a published table, or the table of markers; see `Service.view`."""
-        spec = self.known(name)
-        if as_of is not None or since is not None:
-            raise ConfigError(f"view {name!r} is read at a version or a label, not as of an event time")
-        return snapshot.read(f"{self._settings.pipeline}.{spec.name}")
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Read a published table, or the table of markers; see `Service.read`."""
+        return at.snapshot.read(f"{self._settings.pipeline}.{spec.name}")
 
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the changes of a published table that has a key; see `Service.view_changes`."""
-        spec = self.known(name)
-        if not spec.key:
+        if not self.known(name).key:
             raise ConfigError(f'table {name!r} has no key; add it: keys = {{ {name} = ["…"] }}')
-        return net_changes(*align(self.view(name, before), self.view(name, after), spec.key), spec.key)
+        return super().view_changes(name, before, after)
+
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a published table; see `Service.read_changes`."""
+        old, new = (self.read(spec, ReadAt(each)) for each in (before, after))
+        return net_changes(*align(old, new, spec.key), spec.key)
 
 
 def _views(settings: SnapshotSettings) -> list[ViewSpec]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
 from ..base import Service
 from ..segments import Segments
 from .etl import TopicEtl
@@ -23,14 +22,13 @@ from .tables import WideTables
 from .views import WideTableViews, view_specs
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import narwhals as nw
 
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine, QueryEngine
-    from ..base import Step
+    from ...table.view_spec import ViewSpec
+    from ..base import ReadAt, Step
 
 __all__ = ["ABSENT_MEANS", "GENERATORS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
 
@@ -65,20 +63,13 @@ class WideTable(Service):
         """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
-    def view(
-        self, name: str, snapshot: Snapshot, *, as_of: datetime | None = None, since: Snapshot | None = None
-    ) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; see `Service.view`."""
-        spec = self.known(name)
-        if as_of is not None or since is not None:
-            raise ConfigError(
-                f"view {name!r} cannot be read as of an event time or since an epoch; read it at an earlier epoch"
-            )
-        return self._views.view(spec, snapshot)
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; see `Service.read`."""
+        return self._views.view(spec, at.snapshot)
 
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view; see `Service.view_changes`."""
-        return self._views.changes(self.known(name), before, after)
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the changes of a view; see `Service.read_changes`."""
+        return self._views.changes(spec, before, after)
 
 
 def _horizon(
