@@ -50,6 +50,14 @@ def planned(source: StreamSource, after: Any = None) -> OffsetRange:
     return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
 
 
+def await_markers(source: StreamSource, topic: str, until: int) -> None:
+    """Wait for the broker to let readers pass to an offset: a commit returns before its marker is written."""
+    deadline = time.monotonic() + 20
+    while (source.end() or {})[topic]["0"] < until:
+        assert time.monotonic() < deadline, f"{topic}/0 is not at {until} after 20 s: {source.end()}"
+        time.sleep(0.05)
+
+
 def messages(*numbers: int) -> list[str]:
     return [json.dumps({"id": number}) for number in numbers]
 
@@ -150,6 +158,7 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
         producer.produce(topic, messages(number)[0], partition=0)
         ending()
     source = source_of(engine, kafka, topic)
+    await_markers(source, topic, 6)
     found = planned(source)
     assert ids(source, found) == [1, 3]
     producer.begin_transaction()
@@ -158,6 +167,7 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     assert source.plan(found.until) is None
     assert ids(source, found) == [1, 3]
     producer.commit_transaction()
+    await_markers(source, topic, 8)
     assert ids(source, planned(source, found.until)) == [4]
 
 
