@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TRIED = (
-    "tests/unit/test_sql.py",
-    "tests/unit/test_materialized_view.py",
+    "tests/unit/domain/sql",
+    "tests/unit/domain/service/materialized_view",
     "tests/contract/test_memory.py",
     "tests/reading/test_streaming_sql.py",
     "tests/cli/test_explain.py",

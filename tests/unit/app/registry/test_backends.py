@@ -16,7 +16,7 @@ from headwater.domain.table.schema import Schema
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 STREAM = SourceSettings("visits", StreamInput(), RecordSpec(Schema.parse("id bigint")))
 
 

@@ -23,7 +23,7 @@ from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from headwater.testing.trial import Trial
 
-DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
+DEPLOYMENT = Path(__file__).parents[4] / "features" / "bootstrap.toml"
 STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
 
 
