@@ -49,8 +49,8 @@ demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run an
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
 	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
 
-test: $(JARS)  ## memory in full; on Delta and Hudi the contract, core scenarios and crashes
-	$(PYTEST) -m "not slow and ((not delta and not hudi and not example) or contract or core or faults)" \
+test: $(JARS)  ## memory in full; on Delta and Hudi the contract, a scenario or two of each service, and crashes
+	$(PYTEST) -m "not slow and ((not delta and not hudi and not example) or contract or lake or faults or example and core)" \
 	  --durations-file var/durations.txt $(ARGS)
 
 test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`

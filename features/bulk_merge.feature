@@ -8,7 +8,7 @@ Feature: A table is loaded in bulk while its changes come in
     Background:
       Given the deployment accounts.toml
 
-    @core
+    @core @lake
     Scenario: A change before its chunk was read, one after, and one of a key that no chunk had
       Given a chunk of accounts
         | account | owner | balance | pos |

@@ -5,7 +5,7 @@ Feature: Cumulate windows
   Background:
     Given the deployment views.toml
 
-  @core
+  @core @lake
   Scenario: The day so far, a point a minute
     When an epoch of views brings
       | at                  | page | visitor |

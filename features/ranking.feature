@@ -24,7 +24,7 @@ Feature: Ranking with a historical snapshot
       | 2       | 21       | 1    |
       | 2       | 22       | 2    |
 
-  @core
+  @core @lake
   Scenario: A late row moves its own day and all days after it
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -222,7 +222,7 @@ Feature: Ranking with a historical snapshot
       | project | contract | rank |
       | 1       | 11       | 1    |
 
-  @core
+  @core @lake
   Scenario: The same event twice counts once
     When an epoch of contracts brings
       | project | contract | sign_time        |

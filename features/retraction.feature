@@ -5,7 +5,7 @@ Feature: Changelog retraction
   Background:
     Given the deployment orders.toml
 
-  @core
+  @core @lake
   Scenario: An order of yesterday changes today
     When these lines arrive at orders
       """

@@ -14,7 +14,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         3,blue
         """
 
-    @core
+    @core @lake
     Scenario: All tables of a version come from one publication of each input
       When these rows arrive at contracts
         | project | contract | sign_time        |

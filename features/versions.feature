@@ -10,7 +10,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 1       | 12       | 2024-03-02 09:00 |
       | 2       | 21       | 2024-03-02 09:00 |
 
-  @core
+  @core @lake
   Scenario: How a table differs between two versions, row kind by row kind
     When an epoch of contracts brings
       | project | contract | sign_time        |

@@ -5,7 +5,7 @@ Feature: A wide table of which each topic knows a part
   Background:
     Given the deployment shops.toml
 
-  @core
+  @core @lake
   Scenario: Three topics tell of one shop in one batch, each out of order
     When these rows arrive at info
       | kind | shop_id | name     | city   | updated_at       |

@@ -10,7 +10,7 @@ import pytest
 from .deployments import lake
 from .processes import headwater, running
 
-pytestmark = [pytest.mark.faults("kill -9 of the load of a history, three times")]
+pytestmark = [pytest.mark.slow, pytest.mark.faults("kill -9 of the load of a history, three times")]
 
 DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
 FILES, ROWS = 5, 20
