@@ -156,6 +156,7 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     ):
         producer.begin_transaction()
         producer.produce(topic, messages(number)[0], partition=0)
+        producer.flush()  # without it, an abort discards the message before it is sent
         ending()
     source = source_of(engine, kafka, topic)
     await_markers(source, topic, 6)
