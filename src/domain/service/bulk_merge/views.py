@@ -13,10 +13,10 @@ from ...source.bulk import CHUNK, SEARCH_TS
 from ...table.change import Matching
 from ...table.collect import collect_small
 from ...table.net_changes import net_changes
-from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt
+from ..row_changes import read_row_changes
 from .load_progress import row_count
 from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED
 
@@ -105,12 +105,7 @@ class BulkMergeViews:
         """Net changes of a view between two snapshots, computed only from the changes of its table."""
         table = self.tables.current.name if spec.name == ROWS_VIEW else self.tables.chunks.name
         select = self._select_rows if spec.name == ROWS_VIEW else self._select_chunks
-        changed = after.changes_since(before, table)
-        if changed is None:
-            empty = select(after.read(table).head(0))
-            return net_changes(empty, empty, spec.key)
-        changed, old = self.engine.persist(changed), removes(nw.col(ROW_KIND))
-        return net_changes(select(changed.filter(old)), select(changed.filter(~old)), spec.key)
+        return read_row_changes(table, before, after, select, spec.key, engine=self.engine)
 
     def changes_between(self, spec: ViewSpec, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
         """Net changes of `rows` between two event times, computed only for the keys that changed between them."""

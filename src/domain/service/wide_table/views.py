@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import frozen
 
-from ...table.net_changes import net_changes
-from ...table.row_kind import ROW_KIND, removes
 from ...table.view_spec import ViewSpec
+from ..row_changes import read_row_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,13 +46,8 @@ class WideTableViews:
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots, computed from the changes of the table."""
-        table = self.tables.wide.name
-        changed = after.changes_since(before, table)
-        if changed is None:
-            empty = self._select(spec, after.read(table).head(0))
-            return net_changes(empty, empty, spec.key)
-        changed, old = self.engine.persist(changed), removes(nw.col(ROW_KIND))
-        return net_changes(self._select(spec, changed.filter(old)), self._select(spec, changed.filter(~old)), spec.key)
+        select = partial(self._select, spec)
+        return read_row_changes(self.tables.wide.name, before, after, select, spec.key, engine=self.engine)
 
     def _select(self, spec: ViewSpec, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return the rows of a view for rows of the table."""
