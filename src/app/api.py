@@ -26,7 +26,7 @@ from ..domain.table.collect import collect_small
 from ..domain.table.schema import Schema
 from ..domain.table.view_spec import ViewSpec
 from .config import Deployment, load
-from .config.value_types import did_you_mean
+from .document.value_types import did_you_mean
 from .read.difference import diff_spec, difference
 from .read.latency import Latencies, Latency
 from .read.moments import read_duration, read_moment, read_time

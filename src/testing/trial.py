@@ -12,8 +12,8 @@ from attrs import define, evolve, field
 
 from ..app.api import Headwater
 from ..app.config import BulkFiles, FilesInput, load
-from ..app.config.document import parse
 from ..app.config.services.bulk_merge import bulk_spec
+from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
 from ..domain.errors import ConfigError
 from ..domain.service.bulk_merge import BulkMergeSettings

@@ -33,18 +33,10 @@ from ..deployment.deployment import (
     SourceSettings,
     StreamInput,
 )
-from ..registry.backends import available, load_backend
-from .document import parse
-from .environment import overlay
-from .paths import resolve
-from .services.bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
-from .services.cumulate import CUMULATE, cumulate
-from .services.materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
-from .services.measures import measures_shape
-from .services.retraction import RETRACTION, retraction, retraction_shape
-from .services.snapshots import SNAPSHOTS, snapshots, snapshots_shape
-from .services.wide_table import WIDE_TABLE, wide_table, wide_table_shape
-from .value_types import (
+from ..document.document import parse
+from ..document.environment import overlay
+from ..document.paths import resolve
+from ..document.value_types import (
     DURATION,
     FLAG,
     LIMIT,
@@ -63,14 +55,22 @@ from .value_types import (
     flatten,
     whole,
 )
+from ..registry.backends import available, load_backend
+from .services.bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
+from .services.cumulate import CUMULATE, cumulate
+from .services.materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
+from .services.measures import measures_shape
+from .services.retraction import RETRACTION, retraction, retraction_shape
+from .services.snapshots import SNAPSHOTS, snapshots, snapshots_shape
+from .services.wide_table import WIDE_TABLE, wide_table, wide_table_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ...domain.service.retraction import RetractionSettings
     from ..deployment.deployment import ServiceSettings
-    from .document import Document
-    from .lines import KeyPath
+    from ..document.document import Document
+    from ..document.lines import KeyPath
 
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)

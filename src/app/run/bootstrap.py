@@ -13,7 +13,7 @@ from ...domain.ledger.retention import Retention
 from ...domain.service.history_load import HistoryLoad, HistorySource, loading_table, takes_over
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
-from ..config.paths import resolve
+from ..document.paths import resolve
 from .runner import Runner, RunOptions
 
 if TYPE_CHECKING:

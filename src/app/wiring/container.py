@@ -29,8 +29,8 @@ from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
 from ...domain.table.spec import RETYPING
 from ..config import Deployment, FilesInput, KafkaInput, StreamInput
-from ..config.paths import check_local
 from ..config.services.bulk_merge import bulk_spec
+from ..document.paths import check_local
 from ..read.keyed_views import feed_of, keyed_views
 from ..registry.backends import Backend, Gap, Part, Sources, load_backend
 from ..run.inputs import PipelineInputs

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ....domain.errors import ConfigError
 from ...deployment.deployment import BulkFiles, BulkJdbc
-from ..paths import check_local
-from ..value_types import PATH, SETTINGS, TEXT, Key, Kind, choice, whole
+from ...document.paths import check_local
+from ...document.value_types import PATH, SETTINGS, TEXT, Key, Kind, choice, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...deployment.deployment import BulkInput
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 
 def _moment_or_text(value: Any) -> datetime | str:

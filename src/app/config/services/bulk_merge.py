@@ -10,7 +10,7 @@ from ....domain.source.bulk import BulkSpec
 from ....domain.source.record_spec import PLAIN_FORMATS, RecordSpec
 from ....domain.table.schema import column
 from ...deployment.deployment import BulkFiles, KafkaInput
-from ..value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
+from ...document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 from .bulk import bulk, bulk_shape
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ....domain.table.schema import Schema
     from ...deployment.deployment import BulkInput, SourceSettings
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 
 def _text_or_texts(value: Any) -> tuple[str, ...]:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ....domain.service.cumulate import LATE, TICKS, CumulateSettings
 from ....domain.source.changelog.settings import CHANGE_FORMATS
-from ..value_types import DURATION, LISTS, TABLE, ZONE, Key, choice
+from ...document.value_types import DURATION, LISTS, TABLE, ZONE, Key, choice
 from .measures import check_old_images, measures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...deployment.deployment import SourceSettings
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 CUMULATE = {
     "step": Key(DURATION, required=True),

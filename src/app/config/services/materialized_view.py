@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ....domain.service.materialized_view import ALIGN, ALL, ViewOf, ViewSettings, check_query
-from ..value_types import DURATION, SCHEMA, SOME_TEXTS, TABLE, TEXT, Key, choice
+from ...document.value_types import DURATION, SCHEMA, SOME_TEXTS, TABLE, TEXT, Key, choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 MATERIALIZED_VIEW = {
     "inputs": Key(TABLE, required=True),

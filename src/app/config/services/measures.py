@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....domain.service.measures import Measure
-from ..value_types import TEXT, Key
+from ...document.value_types import TEXT, Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...deployment.deployment import SourceSettings
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 _MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
 

@@ -8,15 +8,15 @@ from ....domain.errors import ConfigError
 from ....domain.service.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, PlainTable, RetractionSettings
 from ....domain.source.changelog.log import PLACED_FORMATS
 from ....domain.source.changelog.settings import CHANGE_FORMATS
-from ..value_types import DURATION, PATH, TABLE, TEXT, TEXTS, ZONE, Key, Kind, choice
+from ...document.value_types import DURATION, PATH, TABLE, TEXT, TEXTS, ZONE, Key, Kind, choice
 from .measures import check_old_images, measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...deployment.deployment import SourceSettings
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 
 def _identity(value: Any) -> str | tuple[str, ...]:

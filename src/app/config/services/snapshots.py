@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....domain.service.snapshots import WHEN, PlainTable, SnapshotSettings, ViewOf, parse_query
-from ..value_types import DURATION, PATH, SOME_TEXTS, TABLE, TEXT, Key, choice
+from ...document.value_types import DURATION, PATH, SOME_TEXTS, TABLE, TEXT, Key, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ....domain.service.snapshots import Input
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 SNAPSHOTS = {
     "inputs": Key(TABLE, required=True),

@@ -9,7 +9,7 @@ from ....domain.service.wide_table import ABSENT_MEANS, GENERATORS, NULLS, Deriv
 from ....domain.sql import parse_expression
 from ....domain.table.schema import DataType
 from ...deployment.deployment import StreamInput
-from ..value_types import DURATION, FLAG, SETTINGS, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, choice
+from ...document.value_types import DURATION, FLAG, SETTINGS, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ....domain.sql import Expression
     from ....domain.table.schema import Schema
     from ...deployment.deployment import SourceSettings
-    from ..document import Document
-    from ..lines import KeyPath
+    from ...document.document import Document
+    from ...document.lines import KeyPath
 
 WIDE_TABLE = {
     "key": Key(SOME_TEXTS, required=True),

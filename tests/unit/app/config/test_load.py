@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
-from headwater.app.config.lines import key_lines
+from headwater.app.document.lines import key_lines
 from headwater.app.wiring.container import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.ledger.retention import Retention
