@@ -199,6 +199,15 @@ class ReadingContract(StoreHarness):
         assert table.rows(table.matching(word=("it's", "its"))) == bag(early)
         assert table.rows(table.matching(word=Between("a", "b"), at=(later,))) == bag(late)
 
+    def test_literals_may_have_more_digits_than_a_float(self, store: KeptStore) -> None:
+        table = self.table(store, spec_of("amount decimal(38,2)", ["amount"]))
+        amounts = [(Decimal(f"{sign}12345678901234567.{cents:02}"),) for sign in ("", "-") for cents in (1, 50, 89)]
+        for amount in amounts:  # a file each, whose bounds are this amount
+            table.commit(append=[amount])
+        for amount in amounts:
+            assert table.rows(table.matching(amount=amount)) == bag(amount)
+            assert table.rows(table.matching(amount=Between(*amount, *amount))) == bag(amount)
+
 
 class ValuesContract(StoreHarness):
     @both_layouts

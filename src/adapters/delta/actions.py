@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
@@ -34,7 +35,7 @@ class DataFile:
     @classmethod
     def from_action(cls, action: Mapping[str, Any]) -> DataFile:
         """Read the body of an ``add`` action."""
-        stats = json.loads(action.get("stats") or "{}")
+        stats = json.loads(action.get("stats") or "{}", parse_float=Decimal)  # a float would round a bound
         return cls(
             action["path"],
             action["partitionValues"],
