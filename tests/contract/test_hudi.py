@@ -94,7 +94,7 @@ class TestMergeOnRead(Hudi, StoreContract):
     pass
 
 
-class TestCopyOnWrite(Hudi, CommittingContract, MergingContract, RollbackContract):
+class TestCopyOnWrite(Hudi, CommittingContract, RollbackContract):
     """What copy-on-write does in its own way; the rest of the contract is below."""
 
     table_type = "COPY_ON_WRITE"
@@ -107,6 +107,7 @@ class TestCopyOnWriteInFull(
     ReadingContract,
     ValuesContract,
     LoadingContract,
+    MergingContract,
     MarksContract,
     FencingContract,
     UpkeepContract,
@@ -118,13 +119,20 @@ class TestCopyOnWriteInFull(
     table_type = "COPY_ON_WRITE"
 
 
-class TestKeysLookedUp(Hudi, MergingContract):
-    """As if every table were large: the few rows that are met are looked for by their keys."""
+class _KeysLookedUp(Hudi):
+    """As if every table were large: the few stored rows of incoming keys are looked up by their keys."""
 
     @pytest.fixture(autouse=True)
     def _large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(changing, "LOOKED_UP_BYTES", 0)
 
+
+@pytest.mark.slow
+class TestKeysLookedUpInFull(_KeysLookedUp, MergingContract):
+    """Every merge rule, on rows that are looked up."""
+
+
+class TestKeysLookedUp(_KeysLookedUp):
     def test_keys_of_any_text_in_partitions_and_buckets(self, store: HudiStore) -> None:
         words = ["", "null_", "'", "a'b\\", "~", "数 ü", "%", "x" * 200]
         for spec in (WORDS, evolve(WORDS, name="pipeline.parted", partition_by=["word"])):
