@@ -1,6 +1,7 @@
 """Loads what all tests share; Spark is started by the first test that asks for it, if any."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Asserts in the contract suite are the package's, and should explain themselves all the same.
 pytest.register_assert_rewrite("headwater.testing")
@@ -14,3 +15,7 @@ pytest_plugins = [
     "tests.kafka_fixtures",
     "tests.spark_fixtures",
 ]
+
+# Speed is measured in benchmarks/: a busy machine fails no test.
+settings.register_profile("headwater", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headwater")

@@ -62,7 +62,7 @@ def _inserts(records: list[Any]) -> list[Any]:
     return [("kind", *COLUMNS["info"]), *(("+I", *record) for record in records)]
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(schedules())
 def test_a_history_and_a_stream_are_the_stream_alone(
     schedule: dict[str, tuple[list[Any], list[Any], list[Any]]],

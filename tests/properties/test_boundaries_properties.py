@@ -178,7 +178,7 @@ def _micros(at: datetime) -> int:
 
 
 @given(st.sampled_from(ZONES), st.integers(0, 95), st.data())
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 def test_an_instant_lies_in_the_day_that_holds_it(zone: str, quarter: int, data: st.DataObject) -> None:
     moments = st.datetimes(datetime(1850, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
     drawn = data.draw(st.lists(moments, min_size=1, max_size=5))
@@ -199,7 +199,7 @@ _WHOLE = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(2**53 - 3, 2**5
 
 
 @given(st.lists(_WHOLE, min_size=1, max_size=20), st.sampled_from(["1", "3", "0.1", "1e9"]))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_segments_of_whole_numbers_keep_their_order(values: list[int], interval: str) -> None:
     """Equal numbers share a segment, and a greater one never has an earlier segment, beyond 2**53 too."""
     for ddl in ("bigint", "decimal(20,1)"):
@@ -217,7 +217,7 @@ def test_segments_of_whole_numbers_keep_their_order(values: list[int], interval:
 @given(
     st.lists(st.datetimes(timezones=st.just(UTC)), min_size=1, max_size=20), st.sampled_from(["1d", "7d", "1h", "1ms"])
 )
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_segments_of_times_are_counted_exactly(times: list[datetime], interval: str) -> None:
     """From the year 1 to the year 9999, to the microsecond."""
     segments = Segments.of("at", SCHEMA["at"], interval=interval, offset="0s", zone="UTC", nulls_lowest=True)

@@ -471,7 +471,6 @@ _OPTIONS = st.builds(
 @settings(
     max_examples=examples(30),
     derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_are_the_databases_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
@@ -491,7 +490,6 @@ _BY_TIME = st.builds(
 @settings(
     max_examples=examples(30),
     derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_that_change_often_are_the_databases_on_memory(
@@ -504,7 +502,6 @@ def test_rows_that_change_often_are_the_databases_on_memory(
 @settings(
     max_examples=15,
     derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_that_come_and_go_in_one_batch_show_between_on_memory(
@@ -525,7 +522,6 @@ def test_rows_that_come_and_go_in_one_batch_show_between_on_memory(
 @given(schedule=schedules(5, _OPTIONS))
 @settings(
     max_examples=6,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.records.decoder import Record, RecordDecoder
@@ -160,7 +160,6 @@ def _canal(run: list[Change]) -> bytes:
     ("format_", "write"), [("maxwell-json", maxwell), ("debezium-json", debezium), ("canal-json", canal)]
 )
 # What is slow is to set the strategies up, on a busy machine.
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(some=st.lists(changes(), max_size=5))
 def test_what_was_written_is_read_back(format_: str, write: Any, some: list[Change]) -> None:
     raws, at = [], 0

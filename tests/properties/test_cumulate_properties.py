@@ -214,20 +214,20 @@ def _bytes(row: Row) -> str:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50))
 def test_ticks_on_memory(schedule: Schedule) -> None:
     Trial(memory_backend(), schedule).check()
 
 
 @given(schedules(_LARGE, late=True), st.integers(1, 12))
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50))
 def test_the_same_bytes_however_batched(schedule: Schedule, size: int) -> None:
     """In any order, in any batches, with crashes or without: one result, late rows and their revisions too."""
     _check_same(schedule, evolve(schedule, runs=[(size, None)]), evolve(schedule, runs=[]))
 
 
 @given(schedules(_LARGE, late=False))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 def test_the_same_bytes_in_any_order_that_the_watermark_waits_for(schedule: Schedule) -> None:
     _check_same(schedule, evolve(schedule, rows=sorted(schedule.rows, key=lambda row: row["at"])))
 
@@ -247,7 +247,7 @@ class Partitions(RowsSource):
 
 
 @given(schedules(_LARGE, late=False), st.integers(1, 12), st.data())
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25))
 def test_the_same_bytes_from_partitions_that_the_delay_holds_together(
     schedule: Schedule, size: int, data: st.DataObject
 ) -> None:
@@ -272,7 +272,7 @@ def _check_same(*trials: Schedule | Trial) -> None:
 
 
 @given(schedules(_LARGE, late=True))
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50))
 def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> None:
     chosen = evolve(schedule.settings, late="revise")
     far = {**dict.fromkeys(SCHEMA.names), "id": -1, "at": datetime(2025, 1, 1, tzinfo=UTC), "_row_kind": "+I"}
@@ -298,7 +298,6 @@ def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> No
 @given(schedule=schedules(_SMALL, late=True))
 @settings(
     max_examples=examples(20),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
@@ -312,7 +311,6 @@ def test_ticks_on_delta(spark: SparkSession, tmp_path: Path, schedule: Schedule)
 @given(schedule=schedules(_SMALL, late=True))
 @settings(
     max_examples=examples(20),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

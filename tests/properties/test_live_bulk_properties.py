@@ -252,7 +252,6 @@ def test_rows_of_a_chunk_that_is_empty_when_it_is_read_again_do_not_stay_behind(
 @settings(
     max_examples=examples(20),
     derandomize=True,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_read_from_a_database_that_goes_on(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:

@@ -453,13 +453,13 @@ _HURRIED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 @given(schedule=transfers(8))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=examples(15), suppress_health_check=_HURRIED, derandomize=True)
 def test_money_is_never_made_or_lost_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
     _hold_bank(Trial(_folder(tmp_path), "memory", exits), schedule)
 
 
 @given(schedule=trades(8))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=examples(15), suppress_health_check=_HURRIED, derandomize=True)
 def test_views_are_of_one_state_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
     _hold(Trial(_folder(tmp_path), "memory", exits), _SHOP, schedule)
 
@@ -477,7 +477,7 @@ _ON_SPARK = pytest.mark.parametrize(
 @pytest.mark.slow
 @_ON_SPARK
 @given(schedule=transfers(5))
-@settings(max_examples=4, deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=4, suppress_health_check=_HURRIED, derandomize=True)
 def test_money_is_never_made_or_lost_on_spark(
     spark: SparkSession, tmp_path: Path, exits: ExitStack, backend: str, schedule: Schedule
 ) -> None:
@@ -487,7 +487,7 @@ def test_money_is_never_made_or_lost_on_spark(
 @pytest.mark.slow
 @_ON_SPARK
 @given(schedule=trades(4))
-@settings(max_examples=3, deadline=None, suppress_health_check=_HURRIED, derandomize=True)
+@settings(max_examples=3, suppress_health_check=_HURRIED, derandomize=True)
 def test_views_are_of_one_state_on_spark(
     spark: SparkSession, tmp_path: Path, exits: ExitStack, backend: str, schedule: Schedule
 ) -> None:

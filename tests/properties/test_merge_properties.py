@@ -103,7 +103,7 @@ def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return frame.sort("k").to_dicts()
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(BATCHES, st.randoms(use_true_random=False))
 def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) -> None:
     rows = pl.concat(frames(batches))
@@ -113,7 +113,7 @@ def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) ->
     ]
 
 
-@settings(max_examples=examples(75), deadline=None)
+@settings(max_examples=examples(75))
 @given(BATCHES)
 def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> None:
     cut = frames(batches)
@@ -126,7 +126,7 @@ def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> N
     assert rows_of(folded(pl.concat(each))) == at_once
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(BATCHES)
 def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[list[Row]]) -> None:
     rows = pl.concat(frames(batches))

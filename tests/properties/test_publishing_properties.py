@@ -137,7 +137,6 @@ def faults(draw: st.DrawFn) -> tuple[int, Fault | None, Fault | None]:
 # Each example brings a topic and several runs, each of which looks at the topic: a second or two.
 @settings(
     max_examples=examples(20),
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -156,7 +156,7 @@ def _hold(backend: Backend, schedule: tuple[RankingSettings, list[Row], list[int
 
 
 @given(schedules())
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 def test_ranks_on_memory(schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]) -> None:
     _hold(memory_backend(), schedule)
 
@@ -166,7 +166,6 @@ def test_ranks_on_memory(schedule: tuple[RankingSettings, list[Row], list[int], 
 @given(schedule=schedules())
 @settings(
     max_examples=8,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
@@ -184,7 +183,6 @@ def test_ranks_on_delta(
 @given(schedule=schedules())
 @settings(
     max_examples=4,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

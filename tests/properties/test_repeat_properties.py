@@ -147,7 +147,7 @@ def hold(backend: Backend, epochs: list[list[Sent]]) -> None:
 
 
 @given(streams())
-@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80))
 def test_repeats_on_memory(epochs: list[list[Sent]]) -> None:
     hold(memory_backend(), epochs)
 
@@ -157,7 +157,6 @@ def test_repeats_on_memory(epochs: list[list[Sent]]) -> None:
 @given(epochs=streams())
 @settings(
     max_examples=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

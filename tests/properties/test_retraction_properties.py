@@ -192,7 +192,7 @@ def _hold(backend: Backend, schedule: tuple[RetractionSettings, list[Row], list[
 
 
 @given(schedules(_LARGE))
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100))
 def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
     _hold(memory_backend(), schedule)
 
@@ -202,7 +202,6 @@ def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Tu
 @given(schedule=schedules(_SMALL))
 @settings(
     max_examples=examples(50),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
@@ -218,7 +217,6 @@ def test_totals_on_delta(
 @given(schedule=schedules(_SMALL))
 @settings(
     max_examples=examples(50),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

@@ -257,7 +257,7 @@ def _hold(backend: Backend, steps: Iterable[tuple[Any, ...]], *, by_watermark: b
 
 
 @given(st.lists(_steps(4), min_size=3, max_size=14), st.booleans())
-@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80))
 def test_versions_on_memory(steps: list[tuple[Any, ...]], by_watermark: bool) -> None:  # noqa: FBT001 - drawn
     _hold(memory_backend(), steps, by_watermark=by_watermark)
 
@@ -267,7 +267,6 @@ def test_versions_on_memory(steps: list[tuple[Any, ...]], by_watermark: bool) ->
 @given(steps=st.lists(_steps(3), min_size=4, max_size=8))
 @settings(
     max_examples=8,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
@@ -281,7 +280,6 @@ def test_versions_on_delta(spark: SparkSession, tmp_path: Path, steps: list[tupl
 @given(steps=st.lists(_steps(3), min_size=4, max_size=8))
 @settings(
     max_examples=8,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

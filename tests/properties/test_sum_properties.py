@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.memory.engine import PolarsEngine
@@ -103,7 +103,6 @@ def test_merged_sums(rows: list[Numbers]) -> None:
     assert found in (None, [(g, n, _decimal(d)) for g, (n, d) in totals.items()])
 
 
-@settings(deadline=None)
 @given(rows_of)
 def test_sums_in_sql(rows: list[Numbers]) -> None:
     """One that overflows on the way may stop as well: DuckDB adds decimals up in an order of its own."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.memory.store import MemoryStore
@@ -64,7 +64,6 @@ def applied(before: list[dict[str, Any]], changes: list[dict[str, Any]]) -> Coun
     return +found
 
 
-@settings(deadline=None)
 @given(ROWS, ROWS)
 def test_by_key(old: list[Row], new: list[Row]) -> None:
     before, after = (polars_frame(one_a_key(rows), SCHEMA) for rows in (old, new))
@@ -77,7 +76,6 @@ def test_by_key(old: list[Row], new: list[Row]) -> None:
         assert not found or found == expected[key in keys[0], key in keys[1]]
 
 
-@settings(deadline=None)
 @given(ROWS, ROWS)
 def test_by_whole_rows(old: list[Row], new: list[Row]) -> None:
     before, after = polars_frame(old, SCHEMA), polars_frame(new, SCHEMA)
@@ -87,7 +85,6 @@ def test_by_whole_rows(old: list[Row], new: list[Row]) -> None:
     assert len(rows) == len(set(rows))
 
 
-@settings(deadline=None)
 @given(ROWS, OTHER_ROWS, st.booleans())
 def test_across_a_change_of_columns(old: list[Row], new: list[Row], backwards: bool) -> None:  # noqa: FBT001 - drawn
     frames = polars_frame(old, SCHEMA), polars_frame(new, OTHER)
@@ -102,7 +99,6 @@ def test_from_nothing_and_to_nothing() -> None:
     assert [each["_row_kind"] for each in collected(net_rows(*align(rows, nothing)))] == ["-D"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([None, 0, 1, 2, 3]), st.booleans()), max_size=8), st.integers(0, 4))
 def test_a_label_names_the_newest_version_that_has_it(drawn: list[tuple[int | None, bool]], wanted: int) -> None:
     """Watermarks only go forward; a version may have an earlier label than its watermark, or none."""

@@ -149,7 +149,7 @@ def replayed(held: list[tuple[Any, ...]], net: pl.DataFrame) -> list[tuple[Any, 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=8, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     first=st.lists(_EDIT, max_size=12),
     epochs=_EPOCHS,

@@ -284,7 +284,6 @@ def _folder(tmp_path: Path) -> Path:
 @given(schedule=schedules(_LARGE))
 @settings(
     max_examples=examples(50),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_rows_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) -> None:
@@ -303,7 +302,6 @@ def test_rows_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) ->
 @given(schedule=schedules(_SMALL))
 @settings(
     max_examples=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.hudi.file_groups import DataFile, FileGroup, Slice
@@ -36,7 +36,6 @@ def may_be_read_from(group: FileGroup, version: str) -> set[DataFile]:
     return {file for each in slices for file in each.files if file.instant <= version}
 
 
-@settings(deadline=None)
 @given(groups(), st.sets(st.sampled_from(INSTANTS)))
 def test_every_file_is_unneeded_that_no_kept_version_is_read_from(group: FileGroup, kept: set[str]) -> None:
     files = {file for each in group.slices for file in each.files}
@@ -44,7 +43,6 @@ def test_every_file_is_unneeded_that_no_kept_version_is_read_from(group: FileGro
     assert set(group.unneeded(sorted(kept))) == files - needed
 
 
-@settings(deadline=None)
 @given(groups(), st.sampled_from(INSTANTS))
 def test_a_version_is_read_from_the_newest_slice_begun_by_then(group: FileGroup, version: str) -> None:
     found, possible = set(group.read_from(version)), may_be_read_from(group, version)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.files import csv as csv_text
@@ -289,7 +289,6 @@ def test_csv_records_keep_breaks_inside_quotes() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.none() | st.text(st.characters(codec="ascii")), min_size=2, max_size=3), min_size=1))
 def test_csv_that_was_written_is_read_back(table: list[list[str | None]]) -> None:
     def written(value: str | None) -> str:

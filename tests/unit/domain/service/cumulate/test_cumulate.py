@@ -430,7 +430,7 @@ def check_longest_decimals(backend: Backend, ticks: str) -> None:
 
 
 @given(st.sampled_from(CUTS), st.integers(-90 * 86_400, 90 * 86_400), st.integers(0, 999_999))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> None:
     """A moment's window and pane, and the newest pane that has ended by then, against counting them."""
     moment = cut.near + timedelta(seconds=seconds, microseconds=micros)
