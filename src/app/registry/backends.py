@@ -72,7 +72,7 @@ class Backend(Module):
     A package adds a backend by an entry point in the group ``headwater.backends`` whose object is a subclass; the name
     of the entry point is the value of ``backend.name``. Its providers may request `Deployment` and
     `contextlib.ExitStack`, which closes everything that they push on it. Import the engine inside the providers, so
-    that it is loaded only if the backend is chosen. See `headwater.app.wiring.container` for examples.
+    that it is loaded only if the backend is chosen. See `headwater.app.wiring.backends` for examples.
     """
 
     needs_path: ClassVar[bool] = True

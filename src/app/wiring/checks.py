@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from ...domain.errors import ConfigError, HeadwaterError, NotInstalled
+from ...domain.errors import ConfigError, HeadwaterError
 from ...domain.service.cumulate import CumulateSettings
 from ...domain.service.materialized_view import ALL, MaterializedView, ViewSettings
 from ...domain.service.retraction import RetractionSettings
@@ -20,6 +20,7 @@ from ...domain.sql import check_column_names, parse_statement, with_parameters
 from ...domain.table.schema import Schema
 from ..config import KafkaInput
 from ..registry.backends import load_backend
+from ..registry.packages import not_installed
 from ..run.clock import SystemClock
 from .container import Container, in_order, prefix_errors, view_of
 from .shapes import no_rows, rows_of
@@ -81,7 +82,7 @@ def check_packages(deployment: Deployment) -> None:
         needed["confluent_kafka"] = "kafka"
     for package, extra in needed.items():
         if find_spec(package) is None:
-            raise NotInstalled(f"{package} is not installed: run pip install 'headwater[{extra}]'")
+            raise not_installed(package, extra)
 
 
 def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> Iterator[str]:

@@ -1,44 +1,38 @@
-"""The composition root: binds ports to adapters. Only this module knows all of them."""
+"""The composition root: builds the parts of a deployment and connects them."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from attrs import evolve, frozen
-from injector import Binder, Injector, UnsatisfiedRequirement, provider, singleton
+from attrs import evolve
+from injector import Binder, Injector, UnsatisfiedRequirement
 
-from ...domain.errors import ConfigError, NotInstalled, NotSupported
-from ...domain.ports import BaseReading, ForeachBatchSource, FrameEngine, KeptStore, QueryEngine
+from ...domain.errors import ConfigError, NotSupported
+from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
 from ...domain.service.bulk_merge import BulkMerge, BulkMergeSettings
 from ...domain.service.cumulate import Cumulate, CumulateSettings
-from ...domain.service.history_load import NoHistory
 from ...domain.service.materialized_view import MaterializedView, Shapes, ViewSettings
 from ...domain.service.ranking import Ranking, RankingSettings
 from ...domain.service.retraction import Retraction, RetractionSettings
 from ...domain.service.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
 from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.bulk import BulkGroup
-from ...domain.source.changelog.settings import ChangeSpec
-from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
-from ...domain.table.spec import RETYPING
-from ..config import Deployment, FilesInput, KafkaInput, StreamInput
+from ..config import Deployment
 from ..config.services.bulk_merge import bulk_spec
-from ..document.paths import check_local
 from ..read.keyed_views import feed_of, keyed_views
-from ..registry.backends import Backend, Gap, Part, Sources, load_backend
+from ..registry.backends import Gap, Part, Sources, load_backend
+from ..registry.packages import require
 from ..run.inputs import PipelineInputs
 from ..run.runner import EpochReport, Runner, RunOptions
 from ..run.sink_publisher import SinkPublisher
 from ..run.view_inputs import ViewInputs
+from .histories import Histories, check_topics
 from .shapes import ValueTypes, columns_of
-from .sources import PolarsSources, SparkSources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -142,44 +136,13 @@ class Container:
             NotSupported: the backend does not read a table's format.
         """
         pipeline = self.deployment.pipelines[name]
-        settings = pipeline.service
-        if not isinstance(settings, WideTableSettings):
-            raise ConfigError(f"pipeline {name!r} is not a wide table; only wide tables can load a history")
-        sources = dict(zip((topic.name for topic in settings.topics), pipeline.sources, strict=True))
-        if unknown := [topic for topic in tables if topic not in sources]:
-            raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(sources)}")
-        formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
-        read = evolve(
-            settings,
-            topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
-            tombstones=None,  # a history deletes nothing
-        )
-        members: dict[str, StreamSource] = {}
-        for topic in settings.topics:
-            source = self.deployment.sources[sources[topic.name]]
-            table = tables.get(topic.name)
-            members[topic.name] = (
-                NoHistory(source.records.columns, source.records.format)
-                if table is None
-                else self._open_history(
-                    _plain(source, formats[topic.name], partial=topic.absent == "keep"), table, files
-                )
-            )
-        wide = WideTable(read, self.engine, self.queries)
-        return wide, TopicGroup(members)
-
-    def _open_history(self, source: SourceSettings, table: HistoryTable, files: int) -> StreamSource:
-        """Open the history of one topic."""
-        sources = self._injector.get(Sources)
-        if table.format in PLAIN_FORMATS:
-            return sources.open(evolve(source, input=FilesInput(check_local(table.path), files)))
-        handed = sources.open(evolve(source, input=StreamInput()))
-        assert isinstance(handed, ForeachBatchSource)
-        rows = self.queries.scan(table.path, table.format)
-        there = rows.collect_schema().names()
-        wanted = [each for each in source.records.schema.names if each in there]
-        handed.submit(str(table), 0, rows.select(*wanted).to_native())
-        return handed
+        settings = check_topics(pipeline, tables)
+        sources = {
+            topic.name: self.deployment.sources[source]
+            for topic, source in zip(settings.topics, pipeline.sources, strict=True)
+        }
+        histories = Histories(self._injector.get(Sources), self.engine, self.queries)
+        return histories.open(settings, sources, tables, files)
 
     def _source(self, pipeline: PipelineSettings, others: Callable[[str], Runner]) -> StreamSource | InputSource:
         settings = pipeline.service
@@ -331,7 +294,7 @@ def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
 def _sink_publisher(
     pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine
 ) -> SinkPublisher:
-    with _require("confluent_kafka", extra="kafka"):
+    with require("confluent_kafka", extra="kafka"):
         from ...adapters.kafka.settings import SinkSettings
         from ...adapters.kafka.sink import KafkaSink
 
@@ -395,19 +358,6 @@ def with_log_position(source: SourceSettings, settings: RetractionSettings) -> S
     return evolve(source, records=evolve(source.records, tells_log=settings.tells_log))
 
 
-def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:
-    """Return the source for a history: plain rows without row kinds, because a history has no deletes."""
-    records = evolve(
-        source.records,
-        schema=source.records.columns,
-        row_kind=None,
-        format=format_,
-        changes=ChangeSpec(),
-        tells_absent=partial and format_ == "json",
-    )
-    return evolve(source, records=records)
-
-
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
     # Each topic of a wide table has its own delay, which the service knows; the slowest topic holds the others back.
     alone = deployment.sources[pipeline.source] if isinstance(pipeline.source, str) else None
@@ -434,209 +384,3 @@ def _expire_every(deployment: Deployment, pipeline: PipelineSettings) -> int:
         return pipeline.expire_every
     every = deployment.backend.expire_every
     return 1 if every == 0 and pipeline.retain and isinstance(pipeline.service, SnapshotSettings) else every
-
-
-@contextmanager
-def _require(package: str, *, extra: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-        raise NotInstalled(f"{package} is not installed: run pip install 'headwater[{extra}]'") from error
-
-
-_NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
-
-
-class MemoryBackend(Backend):
-    """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
-
-    needs_path = False
-    gaps = (
-        *PolarsSources.gaps,
-        Gap(
-            Part.DURABILITY,
-            "each run starts from the beginning of its sources; use another backend for tables that must last",
-        ),
-        _NO_LOG,
-    )
-
-    @singleton
-    @provider
-    def store(self) -> KeptStore:
-        """Tables in memory."""
-        from ...adapters.memory.store import MemoryStore
-
-        return MemoryStore()
-
-    @singleton
-    @provider
-    def engine(self) -> FrameEngine:
-        """Polars."""
-        from ...adapters.memory.engine import PolarsEngine
-
-        return PolarsEngine()
-
-    @singleton
-    @provider
-    def queries(self) -> QueryEngine:
-        """DuckDB."""
-        return _duck_queries()
-
-    @singleton
-    @provider
-    def sources(self) -> Sources:
-        """Sources as Polars frames."""
-        return PolarsSources("memory")
-
-
-@frozen
-class _Spark:
-    """Headwater's Spark session and the program's, in a type that can be bound without importing Spark."""
-
-    session: Any
-    program: Any
-
-
-@frozen
-class TableFormat:
-    """The Spark packages and the pip extra of a table format."""
-
-    package: Any
-    """A module with ``PACKAGES``, ``EXTENSIONS`` and ``SETTINGS``."""
-    extra: str
-
-
-class _SparkBackend(Backend):
-    """A backend on Spark, for any table format."""
-
-    @classmethod
-    @abstractmethod
-    def table_format(cls) -> TableFormat:
-        """The format of the tables."""
-
-    @classmethod
-    def spark_settings(cls) -> Mapping[str, str]:
-        """See `Backend.spark_settings`."""
-        package = cls.table_format().package
-        joined = {"spark.jars.packages": package.PACKAGES, "spark.sql.extensions": package.EXTENSIONS}
-        return {**package.SETTINGS, **{name: ",".join(each) for name, each in joined.items()}}
-
-    @singleton
-    @provider
-    def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
-        """Headwater's own session, in the running Spark or in a new one, which is stopped at the end."""
-        format_ = self.table_format()
-        with _require("pyspark", extra=format_.extra):
-            from ...adapters.spark.own_session import own_session, running_session
-            from ...adapters.spark.session import KAFKA_PACKAGE, open_session
-
-        kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
-        given, running = deployment.backend.spark, running_session()
-        program = open_session(
-            given,
-            packages=[*format_.package.PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
-            extensions=format_.package.EXTENSIONS,
-            defaults=format_.package.SETTINGS,
-        )
-        if running is None:
-            exits.callback(program.stop)
-        return _Spark(own_session(program, given, format_.package.SETTINGS), program)
-
-    @singleton
-    @provider
-    def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
-        """Spark."""
-        from ...adapters.spark.engine import SparkEngine
-        from ...adapters.spark.session import chosen_names
-
-        fixed = {*deployment.backend.spark, *chosen_names(spark.session)}
-        return SparkEngine(spark.session, fixed=fixed, program=spark.program)
-
-    @singleton
-    @provider
-    def queries(self, spark: _Spark) -> QueryEngine:
-        """Spark's own."""
-        from ...adapters.spark.queries import SparkQueries
-
-        return SparkQueries(spark.session)
-
-    @singleton
-    @provider
-    def sources(self, spark: _Spark) -> Sources:
-        """Sources as Spark frames."""
-        return SparkSources(spark.session)
-
-
-def _folder(deployment: Deployment) -> str:
-    if deployment.backend.path is None:
-        raise ConfigError(f"backend.path is missing; backend {deployment.backend.name} needs a folder for its tables")
-    return deployment.backend.path
-
-
-def _file_bytes(deployment: Deployment) -> int:
-    return deployment.backend.file_mb * 1024 * 1024
-
-
-class DeltaBackend(_SparkBackend):
-    """Tables in Delta Lake, frames of Spark."""
-
-    gaps = (_NO_LOG,)
-    packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
-
-    @classmethod
-    def table_format(cls) -> TableFormat:
-        """Delta Lake."""
-        from ...adapters.delta import package
-
-        return TableFormat(package, "delta")
-
-    @singleton
-    @provider
-    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        """Tables in Delta Lake."""
-        from ...adapters.delta.compact import CompactionPolicy
-        from ...adapters.delta.store import DeltaStore
-
-        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
-        return DeltaStore(spark.session, _folder(deployment), policy)
-
-
-class _HudiBackend(_SparkBackend):
-    """Tables in Apache Hudi, frames of Spark."""
-
-    gaps = (Gap(Part.RETYPING, RETYPING),)
-    packages = MappingProxyType({"pyspark": "hudi"})
-
-    table_type: ClassVar[str]
-
-    @classmethod
-    def table_format(cls) -> TableFormat:
-        """Apache Hudi."""
-        from ...adapters.hudi import package
-
-        return TableFormat(package, "hudi")
-
-    @singleton
-    @provider
-    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        """Tables in Apache Hudi."""
-        from ...adapters.hudi.compact import CompactionPolicy
-        from ...adapters.hudi.spec import TableType
-        from ...adapters.hudi.store import HudiStore
-
-        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
-        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
-
-
-class HudiMorBackend(_HudiBackend):
-    """Keyed tables are merged when they are read: the cheapest epoch."""
-
-    table_type = "MERGE_ON_READ"
-
-
-class HudiCowBackend(_HudiBackend):
-    """Tables are merged when they are written: the cheapest read."""
-
-    table_type = "COPY_ON_WRITE"

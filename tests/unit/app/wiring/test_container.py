@@ -8,7 +8,8 @@ from headwater.adapters.memory.queries import DuckQueries
 from headwater.app.registry.backends import Backend, Gap, Part
 from headwater.app.run.clock import SystemClock
 from headwater.app.wiring import container
-from headwater.app.wiring.container import Container, MemoryBackend
+from headwater.app.wiring.backends import MemoryBackend
+from headwater.app.wiring.container import Container
 from headwater.domain.errors import NotSupported
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts

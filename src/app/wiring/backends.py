@@ -1,0 +1,219 @@
+"""The backends that ship with Headwater. Each imports its engine only inside its providers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import ExitStack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import frozen
+from injector import provider, singleton
+
+from ...domain.errors import ConfigError
+from ...domain.ports import FrameEngine, KeptStore, QueryEngine
+from ...domain.table.spec import RETYPING
+from ..config import Deployment, KafkaInput
+from ..registry.backends import Backend, Gap, Part, Sources
+from ..registry.packages import require
+from .sources import PolarsSources, SparkSources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
+
+
+class MemoryBackend(Backend):
+    """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
+
+    needs_path = False
+    gaps = (
+        *PolarsSources.gaps,
+        Gap(
+            Part.DURABILITY,
+            "each run starts from the beginning of its sources; use another backend for tables that must last",
+        ),
+        _NO_LOG,
+    )
+
+    @singleton
+    @provider
+    def store(self) -> KeptStore:
+        """Tables in memory."""
+        from ...adapters.memory.store import MemoryStore
+
+        return MemoryStore()
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        """Polars."""
+        from ...adapters.memory.engine import PolarsEngine
+
+        return PolarsEngine()
+
+    @singleton
+    @provider
+    def queries(self) -> QueryEngine:
+        """DuckDB."""
+        from ...adapters.memory.queries import DuckQueries
+
+        return DuckQueries()
+
+    @singleton
+    @provider
+    def sources(self) -> Sources:
+        """Sources as Polars frames."""
+        return PolarsSources("memory")
+
+
+@frozen
+class _Spark:
+    """Headwater's Spark session and the program's, in a type that can be bound without importing Spark."""
+
+    session: Any
+    program: Any
+
+
+@frozen
+class TableFormat:
+    """The Spark packages and the pip extra of a table format."""
+
+    package: Any
+    """A module with ``PACKAGES``, ``EXTENSIONS`` and ``SETTINGS``."""
+    extra: str
+
+
+class _SparkBackend(Backend):
+    """A backend on Spark, for any table format."""
+
+    @classmethod
+    @abstractmethod
+    def table_format(cls) -> TableFormat:
+        """The format of the tables."""
+
+    @classmethod
+    def spark_settings(cls) -> Mapping[str, str]:
+        """See `Backend.spark_settings`."""
+        package = cls.table_format().package
+        joined = {"spark.jars.packages": package.PACKAGES, "spark.sql.extensions": package.EXTENSIONS}
+        return {**package.SETTINGS, **{name: ",".join(each) for name, each in joined.items()}}
+
+    @singleton
+    @provider
+    def spark(self, deployment: Deployment, exits: ExitStack) -> _Spark:
+        """Headwater's own session, in the running Spark or in a new one, which is stopped at the end."""
+        format_ = self.table_format()
+        with require("pyspark", extra=format_.extra):
+            from ...adapters.spark.own_session import own_session, running_session
+            from ...adapters.spark.session import KAFKA_PACKAGE, open_session
+
+        kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
+        given, running = deployment.backend.spark, running_session()
+        program = open_session(
+            given,
+            packages=[*format_.package.PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
+            extensions=format_.package.EXTENSIONS,
+            defaults=format_.package.SETTINGS,
+        )
+        if running is None:
+            exits.callback(program.stop)
+        return _Spark(own_session(program, given, format_.package.SETTINGS), program)
+
+    @singleton
+    @provider
+    def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
+        """Spark."""
+        from ...adapters.spark.engine import SparkEngine
+        from ...adapters.spark.session import chosen_names
+
+        fixed = {*deployment.backend.spark, *chosen_names(spark.session)}
+        return SparkEngine(spark.session, fixed=fixed, program=spark.program)
+
+    @singleton
+    @provider
+    def queries(self, spark: _Spark) -> QueryEngine:
+        """Spark's own."""
+        from ...adapters.spark.queries import SparkQueries
+
+        return SparkQueries(spark.session)
+
+    @singleton
+    @provider
+    def sources(self, spark: _Spark) -> Sources:
+        """Sources as Spark frames."""
+        return SparkSources(spark.session)
+
+
+def _folder(deployment: Deployment) -> str:
+    if deployment.backend.path is None:
+        raise ConfigError(f"backend.path is missing; backend {deployment.backend.name} needs a folder for its tables")
+    return deployment.backend.path
+
+
+def _file_bytes(deployment: Deployment) -> int:
+    return deployment.backend.file_mb * 1024 * 1024
+
+
+class DeltaBackend(_SparkBackend):
+    """Tables in Delta Lake, frames of Spark."""
+
+    gaps = (_NO_LOG,)
+    packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
+
+    @classmethod
+    def table_format(cls) -> TableFormat:
+        """Delta Lake."""
+        from ...adapters.delta import package
+
+        return TableFormat(package, "delta")
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        """Tables in Delta Lake."""
+        from ...adapters.delta.compact import CompactionPolicy
+        from ...adapters.delta.store import DeltaStore
+
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return DeltaStore(spark.session, _folder(deployment), policy)
+
+
+class _HudiBackend(_SparkBackend):
+    """Tables in Apache Hudi, frames of Spark."""
+
+    gaps = (Gap(Part.RETYPING, RETYPING),)
+    packages = MappingProxyType({"pyspark": "hudi"})
+
+    table_type: ClassVar[str]
+
+    @classmethod
+    def table_format(cls) -> TableFormat:
+        """Apache Hudi."""
+        from ...adapters.hudi import package
+
+        return TableFormat(package, "hudi")
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        """Tables in Apache Hudi."""
+        from ...adapters.hudi.compact import CompactionPolicy
+        from ...adapters.hudi.spec import TableType
+        from ...adapters.hudi.store import HudiStore
+
+        policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
+        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
+
+
+class HudiMorBackend(_HudiBackend):
+    """Keyed tables are merged when they are read: the cheapest epoch."""
+
+    table_type = "MERGE_ON_READ"
+
+
+class HudiCowBackend(_HudiBackend):
+    """Tables are merged when they are written: the cheapest read."""
+
+    table_type = "COPY_ON_WRITE"

@@ -1,0 +1,109 @@
+"""Opens the histories of a wide table's topics as one source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from ...domain.errors import ConfigError
+from ...domain.ports import ForeachBatchSource
+from ...domain.service.history_load import NoHistory
+from ...domain.service.wide_table import WideTable, WideTableSettings
+from ...domain.source.changelog.settings import ChangeSpec
+from ...domain.source.record_spec import PLAIN_FORMATS
+from ...domain.source.topic_group import TopicGroup
+from ..config import FilesInput, StreamInput
+from ..document.paths import check_local
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.ports import FrameEngine, QueryEngine, StreamSource
+    from ...domain.service.base import Service
+    from ..config import PipelineSettings, SourceSettings
+    from ..registry.backends import Sources
+    from ..run.bootstrap import HistoryTable
+
+
+def check_topics(pipeline: PipelineSettings, tables: Mapping[str, HistoryTable]) -> WideTableSettings:
+    """Return the settings of a wide table whose topics have these histories.
+
+    Raises:
+        ConfigError: the pipeline is not a wide table, or has no such topic.
+    """
+    name, settings = pipeline.name, pipeline.service
+    if not isinstance(settings, WideTableSettings):
+        raise ConfigError(f"pipeline {name!r} is not a wide table; only wide tables can load a history")
+    topics = [topic.name for topic in settings.topics]
+    if unknown := [topic for topic in tables if topic not in topics]:
+        raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(topics)}")
+    return settings
+
+
+@frozen(eq=False)
+class Histories:
+    """Opens histories on a backend, by its sources and its engines of frames and of SQL."""
+
+    sources: Sources
+    engine: FrameEngine
+    queries: QueryEngine
+
+    def open(
+        self,
+        settings: WideTableSettings,
+        sources: Mapping[str, SourceSettings],
+        tables: Mapping[str, HistoryTable],
+        files: int,
+    ) -> tuple[Service, StreamSource]:
+        """Open the history of a wide table as a source, and create the service that reads it.
+
+        Args:
+            settings: of the wide table.
+            sources: the source of each topic.
+            tables: the history of each topic that has one.
+            files: the greatest number of files of each topic in a chunk.
+
+        Raises:
+            NotSupported: the backend does not read a table's format.
+        """
+        formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
+        read = evolve(
+            settings,
+            topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
+            tombstones=None,  # a history deletes nothing
+        )
+        members: dict[str, StreamSource] = {}
+        for topic in settings.topics:
+            source, table = sources[topic.name], tables.get(topic.name)
+            members[topic.name] = (
+                NoHistory(source.records.columns, source.records.format)
+                if table is None
+                else self._open(_plain(source, formats[topic.name], partial=topic.absent == "keep"), table, files)
+            )
+        return WideTable(read, self.engine, self.queries), TopicGroup(members)
+
+    def _open(self, source: SourceSettings, table: HistoryTable, files: int) -> StreamSource:
+        """Open the history of one topic."""
+        if table.format in PLAIN_FORMATS:
+            return self.sources.open(evolve(source, input=FilesInput(check_local(table.path), files)))
+        handed = self.sources.open(evolve(source, input=StreamInput()))
+        assert isinstance(handed, ForeachBatchSource)
+        rows = self.queries.scan(table.path, table.format)
+        there = rows.collect_schema().names()
+        wanted = [each for each in source.records.schema.names if each in there]
+        handed.submit(str(table), 0, rows.select(*wanted).to_native())
+        return handed
+
+
+def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:
+    """Return the source for a history: plain rows without row kinds, because a history has no deletes."""
+    records = evolve(
+        source.records,
+        schema=source.records.columns,
+        row_kind=None,
+        format=format_,
+        changes=ChangeSpec(),
+        tells_absent=partial and format_ == "json",
+    )
+    return evolve(source, records=records)
