@@ -10,7 +10,6 @@ from ...domain.service.materialized_view import ViewSettings
 from ...domain.service.retraction import AUTO, NONE, RetractionSettings
 from ...domain.service.snapshots import PlainTable, SnapshotSettings
 from ...domain.table.spec import Layout
-from ..config import BulkFiles
 from ..read.keyed_views import feed_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ...domain.table.spec import TableSpec
     from ...domain.table.view_spec import ViewSpec
     from ..api import Headwater
-    from ..config import BulkInput, KafkaOutput, PipelineSettings
+    from ..config import KafkaOutput, PipelineSettings
 
 _LAYOUTS = {
     Layout.LOG: "epochs are appended, folded when read",
@@ -58,7 +57,7 @@ def _explain_inputs(pipeline: PipelineSettings) -> str:
     if isinstance(pipeline.source, Mapping):
         return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
     if pipeline.bulk is not None:
-        return f"source {pipeline.source} and, in bulk, {_explain_bulk(pipeline.bulk)}"
+        return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"
     return f"source {pipeline.source}"
 
 
@@ -74,10 +73,6 @@ def _explain_repeats(settings: RetractionSettings) -> Iterator[str]:
         yield "      a message that does not name them counts"
     else:
         yield f"    repeats, by {', '.join(settings.place_columns)} (identity)"
-
-
-def _explain_bulk(bulk: BulkInput) -> str:
-    return f"{bulk.format} files at {bulk.path}" if isinstance(bulk, BulkFiles) else f"table {bulk.table} of a database"
 
 
 def _explain_input(name: str, each: ViewOf | PlainTable) -> str:

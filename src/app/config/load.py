@@ -18,29 +18,25 @@ from ...domain.service.ranking import METHODS, RankingSettings
 from ...domain.service.segments import Segments
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.source.dead_letter import USUAL_LIMIT
-from ...domain.source.record_spec import FORMATS, RecordSpec
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import TIMES, Column
 from ..deployment.deployment import (
     BackendSettings,
     BulkInput,
     Deployment,
-    FilesInput,
-    Input,
-    KafkaInput,
     KafkaOutput,
     PipelineSettings,
     RunSettings,
     SourceSettings,
-    StreamInput,
 )
 from ..document.document import parse
 from ..document.environment import overlay
 from ..document.paths import resolve
+from ..document.section import Section
 from ..document.value_types import (
     DURATION,
     FLAG,
     LIMIT,
-    LOCAL_PATH,
     NUMBER_OR_TEXT,
     PATH,
     SCHEMA,
@@ -56,6 +52,7 @@ from ..document.value_types import (
     whole,
 )
 from ..registry.backends import available, load_backend
+from ..registry.sources import load_source_kind, source_kinds
 from .services.bulk_merge import BULK_MERGE, bulk_merge, bulk_merge_shape
 from .services.cumulate import CUMULATE, cumulate
 from .services.materialized_view import MATERIALIZED_VIEW, materialized_view, materialized_view_shape
@@ -71,6 +68,7 @@ if TYPE_CHECKING:
     from ..deployment.deployment import ServiceSettings
     from ..document.document import Document
     from ..document.lines import KeyPath
+    from ..registry.sources import SourceKind
 
 _NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
@@ -91,9 +89,8 @@ BACKEND = {
     "spark": Key(SETTINGS, {}),
 }
 RETAIN = {"versions": Key(_FROM_ONE), "duration": Key(DURATION)}
-KIND = Key(choice("files", "kafka", "stream"), required=True)
 ANY_SOURCE = {
-    "kind": KIND,
+    "kind": Key(TEXT, required=True),
     "schema": Key(SCHEMA, required=True),
     "event_time": Key(TEXT),
     "watermark_delay": Key(DURATION, _NO_WAIT),
@@ -108,26 +105,6 @@ CHANGES = {
     "before": Key(choice(*BEFORE), "required"),
     "time_unit": Key(choice(*TIME_UNITS)),
     "transactions": Key(choice(*TRANSACTIONS)),
-}
-SOURCES: Mapping[str, Mapping[str, Key]] = {
-    "files": ANY_SOURCE
-    | CHANGES
-    | {
-        "format": Key(choice(*FORMATS), "json"),
-        "path": Key(LOCAL_PATH, required=True),
-        "files_per_epoch": Key(_FROM_ONE, 1),
-        "delimiter": Key(TEXT, ","),
-    },
-    "kafka": ANY_SOURCE
-    | CHANGES
-    | {
-        "format": Key(choice("json", *CHANGE_FORMATS), "json"),
-        "servers": Key(TEXT, required=True),
-        "topics": Key(SOME_TEXTS, required=True),
-        "max_rows_per_epoch": Key(_FROM_ONE, 100_000),
-        "options": Key(SETTINGS, {}),
-    },
-    "stream": ANY_SOURCE,
 }
 ANY_PIPELINE = {
     "service": Key(
@@ -249,23 +226,22 @@ class _Loader:
         return retention
 
     def _source(self, path: KeyPath) -> SourceSettings:
-        kind = self.document.value((*path, "kind"), KIND)
-        keys = SOURCES[kind]
+        kind = load_source_kind(self.document.value((*path, "kind"), Key(choice(*source_kinds()), required=True)))
+        keys = _source_keys(kind)
         if "format" in keys:  # first: else the keys of an unknown format are reported before the format itself
             self.document.value((*path, "format"), keys["format"])
-        values = self.document.section(path, keys)
+        table = Section(self.document, path, keys)
+        values = table.values
         for key in ("event_time", "row_kind"):
             self.document.check_columns((*path, key), values["schema"].names, values[key])
         if (event_time := values["event_time"]) and values["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        options = {
-            name: values[name] for name in ("schema", "format", "row_kind", "time_zone", "delimiter") if name in values
-        }
+        options = {name: values[name] for name in _OF_RECORDS if name in values}
         changes = self._changes(path, values)
         records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes))
         return SourceSettings(
             str(path[-1]),
-            self._input(kind, values),
+            kind.parse(table),
             records,
             values["event_time"],
             values["watermark_delay"],
@@ -288,13 +264,6 @@ class _Loader:
         self.document.build((*path, "metadata"), lambda: changes.check(values["format"], values["schema"]))
         return changes
 
-    def _input(self, kind: str, values: Mapping[str, Any]) -> Input:
-        if kind == "files":
-            return FilesInput(self._resolve(values["path"]), values["files_per_epoch"])
-        if kind == "stream":
-            return StreamInput()
-        return KafkaInput(values["servers"], values["topics"], values["max_rows_per_epoch"], values["options"])
-
     def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         if "." in str(path[-1]):
             raise self.document.error(path, "a pipeline's name must not contain a dot: PIPELINE.VIEW names a view")
@@ -313,7 +282,7 @@ class _Loader:
         elif service == "materialized_view":
             settings, source = materialized_view(self.document, path, values), None
         elif service == "bulk_merge":
-            settings, source, bulk = bulk_merge(self.document, path, values, sources, self._resolve)
+            settings, source, bulk = bulk_merge(self.document, path, values, sources)
         else:
             settings, source = self._of_one_source(path, service, values, sources)
         pipeline = PipelineSettings(source, settings, values["materialize"], bulk=bulk, **common)
@@ -338,7 +307,7 @@ class _Loader:
     def _output(self, path: KeyPath, sources: Iterable[SourceSettings]) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
         for source in sources:
-            if isinstance(source.input, KafkaInput) and output.topic in source.input.topics:
+            if output.topic in source.input.topics:
                 raise self.document.error(
                     (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
                 )
@@ -386,13 +355,27 @@ class _Loader:
 def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return every key that the environment may override, nested like the file."""
     backend = {**BACKEND, "retain": RETAIN, "spark": _settings_shape(tree.get("backend"), "spark")}
-    every_source = {**SOURCES["files"], **SOURCES["kafka"]}
-    sources = {
-        name: {**every_source, "options": _settings_shape(source, "options")}
-        for name, source in _tables(tree, "sources")
-    }
+    kinds = {name: load_source_kind(name) for name in source_kinds()}
+    sources = {name: _source_shape(source, kinds) for name, source in _tables(tree, "sources")}
     pipelines = {name: _pipeline_shape(table) for name, table in _tables(tree, "pipelines")}
     return {"run": RUN, "backend": backend, "sources": sources, "pipelines": pipelines}
+
+
+def _source_keys(kind: SourceKind[Any]) -> dict[str, Key]:
+    """Return all keys of a kind of source."""
+    if not kind.formats:
+        return {**ANY_SOURCE, **kind.keys}
+    return {**ANY_SOURCE, **CHANGES, "format": Key(choice(*kind.formats), kind.formats[0]), **kind.keys}
+
+
+def _source_shape(source: Any, kinds: Mapping[str, SourceKind[Any]]) -> dict[str, Any]:
+    """Return the keys of a source: of every kind, as a variable may set the kind; first of all those of its own."""
+    own = kinds.get(str(source.get("kind"))) if isinstance(source, dict) else None
+    shape: dict[str, Any] = {}
+    for kind in (*kinds.values(), *([own] if own else [])):
+        free = [name for name, key in kind.keys.items() if key.kind is SETTINGS]
+        shape |= _source_keys(kind) | {name: _settings_shape(source, name) for name in free}
+    return shape
 
 
 def _tables(tree: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:

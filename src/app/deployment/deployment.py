@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from attrs import field, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
 from ...domain.source.dead_letter import USUAL_LIMIT, Limit
+from ...domain.source.record_spec import PLAIN_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,17 +71,42 @@ class RunSettings:
     dead_letter_stop: int = 1000
 
 
+class Input:
+    """Where a source reads: the settings of one kind of source."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """The name of its `SourceKind`."""
+
+    lanes: ClassVar[bool] = False
+    """Whether several logs (Kafka partitions) are read in parallel."""
+
+    submitted: ClassVar[bool] = False
+    """Whether a program submits its rows; else they are read."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The Kafka topics that it reads: no view of its pipelines is published to them."""
+        return ()
+
+
 @frozen
-class FilesInput:
+class FilesInput(Input):
     """Files of a folder, read in name order, at most `files_per_epoch` in one epoch."""
+
+    kind = "files"
 
     path: str
     files_per_epoch: int = 1
 
 
 @frozen
-class KafkaInput:
+class KafkaInput(Input):
     """Topics of a broker. `options` are settings of librdkafka; they may contain secrets."""
+
+    kind = "kafka"
+    lanes = True
 
     servers: str
     topics: tuple[str, ...]
@@ -89,7 +115,40 @@ class KafkaInput:
 
 
 @frozen
-class BulkFiles:
+class StreamInput(Input):
+    """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
+
+    kind = "stream"
+    submitted = True
+
+
+class BulkInput:
+    """A table to load in bulk: the settings of one kind of table."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """The name of its `BulkKind`."""
+
+    repeatable: ClassVar[bool] = False
+    """Whether a second read of a chunk returns the same rows."""
+
+    reports_time: ClassVar[bool] = False
+    """Whether it reports the time of each read itself; else `search_ts` or a position is needed."""
+
+    @property
+    def search_ts(self) -> datetime | str | None:
+        """The time of the read (UTC), or the column with the time at which each row was read."""
+        return None
+
+    @property
+    def records_format(self) -> str:
+        """How its values are written; the values of tables are typed, like those of Parquet."""
+        return "parquet"
+
+
+@frozen
+class BulkFiles(BulkInput):
     """A table to load in bulk: files of a folder, or a Delta table.
 
     Args:
@@ -100,11 +159,21 @@ class BulkFiles:
         chunks_per_epoch: the greatest number of chunks in one epoch.
     """
 
+    kind = "files"
+    repeatable = True
+
     path: str
     format: str = "parquet"
     search_ts: datetime | str | None = None
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
+
+    @property
+    def records_format(self) -> str:
+        return self.format if self.format in PLAIN_FORMATS else "parquet"
+
+    def __str__(self) -> str:
+        return f"{self.format} files at {self.path}"
 
 
 def _check_address(_instance: object, _attribute: object, jdbc: str) -> None:
@@ -116,7 +185,7 @@ def _check_address(_instance: object, _attribute: object, jdbc: str) -> None:
 
 
 @frozen
-class BulkJdbc:
+class BulkJdbc(BulkInput):
     """A database table to load in bulk.
 
     Args:
@@ -129,6 +198,9 @@ class BulkJdbc:
         chunks_per_epoch: the greatest number of chunks in one epoch.
     """
 
+    kind = "jdbc"
+    reports_time = True
+
     jdbc: str = field(validator=_check_address)
     table: str
     options: Mapping[str, str] = field(factory=dict, repr=False)
@@ -137,18 +209,14 @@ class BulkJdbc:
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
 
-
-@frozen
-class StreamInput:
-    """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
+    def __str__(self) -> str:
+        return f"table {self.table} of a database"
 
 
 ServiceSettings: TypeAlias = (
     "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
     " | ViewSettings"
 )
-Input: TypeAlias = FilesInput | KafkaInput | StreamInput
-BulkInput: TypeAlias = BulkFiles | BulkJdbc
 
 
 @frozen

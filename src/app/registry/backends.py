@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from attrs import evolve, frozen
 from injector import Module
 
-from ...domain.errors import ConfigError, NotSupported
+from ...domain.errors import NotSupported
+from . import installed
 
 if TYPE_CHECKING:
     from ...domain.ports import BulkSource, StreamSource
@@ -97,7 +97,7 @@ class Backend(Module):
 
 def available() -> tuple[str, ...]:
     """The names of the backends that are installed."""
-    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+    return installed.available(GROUP)
 
 
 def load_backend(name: str) -> type[Backend]:
@@ -106,15 +106,7 @@ def load_backend(name: str) -> type[Backend]:
     Raises:
         ConfigError: no backend of that name is installed, or its entry point is not a `Backend`.
     """
-    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
-    if not found:
-        raise ConfigError(f"backend {name!r} is not available here; available: {', '.join(available())}")
-    backend = found[0].load()
-    if not (isinstance(backend, type) and issubclass(backend, Backend)):
-        raise ConfigError(
-            f"entry point {found[0].value!r} of backend {name!r} must be a headwater.app.registry.backends.Backend"
-        )
-    return backend
+    return installed.load(GROUP, name, Backend)
 
 
 def on_one_session(*deployments: Deployment) -> list[Deployment]:

@@ -13,9 +13,10 @@ from injector import provider, singleton
 from ...domain.errors import ConfigError
 from ...domain.ports import FrameEngine, KeptStore, QueryEngine
 from ...domain.table.spec import RETYPING
-from ..config import Deployment, KafkaInput
+from ..config import Deployment
 from ..registry.backends import Backend, Gap, Part, Sources
 from ..registry.packages import require
+from ..registry.sources import load_source_kind
 from .sources import PolarsSources, SparkSources
 
 if TYPE_CHECKING:
@@ -107,13 +108,14 @@ class _SparkBackend(Backend):
         format_ = self.table_format()
         with require("pyspark", extra=format_.extra):
             from ...adapters.spark.own_session import own_session, running_session
-            from ...adapters.spark.session import KAFKA_PACKAGE, open_session
+            from ...adapters.spark.session import open_session
 
-        kafka = any(isinstance(source.input, KafkaInput) for source in deployment.sources.values())
+        kinds = {source.input.kind for source in deployment.sources.values()}
+        needed = [package for kind in sorted(kinds) for package in load_source_kind(kind).spark_packages()]
         given, running = deployment.backend.spark, running_session()
         program = open_session(
             given,
-            packages=[*format_.package.PACKAGES, *([KAFKA_PACKAGE] if kafka else [])],
+            packages=[*format_.package.PACKAGES, *needed],
             extensions=format_.package.EXTENSIONS,
             defaults=format_.package.SETTINGS,
         )
@@ -141,9 +143,9 @@ class _SparkBackend(Backend):
 
     @singleton
     @provider
-    def sources(self, spark: _Spark) -> Sources:
+    def sources(self, spark: _Spark, deployment: Deployment) -> Sources:
         """Sources as Spark frames."""
-        return SparkSources(spark.session)
+        return SparkSources(spark.session, deployment.backend.name)
 
 
 def _folder(deployment: Deployment) -> str:

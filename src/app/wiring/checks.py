@@ -18,9 +18,9 @@ from ...domain.service.snapshots import PlainTable, SnapshotSettings
 from ...domain.service.wide_table import WideTableSettings
 from ...domain.sql import check_column_names, parse_statement, with_parameters
 from ...domain.table.schema import Schema
-from ..config import KafkaInput
 from ..registry.backends import load_backend
 from ..registry.packages import not_installed
+from ..registry.sources import load_source_kind
 from ..run.clock import SystemClock
 from .container import Container, in_order, prefix_errors, view_of
 from .shapes import no_rows, rows_of
@@ -75,10 +75,10 @@ def check_packages(deployment: Deployment) -> None:
     """
     backend = load_backend(deployment.backend.name)
     needed = dict(backend.packages)
-    on_spark = bool(backend.spark_settings())
-    sources = {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}
-    kafka = any(isinstance(deployment.sources[name].input, KafkaInput) for name in sources)
-    if (kafka and not on_spark) or any(each.publish for each in deployment.pipelines.values()):
+    if not backend.spark_settings():
+        for name in {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}:
+            needed.update(load_source_kind(deployment.sources[name].input.kind).packages)
+    if any(each.publish for each in deployment.pipelines.values()):
         needed["confluent_kafka"] = "kafka"
     for package, extra in needed.items():
         if find_spec(package) is None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ....domain.service.bulk_merge import EXACT, HISTORY, MODES, BulkMergeSettings
 from ....domain.source.bulk import BulkSpec
-from ....domain.source.record_spec import PLAIN_FORMATS, RecordSpec
+from ....domain.source.record_spec import RecordSpec
 from ....domain.table.schema import column
-from ...deployment.deployment import BulkFiles, KafkaInput
 from ...document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice
 from .bulk import bulk, bulk_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from ....domain.table.schema import Schema
@@ -44,7 +43,6 @@ def bulk_merge(
     path: KeyPath,
     values: Mapping[str, Any],
     sources: Mapping[str, SourceSettings],
-    resolve: Callable[[str], str],
 ) -> tuple[BulkMergeSettings, str, BulkInput]:
     """Read the settings of a bulk merge, the name of its changelog and the settings of its bulk load.
 
@@ -53,7 +51,6 @@ def bulk_merge(
         path: of the pipeline.
         values: of the pipeline's table.
         sources: of the deployment, by name.
-        resolve: makes a path of the file absolute.
 
     Raises:
         ConfigError: names file, line and key of the first mistake, and what is allowed.
@@ -64,15 +61,15 @@ def bulk_merge(
     schema = source.records.columns
     for name in ("key", "columns", "position"):
         document.check_columns((*path, name), schema.names, *values[name])
-    loaded = bulk(document, (*path, "bulk"), resolve)
+    loaded = bulk(document, (*path, "bulk"))
     exact = values["mode"] == EXACT and not values["position"]
-    if exact and isinstance(loaded, BulkFiles) and loaded.search_ts is None:
+    if exact and not loaded.reports_time and loaded.search_ts is None:
         raise document.error(
             (*path, "bulk"),
             "gives neither a position in the changelog nor the time of the read: add search_ts, or name the `position`"
             ' that both share; or set mode = "upsert"',
         )
-    _check_time(document, (*path, "bulk", "search_ts"), schema, _search_ts(loaded))
+    _check_time(document, (*path, "bulk", "search_ts"), schema, loaded.search_ts)
     extra = set(source.records.changes.metadata) | set(values["position"]) - set(values["key"])
     others = values["columns"] or tuple(name for name in schema.names if name not in extra)
     own = {name: values[name] for name in ("key", "delay", "position", "mode", "history")}
@@ -84,9 +81,9 @@ def bulk_merge(
             changelog=source.records,
             event_time=source.event_time,
             watermark_delay=source.watermark_delay,
-            search_ts=_search_ts(loaded),
-            repeatable=isinstance(loaded, BulkFiles),
-            lanes=isinstance(source.input, KafkaInput),
+            search_ts=loaded.search_ts,
+            repeatable=loaded.repeatable,
+            lanes=source.input.lanes,
             **own,
         ),
     )
@@ -97,14 +94,12 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
     """Describe the rows of a bulk load: columns, key, position and time of the read."""
     placed = [name for name in settings.position if name not in settings.columns]
     schema = settings.schema.select((*settings.columns, *placed))
-    at = _search_ts(loaded)
+    at = loaded.search_ts
     if isinstance(at, str) and at not in schema:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    # Rows of tables are typed, like rows of Parquet.
-    format_ = loaded.format if isinstance(loaded, BulkFiles) and loaded.format in PLAIN_FORMATS else "parquet"
-    records = RecordSpec(schema, format_, time_zone=zone, optional=optional)
+    records = RecordSpec(schema, loaded.records_format, time_zone=zone, optional=optional)
     waits = settings.waits and not settings.position
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
 
@@ -113,11 +108,6 @@ def _check_time(document: Document, path: KeyPath, schema: Schema, name: datetim
     """Refuse a `search_ts` column that is not a timestamp."""
     if isinstance(name, str) and name in schema and schema[name].name != "timestamp":
         raise document.error(path, f"column {name!r} must be a timestamp, not {schema[name].ddl}")
-
-
-def _search_ts(loaded: BulkInput) -> datetime | str | None:
-    """The time of the read, or its column; None for a database, which reports the time itself."""
-    return loaded.search_ts if isinstance(loaded, BulkFiles) else None
 
 
 def bulk_merge_shape(pipeline: Mapping[str, Any]) -> dict[str, Any]:

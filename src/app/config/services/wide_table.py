@@ -8,7 +8,6 @@ from ....domain.errors import ConfigError
 from ....domain.service.wide_table import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
 from ....domain.sql import parse_expression
 from ....domain.table.schema import DataType
-from ...deployment.deployment import StreamInput
 from ...document.value_types import DURATION, FLAG, SETTINGS, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, choice
 
 if TYPE_CHECKING:
@@ -85,10 +84,11 @@ def _source(
     if section["source"] not in sources:
         document.value((*path, "source"), Key(choice(*sources)))
     source = sources[section["source"]]
-    if isinstance(source.input, StreamInput):
+    if source.input.submitted:
         raise document.error(
             (*path, "source"),
-            f'{source.name!r} is of kind "stream", which cannot be a topic of a wide table; use files or kafka',
+            f'{source.name!r} is of kind "{source.input.kind}", which cannot be a topic of a wide table;'
+            " use files or kafka",
         )
     return source
 

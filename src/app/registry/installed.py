@@ -1,0 +1,37 @@
+"""Finds and loads classes that installed packages register by entry points."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import TypeVar
+
+from ...domain.errors import ConfigError
+
+_T = TypeVar("_T")
+
+
+def available(group: str) -> tuple[str, ...]:
+    """The names in a group of entry points."""
+    return tuple(sorted({entry.name for entry in entry_points(group=group)}))
+
+
+def load(group: str, name: str, kind: type[_T]) -> type[_T]:
+    """Load a subclass of a class by the name of its entry point.
+
+    Args:
+        group: of the entry point, such as ``headwater.backends``.
+        name: of the entry point.
+        kind: the class.
+
+    Raises:
+        ConfigError: no package registers that name, or what it registers is not a subclass.
+    """
+    what = group.rpartition(".")[2].removesuffix("s")
+    found = [entry for entry in entry_points(group=group) if entry.name == name]
+    if not found:
+        raise ConfigError(f"{what} {name!r} is not available here; available: {', '.join(available(group))}")
+    loaded = found[0].load()
+    if not (isinstance(loaded, type) and issubclass(loaded, kind)):
+        expected = f"{kind.__module__}.{kind.__qualname__}"
+        raise ConfigError(f"entry point {found[0].value!r} of {what} {name!r} must be a {expected}")
+    return loaded

@@ -1,0 +1,1 @@
+"""The kinds of source and of bulk load that ship with Headwater, one in a file."""

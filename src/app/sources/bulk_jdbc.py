@@ -1,0 +1,73 @@
+"""A table to load in bulk from a database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..deployment.deployment import BulkJdbc
+from ..document.value_types import SETTINGS, TEXT, Key
+from ..registry.backends import Gap, Part
+from ..registry.sources import BulkKind
+from .bulk_files import CHUNKS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.ports import BulkSource
+    from ...domain.source.bulk import BulkSpec
+    from ..document.section import Section
+
+NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+_SECRET = re.compile("password|secret|token", re.IGNORECASE)
+
+
+class BulkJdbcKind(BulkKind[BulkJdbc]):
+    """A table ``bulk`` with the key ``jdbc``."""
+
+    keys: ClassVar[Mapping[str, Key]] = {
+        "jdbc": Key(TEXT, required=True),
+        "table": Key(TEXT, required=True),
+        "user": Key(TEXT),
+        "password": Key(TEXT),
+        "password_file": Key(TEXT),
+        "clock_query": Key(TEXT),
+        "position_query": Key(TEXT),
+        "options": Key(SETTINGS, {}),
+        **CHUNKS,
+    }
+
+    def parse(self, table: Section) -> BulkJdbc:
+        secrets = [("password",), *(("options", name) for name in table["options"] if _SECRET.search(name))]
+        for secret in secrets:
+            if table.has(*secret) and not table.document.from_environment((*table.path, *secret)):
+                raise table.error('must not be in the file: write "${NAME}", and set NAME in the environment', *secret)
+        credentials = {name: table[name] for name in ("user", "password") if table[name] is not None}
+        if table["password_file"] is not None:
+            credentials["password"] = _password_in(table, table.resolve(table["password_file"]))
+        own = {**table.fields(BulkJdbc), "options": {**table["options"], **credentials}}
+        return table.build(lambda: BulkJdbc(**own))
+
+    def open_polars(self, settings: BulkJdbc, spec: BulkSpec, backend: str) -> BulkSource:
+        raise NO_DATABASES.error(backend)
+
+    def open_spark(self, settings: BulkJdbc, spec: BulkSpec, session: Any, backend: str) -> BulkSource:
+        from ...adapters.jdbc.bulk import JdbcBulk, TableSettings
+        from ...adapters.jdbc.database import Database, JdbcSettings
+
+        chunked = TableSettings(
+            settings.table,
+            settings.clock_query,
+            settings.position_query,
+            settings.chunk_rows,
+            settings.chunks_per_epoch,
+        )
+        return JdbcBulk(Database(session, JdbcSettings(settings.jdbc, settings.options)), chunked, spec)
+
+
+def _password_in(table: Section, file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise table.error(f"{file} cannot be read: {error.strerror}", "password_file") from error
