@@ -31,8 +31,9 @@ def register(project: Path, site: Path) -> None:
     info.mkdir(parents=True)
     about = f"Metadata-Version: 2.1\nName: {declared['name']}\nVersion: {declared['version']}\n"
     (info / "METADATA").write_text(about)
-    points = declared["entry-points"]["headwater.backends"].items()
-    (info / "entry_points.txt").write_text("\n".join(["[headwater.backends]", *(f"{n} = {to}" for n, to in points)]))
+    groups = declared["entry-points"].items()
+    lines = [line for group, points in groups for line in (f"[{group}]", *(f"{n} = {to}" for n, to in points.items()))]
+    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 def run_pytest(project: Path, site: Path, *arguments: str) -> int:
