@@ -14,7 +14,8 @@ import pytest
 
 from ..domain.errors import BadInput, ConfigError, SumOverflow
 from ..domain.table.schema import Schema
-from .query_cases import CASTS, CONDITIONS, NUMBERS, QUERIES, TEXT, TIMES
+from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
+from .query_cases import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,30 +8,28 @@ this with its own fixture `headwater_backend`, which returns a backend's name. I
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
-from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
 from ..domain.duration import parse_duration
-from ..domain.errors import ConfigError, HeadwaterError, VersionExpired
+from ..domain.errors import ConfigError
+from .expected import failing_with, utc
 from .failing_store import Crash, Fault
-from .tables import assert_shows
 from .trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import narwhals as nw
-
-    from ..app.api import Answer, Headwater
+    from ..app.api import Headwater
     from ..domain.ledger.upkeep import Pin
-    from ..domain.table.schema import Schema
     from .tables import Table
+
+pytest_plugins = ["headwater.testing.view_steps"]
 
 _MOMENTS = {
     "before the first commit": Fault(before=True, commit=1),
@@ -71,18 +69,6 @@ def headwater_exits() -> Iterator[ExitStack]:
 def headwater_trial(headwater_backend: str, headwater_exits: ExitStack, tmp_path: Path) -> Trial:
     """The deployment that a scenario is about."""
     return Trial(tmp_path, headwater_backend, headwater_exits)
-
-
-@frozen(eq=False)
-class _Held:
-    """Rows that a reader has asked for and not computed yet."""
-
-    frame: nw.LazyFrame[Any]
-    schema: Schema
-
-    @classmethod
-    def of(cls, answer: Answer) -> _Held:
-        return cls(answer.frame, answer.view.schema)
 
 
 # ---- the deployment
@@ -165,15 +151,14 @@ def crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
 
 @then(parsers.parse("running {pipeline:S} fails with {name:S}"))
 def running_fails(headwater_trial: Trial, pipeline: str, name: str) -> None:
-    with pytest.raises(HeadwaterError) as caught:
+    with failing_with(name):
         headwater_trial.run([pipeline])
-    assert type(caught.value).__name__ == name
 
 
 @given(parsers.parse("the clock shows {moment}"))
 @when(parsers.parse("the clock shows {moment}"))
 def clock_shows(headwater_trial: Trial, moment: str) -> None:
-    headwater_trial.clock.moment = _utc(moment)
+    headwater_trial.clock.moment = utc(moment)
 
 
 @when(parsers.parse("{pipeline:S} runs until idle on a store that cannot be reached once"))
@@ -262,16 +247,14 @@ def history_crashes(headwater_trial: Trial, pipeline: str, number: int) -> None:
 
 @then(parsers.re(r"loading the history of (?P<pipeline>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
 def history_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) -> None:
-    with pytest.raises(HeadwaterError, match=words) as caught:
+    with failing_with(name, words):
         headwater_trial.load(pipeline)
-    assert type(caught.value).__name__ == name
 
 
 @then(parsers.re(r"running (?P<pipeline>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
 def run_refused(headwater_trial: Trial, pipeline: str, name: str, words: str) -> None:
-    with pytest.raises(HeadwaterError, match=words) as caught:
+    with failing_with(name, words):
         headwater_trial.run([pipeline])
-    assert type(caught.value).__name__ == name
 
 
 @then(parsers.parse("{pipeline:S} cannot run: {reason}"))
@@ -294,135 +277,5 @@ def second_opens(headwater_trial: Trial, pipeline: str) -> Headwater:
 
 @then(parsers.parse("the second run fails with {name:S}"))
 def second_fails(headwater_second: Headwater, name: str) -> None:
-    with _failing_with(name):
+    with failing_with(name):
         headwater_second.run(until_idle=True)
-
-
-# ---- what is seen
-
-
-@given(parsers.parse("a reader holds {view:S}"), target_fixture="headwater_held")
-def reader_holds(headwater_trial: Trial, view: str) -> _Held:
-    return _Held.of(headwater_trial.reader.answer(view))
-
-
-@then("the reader still sees exactly")
-def reader_still_sees(headwater_held: _Held, datatable: Table) -> None:
-    assert_shows(headwater_held.frame, headwater_held.schema, datatable)
-
-
-@then(parsers.parse("{view:S} shows exactly"))
-def shows(headwater_trial: Trial, view: str, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(view), datatable)
-
-
-@then(parsers.parse("{view:S} shows nothing"))
-def shows_nothing(headwater_trial: Trial, view: str) -> None:
-    answer = headwater_trial.reader.answer(view)
-    _assert_answer(answer, [answer.view.schema.names])
-
-
-@then(parsers.parse("{pipeline:S} has passed over {count:d} repeats"))
-def passed_over(headwater_trial: Trial, pipeline: str, count: int) -> None:
-    repeats = {status.pipeline: status.repeats for status in headwater_trial.open().status()}
-    assert repeats[pipeline] == count
-
-
-@then(parsers.parse("{view:S} as of {moment} shows exactly"))
-def shows_as_of(headwater_trial: Trial, view: str, moment: str, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(view, as_of=_utc(moment)), datatable)
-
-
-@then(parsers.parse("{view:S} as known at epoch {epoch:d} shows exactly"))
-def shows_as_known(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(view, at=epoch), datatable)
-
-
-@then(parsers.parse("{view:S} as known at epoch {epoch:d} has expired"))
-def has_expired(headwater_trial: Trial, view: str, epoch: int) -> None:
-    with pytest.raises(VersionExpired):
-        headwater_trial.open().answer(view, at=epoch)
-
-
-@then(parsers.parse("{view:S} since epoch {epoch:d} shows exactly"))
-def shows_since(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(view, since=epoch), datatable)
-
-
-@then(parsers.parse("{view:S} of label {label:S} shows exactly"))
-def shows_of_label(headwater_trial: Trial, view: str, label: str, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(view, label=label), datatable)
-
-
-@then(parsers.parse("asking {view:S} of label {label:S} fails with {name:S}"))
-def asking_fails(headwater_trial: Trial, view: str, label: str, name: str) -> None:
-    with _failing_with(name):
-        headwater_trial.reader.answer(view, label=label)
-
-
-@then(parsers.re(r"asking (?P<view>\S+) fails with (?P<name>\S+): (?P<words>.+)"))
-def answer_refused(headwater_trial: Trial, view: str, name: str, words: str) -> None:
-    answer = headwater_trial.reader.answer(view)
-    with pytest.raises(HeadwaterError, match=words) as caught, answer.engine.explaining():
-        _assert_answer(answer, [answer.view.schema.names])
-    assert type(caught.value).__name__ == name
-
-
-@then(parsers.parse("{view:S} differs since epoch {epoch:d} by exactly"))
-def differs(headwater_trial: Trial, view: str, epoch: int, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.difference(view, after=epoch), datatable)
-
-
-@then(parsers.parse("{pipeline:S} has reached the watermark {moment} at epoch {epoch:d}"))
-def has_reached(headwater_trial: Trial, pipeline: str, moment: str, epoch: int) -> None:
-    assert headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=timedelta()).epoch.number == epoch
-
-
-@then(parsers.parse("waiting {timeout:S} for {pipeline:S} to reach the watermark {moment:S} fails with {name:S}"))
-def waiting_fails(headwater_trial: Trial, timeout: str, pipeline: str, moment: str, name: str) -> None:
-    with _failing_with(name):
-        headwater_trial.reader.wait_for(pipeline, _utc(moment), timeout=parse_duration(timeout))
-
-
-@then(parsers.parse("reading {view:S} for {longest:S} is allowed"))
-def read_is_allowed(headwater_trial: Trial, view: str, longest: str) -> None:
-    answer = headwater_trial.open().answer(view, longest=parse_duration(longest))
-    answer.frame.collect(backend="polars")
-
-
-@then(parsers.parse("reading {view:S} for {longest:S} fails with {name:S}"))
-def read_is_refused(headwater_trial: Trial, view: str, longest: str, name: str) -> None:
-    with _failing_with(name):
-        headwater_trial.open().answer(view, longest=parse_duration(longest))
-
-
-@then(parsers.parse("the table {table:S} holds exactly"))
-def table_holds(headwater_trial: Trial, table: str, datatable: Table) -> None:
-    spec, frame = headwater_trial.stored(table)
-    assert_shows(frame, spec.schema, datatable)
-
-
-@then(parsers.parse("the dead letters of {pipeline:S} are exactly"))
-def dead_letters(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
-    _assert_answer(headwater_trial.reader.answer(f"{pipeline}.dead_letters"), datatable)
-
-
-@then(parsers.re(r"(?P<pipeline>\S+) has published (?P<count>\d+) epochs?"), converters={"count": int})
-def has_published(headwater_trial: Trial, pipeline: str, count: int) -> None:
-    assert len(headwater_trial.publications(pipeline)) == count
-
-
-@contextmanager
-def _failing_with(name: str) -> Iterator[None]:
-    with pytest.raises(HeadwaterError) as caught:
-        yield
-    assert type(caught.value).__name__ == name
-
-
-def _assert_answer(answer: Answer, table: Table) -> None:
-    assert_shows(answer.frame, answer.view.schema, table)
-
-
-def _utc(moment: str) -> datetime:
-    found = datetime.fromisoformat(moment)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -15,7 +15,7 @@ from ...table.net_changes import net_changes
 from ...table.view_spec import ViewSpec
 from ..base import Service
 from ..input import ViewOf
-from .lineage import SourceExpr
+from .derivation import SourceExpr
 from .plan import ViewPlan
 from .routes import Route, Routes, routes
 from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...epoch.batch import KeyedInput
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine, QueryEngine
-    from .lineage import SourceExpr
+    from .derivation import SourceExpr
     from .routes import Route
     from .tables import Index, ViewTables
 

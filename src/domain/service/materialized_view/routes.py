@@ -10,12 +10,13 @@ from attrs import evolve, frozen
 from ...errors import ConfigError
 from ...sql.parsing import quote
 from ...table.schema import INTEGERS, DataType
-from .lineage import JoinEquality, SourceExpr, derivations
+from .derivation import JoinEquality, SourceExpr
+from .lineage import derivations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .lineage import Derivation
+    from .derivation import Derivation
     from .settings import Shapes, ViewSettings
 
 _VIEW = -1

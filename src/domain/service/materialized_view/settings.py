@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...table.schema import DataType, Schema
     from ...table.view_spec import ViewSpec
     from ..input import ViewOf
-    from .lineage import SourceExpr
+    from .derivation import SourceExpr
 
 ALIGN = ("before", "at", "newest")
 _TICK = timedelta(microseconds=1)

@@ -13,7 +13,7 @@ from ...table.spec import TableSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .lineage import SourceExpr
+    from .derivation import SourceExpr
     from .routes import Routes
     from .settings import Shapes, ViewSettings
 
