@@ -7,8 +7,8 @@ from functools import cache
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
+from ....domain.sql.types import DOUBLE, STRING, VOID, set_type, type_of
 from ....domain.table.schema import INTEGERS, DataType
-from .types import DOUBLE, STRING, VOID, set_type, type_of
 
 _DUCKDB = {
     "int": "INTEGER",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ....domain.errors import ConfigError
 from ....domain.service.wide_table import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
 from ....domain.sql import parse_expression
+from ....domain.sql.typing import type_query
 from ....domain.table.schema import DataType
 from ...document.value_types import DURATION, FLAG, SETTINGS, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, choice
 
@@ -211,11 +212,9 @@ def _type(expression: Expression, schema: Schema) -> DataType:
     """
     if (declared := expression.declared_type(schema)) is not None:
         return declared
-    from ....adapters.memory.sql.compile import compile_query
-
     columns = {each.name: each.type.ddl for each in schema.columns}
     try:
-        return compile_query(f"SELECT {expression.sql} AS value FROM rows", {"rows": columns}).schema["value"]  # noqa: S608
+        return type_query(f"SELECT {expression.sql} AS value FROM rows", {"rows": columns}).schema["value"]  # noqa: S608
     except ConfigError as error:
         raise ConfigError(
             f"the type of {expression.sql} is unknown before the run ({error}); cast it: CAST(… AS bigint)"

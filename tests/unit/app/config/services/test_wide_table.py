@@ -149,7 +149,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
         ("items + 0", "itms + 0", "25: pipelines.shop.topics.stock.select.item_count: '`itms` + 0': no column 'itms'; there are: "
          "shop_id, items, weight, seq"),
         ("items + 0", "my_udf(items)", "25: pipelines.shop.topics.stock.select.item_count: the type of MY_UDF(`items`) is unknown before the run "
-         "(MY_UDF(`items`) is not offered by the memory backend; docs/sql.md lists what is); cast it: CAST(… AS bigint)"),
+         "(MY_UDF(`items`) is not known without Spark; docs/sql.md lists what is); cast it: CAST(… AS bigint)"),
         ("items + 0", "cast(explode(split(cast(items as string), ',')) as int)", "25: pipelines.shop.topics.stock.select.item_count: "
          "\"CAST(EXPLODE(SPLIT(CAST(`items` AS STRING), ',')) AS INT)\" has explode inside another expression, where it cannot make "
          "rows: write what is around it inside, as in explode(cast(split(a, ',') as array<bigint>))"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ....domain.errors import ConfigError
+from ..errors import ConfigError
 
 _FIELDS: dict[str, type[exp.Func]] = {
     **dict.fromkeys(("YEAR", "Y", "YEARS", "YR", "YRS"), exp.Year),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ....domain.errors import ConfigError
-from ....domain.table.schema import INTEGERS, NUMBERS, DataType
+from ..errors import ConfigError
+from ..table.schema import INTEGERS, NUMBERS, DataType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,289 @@
+"""Each kind of node of a query as the DuckDB expression with the same result as in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from ....domain.sql.node_types import DATE_UNITS
+from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
+from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, is_array, type_of
+from ....domain.table.schema import INTEGERS, NUMBERS, DataType
+from ....domain.table.sums import mark
+from .arrays import array_sql, cast_sql, explode_sql, split_sql
+from .casts import as_type, call, cast_in_place, cast_to, try_cast
+
+Render: TypeAlias = Callable[[exp.Expr], exp.Expr]
+
+_TRIMS = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def _cast_all(nodes: list[exp.Expr], wanted: DataType) -> None:
+    for each in nodes:
+        cast_in_place(each, wanted)
+
+
+def _nulled_sql(node: exp.Expr) -> exp.Expr:
+    values = values_of(node, ("this", "expression"))
+    _cast_all(values, meeting(values))
+    return as_type(node.copy(), type_of(node))
+
+
+def _branched_sql(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
+        return node
+    if keys := keys_of(node):
+        _cast_all(keys, meeting(keys))
+    _cast_all(branches_of(node), type_of(node))
+    return node
+
+
+def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
+    wanted = type_of(node)
+    if type_of(node.args["expression"]) == INTERVAL:
+        return as_type(node.copy(), wanted)
+    for each in (node.args["this"], node.args["expression"]):
+        if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
+            cast_in_place(each, wanted)
+    return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
+
+
+def _quotient_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_quotient", cast_to(node.args["this"], DOUBLE), cast_to(node.args["expression"], DOUBLE))
+
+
+def _whole_sql(node: exp.Expr) -> exp.Expr:
+    name = "hw_div" if isinstance(node, exp.IntDiv) else "hw_mod"
+    wanted = type_of(node)
+    return call(name, cast_to(node.args["this"], wanted), cast_to(node.args["expression"], wanted))
+
+
+def _joined_sql(node: exp.Expr) -> exp.Expr:
+    made, *more = (cast_to(each, STRING) for each in texts_of(node))
+    for each in more:
+        made = exp.DPipe(this=made, expression=each, safe=True)
+    return exp.Paren(this=made)
+
+
+def _called(function: str, *names: str, then: DataType | None = None) -> Render:
+    """A call of a DuckDB function with these arguments."""
+
+    def sql(node: exp.Expr) -> exp.Expr:
+        made: exp.Expr = call(function, *values_of(node, names))
+        return made if then is None else as_type(made, then)
+
+    return sql
+
+
+def _substring_sql(node: exp.Expr) -> exp.Expr:
+    name = "hw_substring" if node.args.get("length") else "hw_tail"
+    return call(name, *values_of(node, ("this", "start", "length")))
+
+
+def _trimmed_sql(node: exp.Expr) -> exp.Expr:
+    # Without this argument, DuckDB also trims other kinds of spaces.
+    letters = node.args.get("expression") or exp.Literal.string(" ")
+    return call(_TRIMS[str(node.args.get("position") or "").upper()], node.this, letters)
+
+
+def _like_sql(node: exp.Expr) -> exp.Expr:
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+
+def _rounded_sql(node: exp.Expr) -> exp.Expr:
+    wanted, places = type_of(node), exp.Literal.number(places_of(node))
+    if wanted.name in INTEGERS:
+        whole: exp.Expr = node.this
+        return whole
+    return call("hw_round", cast_to(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
+
+
+def _ceiling_sql(function: str) -> Render:
+    return lambda node: as_type(call(function, node.this), type_of(node))
+
+
+def _power_sql(node: exp.Expr) -> exp.Expr:
+    return call("pow", cast_to(node.this, DOUBLE), cast_to(node.expression, DOUBLE))
+
+
+def _seconds_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_seconds", cast_to(node.expression, TIMESTAMP))
+
+
+def _truncated_sql(node: exp.Expr) -> exp.Expr:
+    wanted = type_of(node)
+    unit = DATE_UNITS[unit_of(node)] if wanted == DATE else unit_of(node).lower()
+    return as_type(call("date_trunc", exp.Literal.string(unit), cast_to(node.this, TIMESTAMP)), wanted)
+
+
+def _days_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_days_later", cast_to(node.this, DATE), as_type(node.expression, INT))
+
+
+def _apart_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_days_apart", cast_to(node.this, DATE), cast_to(node.expression, DATE))
+
+
+def _date_sql(node: exp.Expr) -> exp.Expr:
+    return cast_to(node.this, DATE)
+
+
+def _last_day_sql(node: exp.Expr) -> exp.Expr:
+    return call("last_day", cast_to(node.this, DATE))
+
+
+def _months_sql(node: exp.Expr) -> exp.Expr:
+    return call("hw_months_later", cast_to(node.this, DATE), as_type(node.expression, INT))
+
+
+def _cast_sql(node: exp.Expr) -> exp.Expr:
+    wanted = type_of(node)
+    return cast_sql(node.this, wanted) if is_array(wanted) else cast_to(node.this, wanted)
+
+
+def _within(node: exp.Expr) -> bool:
+    """Whether a window or a filter belongs to the aggregate: the cast goes outside of it."""
+    return isinstance(node.parent, (exp.Window, exp.Filter))
+
+
+def _aggregated(node: exp.Expr) -> exp.Expr:
+    return node if _within(node) else _fitting(node)
+
+
+def _fitting(node: exp.Expr) -> exp.Expr:
+    """An aggregate cast to its type; a sum that does not fit stops the query."""
+    inner = node
+    while isinstance(inner, (exp.Window, exp.Filter)):
+        inner = inner.this
+    wanted = type_of(node)
+    if not isinstance(inner, exp.Sum) or wanted == DOUBLE:
+        return as_type(node.copy(), wanted)
+    message = exp.Literal.string(mark(inner.sql("spark"), wanted.ddl))
+    return call("hw_fitting", node.copy(), try_cast(node.copy(), wanted), message)
+
+
+def _total_sql(node: exp.Expr) -> exp.Expr:
+    if type_of(node) == DOUBLE and not isinstance(node.this, exp.Distinct):
+        cast_in_place(node.this, DOUBLE)
+    return _aggregated(node)
+
+
+def _mean_sql(node: exp.Expr) -> exp.Expr:
+    if not isinstance(node.this, exp.Distinct):
+        cast_in_place(node.this, DOUBLE)
+    return node
+
+
+def _offset_sql(node: exp.Expr) -> exp.Expr:
+    _cast_all(values_of(node, ("this", "default")), type_of(node))
+    return node
+
+
+def _membership_sql(node: exp.Expr) -> exp.Expr:
+    if node.args.get("query") is None:
+        values = [node.this, *node.expressions]
+        _cast_all(values, meeting(values))
+    return node
+
+
+def _compared(*names: str) -> Render:
+    def sql(node: exp.Expr) -> exp.Expr:
+        values = values_of(node, names)
+        _cast_all(values, meeting(values))
+        return node
+
+    return sql
+
+
+def _chosen_sql(node: exp.Expr) -> exp.Expr:
+    _cast_all(values_of(node, ("this", "expressions")), type_of(node))
+    return node
+
+
+def _date_part(function: str) -> Render:
+    def sql(node: exp.Expr) -> exp.Expr:
+        place = node.this if type_of(node.this).name in TIMES else cast_to(node.this, TIMESTAMP)
+        return as_type(call(function, place), INT)
+
+    return sql
+
+
+_COMPARISON = _compared("this", "expression")
+
+RENDERINGS: dict[type[exp.Expr], Render] = {
+    exp.EQ: _COMPARISON,
+    exp.NEQ: _COMPARISON,
+    exp.GT: _COMPARISON,
+    exp.GTE: _COMPARISON,
+    exp.LT: _COMPARISON,
+    exp.LTE: _COMPARISON,
+    exp.NullSafeEQ: _COMPARISON,
+    exp.NullSafeNEQ: _COMPARISON,
+    exp.Between: _compared("this", "low", "high"),
+    exp.In: _membership_sql,
+    exp.Case: _branched_sql,
+    exp.If: _branched_sql,
+    exp.Coalesce: _chosen_sql,
+    exp.Greatest: _chosen_sql,
+    exp.Least: _chosen_sql,
+    exp.Nullif: _nulled_sql,
+    exp.Add: _arithmetic_sql,
+    exp.Sub: _arithmetic_sql,
+    exp.Mul: _arithmetic_sql,
+    exp.Div: _quotient_sql,
+    exp.IntDiv: _whole_sql,
+    exp.Mod: _whole_sql,
+    exp.Ceil: _ceiling_sql("ceil"),
+    exp.Floor: _ceiling_sql("floor"),
+    exp.Round: _rounded_sql,
+    exp.Sqrt: lambda node: call("sqrt", cast_to(node.this, DOUBLE)),
+    exp.Pow: _power_sql,
+    exp.Like: _like_sql,
+    exp.RegexpLike: _called("regexp_matches", "this", "expression"),
+    exp.Concat: _joined_sql,
+    exp.DPipe: _joined_sql,
+    exp.Lower: _called("hw_lower", "this"),
+    exp.Upper: _called("hw_upper", "this"),
+    exp.Trim: _trimmed_sql,
+    exp.Length: _called("length", "this", then=INT),
+    exp.Substring: _substring_sql,
+    exp.Replace: _called("replace", "this", "expression", "replacement"),
+    exp.StartsWith: _called("starts_with", "this", "expression"),
+    exp.EndsWith: _called("ends_with", "this", "expression"),
+    exp.Contains: _called("contains", "this", "expression"),
+    exp.StrPosition: _called("strpos", "this", "substr", then=INT),
+    exp.Year: _date_part("year"),
+    exp.Quarter: _date_part("quarter"),
+    exp.Month: _date_part("month"),
+    exp.Day: _date_part("day"),
+    exp.DayOfMonth: _date_part("day"),
+    exp.DayOfYear: _date_part("dayofyear"),
+    exp.DayOfWeek: _date_part("hw_dayofweek"),
+    exp.WeekOfYear: _date_part("weekofyear"),
+    exp.Hour: _date_part("hour"),
+    exp.Minute: _date_part("minute"),
+    exp.Second: _date_part("second"),
+    exp.Extract: _seconds_sql,
+    exp.TimestampTrunc: _truncated_sql,
+    exp.DateTrunc: _truncated_sql,
+    exp.TsOrDsAdd: _days_sql,
+    exp.DateDiff: _apart_sql,
+    exp.TsOrDsToDate: _date_sql,
+    exp.LastDay: _last_day_sql,
+    exp.AddMonths: _months_sql,
+    exp.Cast: _cast_sql,
+    exp.TryCast: _cast_sql,
+    exp.RegexpSplit: split_sql,
+    exp.Array: array_sql,
+    exp.Explode: explode_sql,
+    exp.Count: _aggregated,
+    exp.Sum: _total_sql,
+    exp.Avg: _mean_sql,
+    exp.Filter: _aggregated,
+    exp.Lag: _offset_sql,
+    exp.Lead: _offset_sql,
+    exp.Window: _fitting,
+}
+"""Of nodes that DuckDB writes in another way than Spark; parts are rendered before their node."""

@@ -1,0 +1,396 @@
+"""The type that Spark gives to each kind of node of a query; what is not listed is not known without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from ..errors import ConfigError
+from ..table.schema import INTEGERS, NUMBERS, DataType
+from .aggregate_types import count_type, distinct_type, extreme_type, mean_type, offset_type, total_type, window_type
+from .parts import (
+    TIMES,
+    branches_of,
+    cases_of,
+    check,
+    keys_of,
+    meeting,
+    number_type,
+    only,
+    places_of,
+    texts_of,
+    unit_of,
+    values_of,
+)
+from .types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    arithmetic_type,
+    array_of,
+    digits,
+    element_of,
+    limited,
+    literal_type,
+    named,
+    type_of,
+    widest,
+)
+
+TypeOf: TypeAlias = Callable[[exp.Expr], DataType]
+
+DATE_UNITS = {
+    **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
+    **dict.fromkeys(("MONTH", "MON", "MM"), "month"),
+    "QUARTER": "quarter",
+    "WEEK": "week",
+}
+"""The units of ``trunc(date, unit)``."""
+_TIME_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
+_DAY_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
+_TRUTH = frozenset({"boolean"})
+_TEXT = frozenset({"string"})
+_TIMES_OR_TEXT = TIMES | _TEXT
+
+
+def _is(found: DataType) -> Callable[[exp.Expr], DataType]:
+    return lambda _: found
+
+
+def _of_this(node: exp.Expr) -> DataType:
+    return type_of(node.this)
+
+
+def _logical(node: exp.Expr) -> DataType:
+    for each in node.iter_expressions():
+        check(each, _TRUTH, "a condition")
+    return BOOLEAN
+
+
+def _joining(node: exp.Expr) -> DataType:
+    if (on := node.args.get("on")) is not None:
+        check(on, _TRUTH, "a condition")
+    return BOOLEAN
+
+
+def _branched_type(node: exp.Expr) -> DataType:
+    if keys := keys_of(node):
+        meeting(keys)
+    else:
+        for each in cases_of(node):
+            check(each.this, _TRUTH, "a condition")
+    return widest(map(type_of, branches_of(node)))
+
+
+def _if_type(node: exp.Expr) -> DataType:
+    return type_of(node.args["true"]) if isinstance(node.parent, exp.Case) else _branched_type(node)
+
+
+def _sum_type(node: exp.Expr) -> DataType:
+    """The type of an addition or a subtraction: of numbers, or of a time and an interval."""
+    left, right = type_of(node.args["this"]), type_of(node.args["expression"])
+    if right == INTERVAL and left.name in TIMES:
+        by_day = left == DATE and unit_of(node.args["expression"]).removesuffix("S") in _DAY_UNITS
+        return left if by_day or left != DATE else TIMESTAMP
+    return arithmetic_type(node)
+
+
+def _interval_type(node: exp.Expr) -> DataType:
+    if not isinstance(node.this, exp.Literal) or unit_of(node).removesuffix("S") not in _TIME_UNITS:
+        raise ConfigError(f"{node.sql('spark')} is not an interval that is known without Spark; write INTERVAL 1 DAY")
+    return INTERVAL
+
+
+def _quotient_type(node: exp.Expr) -> DataType:
+    found = {type_of(node.args["this"]), type_of(node.args["expression"])}
+    widest(found)
+    names = {each.name for each in found}
+    if not names <= NUMBERS | {"void"} or ("decimal" in names and not names & {"float", "double"}):
+        raise ConfigError(f"{node.sql('spark')} divides decimals, or no numbers; cast one side to double")
+    return DOUBLE
+
+
+def _whole_type(node: exp.Expr) -> DataType:
+    for each in (node.args["this"], node.args["expression"]):
+        check(each, INTEGERS, "a whole number")
+    return (
+        BIGINT
+        if isinstance(node, exp.IntDiv)
+        else widest((type_of(node.args["this"]), type_of(node.args["expression"])))
+    )
+
+
+def _substring_type(node: exp.Expr) -> DataType:
+    only(node, "this", "start", "length")
+    check(node.this, _TEXT, "text")
+    for each in values_of(node, ("start", "length")):
+        check(each, INTEGERS, "a whole number")
+    return STRING
+
+
+def _trimmed_type(node: exp.Expr) -> DataType:
+    only(node, "this", "expression", "position")
+    for each in values_of(node, ("this", "expression")):
+        check(each, _TEXT, "text")
+    return STRING
+
+
+def _rounded_type(node: exp.Expr) -> DataType:
+    only(node, "this", "decimals")
+    found, places = number_type(node), places_of(node)
+    if found.name == "decimal":
+        precision, scale = digits(found)
+        return limited(precision - scale + min(scale, places) + 1, min(scale, places))
+    return DOUBLE if found.name == "float" else found
+
+
+def _ceiling_type(node: exp.Expr) -> DataType:
+    only(node, "this")
+    found = number_type(node)
+    if found.name != "decimal":
+        return BIGINT
+    precision, scale = digits(found)
+    return DataType("decimal", max(precision - scale + 1, 1), 0)
+
+
+def _root_type(node: exp.Expr) -> DataType:
+    for each in node.iter_expressions():
+        check(each, NUMBERS, "a number")
+    return DOUBLE
+
+
+def _seconds_type(node: exp.Expr) -> DataType:
+    check(node.expression, _TIMES_OR_TEXT, "a date or a timestamp")
+    return DataType("decimal", 8, 6)
+
+
+def _truncated_type(node: exp.Expr) -> DataType:
+    only(node, "this", "unit")
+    to_date = isinstance(node, exp.DateTrunc)
+    check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
+    if unit_of(node) not in (DATE_UNITS if to_date else _TIME_UNITS):
+        raise ConfigError(
+            f"{node.sql('spark')}: unknown unit; known: {', '.join(DATE_UNITS if to_date else sorted(_TIME_UNITS))}"
+        )
+    return DATE if to_date else TIMESTAMP
+
+
+def _day_type(node: exp.Expr) -> DataType:
+    only(node, "this", "expression", "unit")
+    if unit_of(node) not in {"", "DAY"}:
+        raise ConfigError(f"{node.sql('spark')}: only days are counted without Spark; use date_add(date, days)")
+    check(node.this, _TIMES_OR_TEXT, "a date")
+    return DATE
+
+
+def _days_type(node: exp.Expr) -> DataType:
+    check(node.expression, INTEGERS, "a whole number")
+    return _day_type(node)
+
+
+def _apart_type(node: exp.Expr) -> DataType:
+    _day_type(node)
+    check(node.expression, _TIMES_OR_TEXT, "a date")
+    return INT
+
+
+def _date_type(node: exp.Expr) -> DataType:
+    only(node, "this", "safe")
+    check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
+    return DATE
+
+
+def _months_type(node: exp.Expr) -> DataType:
+    only(node, "this", "expression")
+    check(node.this, _TIMES_OR_TEXT, "a date")
+    check(node.expression, INTEGERS, "a whole number")
+    return DATE
+
+
+def _cast_type(node: exp.Expr) -> DataType:
+    only(node, "this", "to", "safe")
+    return named(node.args["to"].sql("spark").lower())
+
+
+def _subquery_type(node: exp.Expr) -> DataType:
+    return type_of(node.this.selects[0]) if isinstance(node.this, exp.Query) else type_of(node.this)
+
+
+def _membership_type(node: exp.Expr) -> DataType:
+    only(node, "this", "expressions", "query")
+    query = node.args.get("query")
+    if query is None:
+        meeting([node.this, *node.expressions])
+    elif type_of(node.this) != type_of(query.unnest().selects[0]):
+        raise ConfigError(f"{node.sql('spark')} looks for another type than the query gives; cast one of them")
+    return BOOLEAN
+
+
+def _compared(*names: str) -> TypeOf:
+    """A comparison of these arguments."""
+
+    def typed(node: exp.Expr) -> DataType:
+        only(node, *names)
+        meeting(values_of(node, names))
+        return BOOLEAN
+
+    return typed
+
+
+def _texts(*names: str, answer: DataType = STRING) -> TypeOf:
+    """A function with text arguments of these names, and no others."""
+
+    def typed(node: exp.Expr) -> DataType:
+        only(node, *names)
+        for each in values_of(node, names):
+            check(each, _TEXT, "text")
+        return answer
+
+    return typed
+
+
+def _joined_type(node: exp.Expr) -> DataType:
+    for each in texts_of(node):
+        type_of(each)
+    return STRING
+
+
+def _chosen_type(node: exp.Expr) -> DataType:
+    return widest(map(type_of, values_of(node, ("this", "expressions"))))
+
+
+def _date_part(node: exp.Expr) -> DataType:
+    only(node, "this")
+    check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
+    return INT
+
+
+def _split_type(node: exp.Expr) -> DataType:
+    pattern = node.args["expression"]
+    if node.args.get("limit") or not isinstance(pattern, exp.Literal) or not pattern.name:
+        raise ConfigError(
+            f"{node.sql('spark')}: without Spark, text is split by a pattern that is written out, without a limit"
+        )
+    check(node.this, _TEXT, "text")
+    return array_of(STRING)
+
+
+def _array_type(node: exp.Expr) -> DataType:
+    return array_of(widest(map(type_of, node.expressions)))
+
+
+def _explode_type(node: exp.Expr) -> DataType:
+    if not isinstance(node.parent, exp.Alias):
+        raise ConfigError(f"{node.sql('spark')} makes several rows of one: select it as a column of its own")
+    return element_of(type_of(node.this))
+
+
+_COMPARISON = _compared("this", "expression")
+
+NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
+    exp.Literal: literal_type,
+    exp.Boolean: _is(BOOLEAN),
+    exp.Null: _is(VOID),
+    exp.Interval: _interval_type,
+    exp.Paren: _of_this,
+    exp.Alias: _of_this,
+    exp.Subquery: _subquery_type,
+    exp.And: _logical,
+    exp.Or: _logical,
+    exp.Not: _logical,
+    exp.EQ: _COMPARISON,
+    exp.NEQ: _COMPARISON,
+    exp.GT: _COMPARISON,
+    exp.GTE: _COMPARISON,
+    exp.LT: _COMPARISON,
+    exp.LTE: _COMPARISON,
+    exp.NullSafeEQ: _COMPARISON,
+    exp.NullSafeNEQ: _COMPARISON,
+    exp.Where: _logical,
+    exp.Having: _logical,
+    exp.Join: _joining,
+    exp.Between: _compared("this", "low", "high"),
+    exp.Is: _is(BOOLEAN),
+    exp.In: _membership_type,
+    exp.Exists: _is(BOOLEAN),
+    exp.Case: _branched_type,
+    exp.If: _if_type,
+    exp.Coalesce: _chosen_type,
+    exp.Greatest: _chosen_type,
+    exp.Least: _chosen_type,
+    exp.Nullif: _of_this,
+    exp.Add: _sum_type,
+    exp.Sub: _sum_type,
+    exp.Mul: arithmetic_type,
+    exp.Div: _quotient_type,
+    exp.IntDiv: _whole_type,
+    exp.Mod: _whole_type,
+    exp.Neg: number_type,
+    exp.Abs: number_type,
+    exp.Ceil: _ceiling_type,
+    exp.Floor: _ceiling_type,
+    exp.Round: _rounded_type,
+    exp.Sqrt: _root_type,
+    exp.Pow: _root_type,
+    exp.Like: _texts("this", "expression", answer=BOOLEAN),
+    exp.RegexpLike: _texts("this", "expression", answer=BOOLEAN),
+    exp.Concat: _joined_type,
+    exp.DPipe: _joined_type,
+    exp.Lower: _texts("this"),
+    exp.Upper: _texts("this"),
+    exp.Trim: _trimmed_type,
+    exp.Length: _texts("this", answer=INT),
+    exp.Substring: _substring_type,
+    exp.Replace: _texts("this", "expression", "replacement"),
+    exp.StartsWith: _texts("this", "expression", answer=BOOLEAN),
+    exp.EndsWith: _texts("this", "expression", answer=BOOLEAN),
+    exp.Contains: _texts("this", "expression", answer=BOOLEAN),
+    exp.StrPosition: _texts("this", "substr", answer=INT),
+    exp.Year: _date_part,
+    exp.Quarter: _date_part,
+    exp.Month: _date_part,
+    exp.Day: _date_part,
+    exp.DayOfMonth: _date_part,
+    exp.DayOfYear: _date_part,
+    exp.DayOfWeek: _date_part,
+    exp.WeekOfYear: _date_part,
+    exp.Hour: _date_part,
+    exp.Minute: _date_part,
+    exp.Second: _date_part,
+    exp.Extract: _seconds_type,
+    exp.TimestampTrunc: _truncated_type,
+    exp.DateTrunc: _truncated_type,
+    exp.TsOrDsAdd: _days_type,
+    exp.DateDiff: _apart_type,
+    exp.TsOrDsToDate: _date_type,
+    exp.LastDay: _date_type,
+    exp.AddMonths: _months_type,
+    exp.Cast: _cast_type,
+    exp.TryCast: _cast_type,
+    exp.RegexpSplit: _split_type,
+    exp.Array: _array_type,
+    exp.Explode: _explode_type,
+    exp.Count: count_type,
+    exp.Sum: total_type,
+    exp.Avg: mean_type,
+    exp.Min: extreme_type,
+    exp.Max: extreme_type,
+    exp.Distinct: distinct_type,
+    exp.Filter: _of_this,
+    exp.RowNumber: _is(INT),
+    exp.Rank: _is(INT),
+    exp.DenseRank: _is(INT),
+    exp.PercentRank: _is(DOUBLE),
+    exp.CumeDist: _is(DOUBLE),
+    exp.Lag: offset_type,
+    exp.Lead: offset_type,
+    exp.Window: window_type,
+}
