@@ -15,6 +15,7 @@ from ..app.config import BulkFiles, FilesInput, load
 from ..app.config.services.bulk_merge import bulk_spec
 from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
+from ..app.run.backoff import Backoff
 from ..domain.errors import ConfigError
 from ..domain.service.bulk_merge import BulkMergeSettings
 from ..domain.source.changelog.settings import CHANGE_FORMATS, ChangeSpec
@@ -179,6 +180,7 @@ class Trial:
         for runner in headwater.start():
             self._share_store(runner)
             runner.clock = self.clock
+            runner.options = evolve(runner.options, backoff=Backoff())  # without chance
             self.prepare(runner)
             if fault:
                 runner.store = FailingStore(runner.store, fault)

@@ -70,12 +70,13 @@ if TYPE_CHECKING:
     from ..document.lines import KeyPath
     from ..registry.sources import SourceKind
 
-_NO_WAIT, _A_SECOND = DURATION.read("0s"), DURATION.read("1s")
+_NO_WAIT, _A_SECOND, _A_MINUTE = map(DURATION.read, ("0s", "1s", "1m"))
 _FROM_ZERO, _FROM_ONE = whole(0), whole(1)
 RUN = {
     "poll": Key(DURATION, _A_SECOND),
     "retries": Key(_FROM_ZERO, 5),
     "retry_wait": Key(DURATION, _A_SECOND),
+    "retry_max_wait": Key(DURATION, _A_MINUTE),
     "dead_letter_limit": Key(LIMIT, USUAL_LIMIT),
     "dead_letter_stop": Key(_FROM_ZERO, 1000),
 }

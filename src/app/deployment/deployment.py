@@ -59,7 +59,8 @@ class RunSettings:
     Args:
         poll: the wait before an idle source is read again.
         retries: the number of retries after a transient fault.
-        retry_wait: the wait before the first retry; it doubles with each retry.
+        retry_wait: the longest wait before the first retry; it doubles with each retry.
+        retry_max_wait: the longest wait before any retry.
         dead_letter_limit: a run warns of an epoch in which more rows than this are dead letters.
         dead_letter_stop: a pipeline stops if its first rows, at least this many, are all dead letters; 0 for never.
     """
@@ -67,6 +68,7 @@ class RunSettings:
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
     retry_wait: timedelta = timedelta(seconds=1)
+    retry_max_wait: timedelta = timedelta(seconds=60)
     dead_letter_limit: Limit = USUAL_LIMIT
     dead_letter_stop: int = 1000
 

@@ -135,7 +135,7 @@ class Bootstrap:
             options=RunOptions(
                 compact_every=0,
                 retries=runner.options.retries,
-                retry_wait=runner.options.retry_wait,
+                backoff=runner.options.backoff,
                 dead_letter_limit=runner.options.dead_letter_limit,
                 dead_letter_stop=runner.options.dead_letter_stop,
             ),

@@ -26,6 +26,7 @@ from ...domain.source.bulk import BulkGroup
 from ...domain.table.change import Change
 from ...domain.table.net_changes import to_change
 from ...domain.table.spec import Layout, TableSpec
+from .backoff import Backoff
 from .losses import Loss, Losses
 from .replay import Replay, ReplayResult
 
@@ -57,7 +58,7 @@ class RunOptions:
         expire_every: number of epochs between expiries; 0 for never.
         poll: the wait before an idle source is read again.
         retries: the number of retries after a transient fault.
-        retry_wait: the wait before the first retry; it doubles with each retry.
+        backoff: the waits before retries.
         place: file and line of the pipeline's settings, for messages.
         source_place: file and line of its source's settings, for messages; empty if it has several sources.
         dead_letter_limit: the run warns of an epoch in which more rows than this are dead letters.
@@ -73,7 +74,7 @@ class RunOptions:
     expire_every: int = 0
     poll: timedelta = timedelta(seconds=1)
     retries: int = 5
-    retry_wait: timedelta = timedelta(seconds=1)
+    backoff: Backoff = field(factory=Backoff)
     place: str = ""
     source_place: str = ""
     dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
@@ -223,17 +224,15 @@ class Runner:
         Args:
             pace: decides when a pipeline that reads other pipelines is due.
         """
-        wait = self.options.retry_wait
-        for left in range(self.options.retries, -1, -1):
+        for left, wait in zip(range(self.options.retries, -1, -1), self.options.backoff.waits(), strict=False):
             try:
                 with add_place(self.options.place), self.engine.working():
                     return self._epoch(pace)
             except Transient as fault:
                 if left == 0 or self.stopping:
                     raise
-                _log.warning("%s: %s; trying again in %.0f s", self.pipeline, fault, wait.total_seconds())
+                _log.warning("%s: %s; trying again in %.1f s", self.pipeline, fault, wait.total_seconds())
                 self.clock.sleep(wait)
-                wait *= 2
                 self._ledger = None
         return False
 

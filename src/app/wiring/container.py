@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
+from random import random
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from ..config.services.bulk_merge import bulk_spec
 from ..read.keyed_views import feed_of, keyed_views
 from ..registry.backends import Gap, Part, Sources, load_backend
 from ..registry.packages import require
+from ..run.backoff import Backoff
 from ..run.inputs import PipelineInputs
 from ..run.runner import EpochReport, Runner, RunOptions
 from ..run.sink_publisher import SinkPublisher
@@ -370,7 +372,7 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
         expire_every=_expire_every(deployment, pipeline),
         poll=deployment.run.poll,
         retries=deployment.run.retries,
-        retry_wait=deployment.run.retry_wait,
+        backoff=Backoff(deployment.run.retry_wait, deployment.run.retry_max_wait, random),
         place=pipeline.place,
         source_place=f"{alone.place} (pipeline {pipeline.name})" if alone and alone.place else "",
         dead_letter_limit=deployment.run.dead_letter_limit,

@@ -124,6 +124,7 @@ class TestReading:
     def test_run_settings_have_defaults(self, deploy):
         run = deploy(changed("[backend]", '[run]\npoll = "250ms"\n[backend]')).run
         assert (run.poll, run.retries, run.retry_wait) == (timedelta(milliseconds=250), 5, timedelta(seconds=1))
+        assert run.retry_max_wait == timedelta(minutes=1)
 
     def test_addresses_and_absolute_paths_stay(self, deploy):
         assert deploy(changed('"lake"', '"s3a://bucket/lake"')).backend.path == "s3a://bucket/lake"
