@@ -52,7 +52,12 @@ def write(out: TextIO, form: str, schema: Schema, content: Iterable[Sequence[Cel
         schema: the columns.
         content: the rows, each with its values.
     """
-    out.writelines(line + "\n" for line in FORMATS[form](schema, content))
+    if form == "table" and out.isatty():
+        from .terminal import print_table
+
+        print_table(out, schema, *_measure(schema, content))
+    else:
+        out.writelines(line + "\n" for line in FORMATS[form](schema, content))
 
 
 def _jsonl(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
@@ -76,22 +81,37 @@ def _csv_field(value: Cell) -> str:
 
 
 def _table(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    lines = ([_show(value) for value in values] for values in content)
-    first = list(islice(lines, _SAMPLE))
-    widths = [max(map(len, column)) for column in zip(schema.names, *first, strict=True)]
+    lines, widths = _measure(schema, content)
     right_aligned = [column.type.name in NUMBERS for column in schema.columns]
     yield _align(schema.names, widths, right_aligned)
     yield "  ".join("-" * width for width in widths)
-    for line in chain(first, lines):
+    for line in lines:
         yield _align(line, widths, right_aligned)
 
 
+def _measure(schema: Schema, content: Iterable[Sequence[Cell]]) -> tuple[Iterator[list[str]], list[int]]:
+    """Return the rows as texts, and the widths of the columns in a sample of them."""
+    lines = ([_show(value) for value in values] for values in content)
+    first = list(islice(lines, _SAMPLE))
+    return chain(first, lines), [max(map(_width, column)) for column in zip(schema.names, *first, strict=True)]
+
+
+def _width(text: str) -> int:
+    """The cells that a text takes in a terminal: wide characters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def _align(texts: Sequence[str], widths: Sequence[int], right_aligned: Sequence[bool]) -> str:
-    cells = (
-        text.rjust(width) if right else text.ljust(width)
-        for text, width, right in zip(texts, widths, right_aligned, strict=True)
-    )
-    return "  ".join(cells).rstrip()
+    aligned = zip(texts, widths, right_aligned, strict=True)
+    return "  ".join(_pad(text, " " * (width - _width(text)), right=right) for text, width, right in aligned).rstrip()
+
+
+def _pad(text: str, spaces: str, *, right: bool) -> str:
+    return spaces + text if right else text + spaces
 
 
 def _show(value: Cell) -> str:

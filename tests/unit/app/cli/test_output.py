@@ -111,6 +111,13 @@ def test_a_line_of_a_table_stays_one_line(written):
     assert written([(1, "a\nb")], "table", Schema.parse("id bigint, name string")).splitlines()[2:] == [" 1  a\\nb"]
 
 
+def test_wide_characters_take_two_cells_in_a_table(written):
+    text = written(
+        [(1, "契約", 5), (2, "🎉", 10), (3, "e\u0301", 7)], "table", Schema.parse("id int, name string, n int")
+    )
+    assert text.splitlines() == ["id  name   n", "--  ----  --", " 1  契約   5", " 2  🎉    10", " 3  e\u0301      7"]
+
+
 def test_rows_come_in_the_views_order_up_to_a_limit(written):
     assert written([(3,), (1,), (2,)], "csv", Schema.parse("id bigint"), limit=2) == "id\n1\n2\n"
 

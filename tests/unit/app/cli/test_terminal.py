@@ -1,0 +1,103 @@
+"""Tables and messages on a terminal: colours, wide characters, and tables wider than it is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+
+from headwater.app.cli.output import write
+from headwater.app.cli.terminal import print_styled
+from headwater.domain.table.schema import Schema
+
+SCHEMA = Schema.parse("id int, name string, n int")
+ROWS = [[1, "契約", 5], [2, "🎉", 10], [3, None, 7]]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "25")
+
+
+@pytest.fixture
+def dumb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal without colours, so that its lines can be compared."""
+    monkeypatch.setenv("TERM", "dumb")
+
+
+def lines(content: list[list[object]], schema: Schema = SCHEMA) -> list[str]:
+    out = Terminal()
+    write(out, "table", schema, content)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.usefixtures("dumb")
+def test_columns_are_aligned_by_the_cells_of_a_terminal() -> None:
+    header, rule, *rows = lines(ROWS)
+    assert header == "id  name   n"
+    assert set(rule) == {"─"}
+    assert rows == [" 1  契約   5", " 2  🎉    10", " 3  null   7"]
+    assert {cell_len(row) for row in rows} == {12}
+
+
+@pytest.mark.usefixtures("dumb")
+def test_a_table_that_is_too_wide_has_a_list_for_each_row() -> None:
+    long = "x" * 40
+    assert lines([[1, long, 5], [2, "b", 6]]) == [
+        "id    1",
+        f"name  {long[:34]}",
+        f"      {long[34:]}",
+        "n     5",
+        "",
+        "id    2",
+        "name  b",
+        "n     6",
+    ]
+
+
+@pytest.mark.usefixtures("dumb")
+def test_many_rows_are_one_table() -> None:
+    """The first rows set the widths; longer texts in later rows are folded."""
+    *most, last, folded = lines([*([number, "a", 1] for number in range(500)), [500, "abcdef", 1]])
+    assert len(most) == 2 + 500
+    assert most[0] == " id  name  n"
+    assert last == "500  abcd  1"
+    assert folded == "     ef"
+
+
+@pytest.mark.usefixtures("dumb")
+def test_texts_are_not_markup() -> None:
+    assert lines([[1, "[bold]:tada:[/]", 5]])[-1] == " 1  [bold]:tada:[/]  5"
+
+
+def styled() -> str:
+    out = Terminal()
+    print_styled(out, "headwater: nothing: [is] wrong", "red")
+    return out.getvalue()
+
+
+def test_a_message_begins_in_colour() -> None:
+    assert styled() == "\x1b[31mheadwater\x1b[0m: nothing: [is] wrong\n"
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert styled() == "headwater: nothing: [is] wrong\n"
+
+
+def test_a_long_message_is_one_line() -> None:
+    out = Terminal()
+    print_styled(out, "ranked epoch 0: " + "long " * 20, "red")
+    assert out.getvalue().count("\n") == 1
