@@ -121,7 +121,7 @@ def test_usage(config: str, capsys: pytest.CaptureFixture[str]) -> None:
             main(["roll", *arguments])
         assert ended.value.code == code
     out, err = capsys.readouterr()
-    assert "put the days before a cut into a retraction's past" in out
+    assert "Put the days before a cut into a retraction's past" in out
     assert "'tomorrow' is not a date such as 2024-03-01" in err
 
 

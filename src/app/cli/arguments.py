@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.label import Label
 from ..read.moments import read_duration, read_moment, read_time
+from .console import VERBOSITY
 from .output import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from ..read.moments import Moment
 
 _T = TypeVar("_T")
 
-
-def add_command(
-    commands: Any, name: str, about: str, function: Any, *, optional_config: bool = False
-) -> argparse.ArgumentParser:
-    """Declare a command on a deployment; `function` is called with the parsed arguments."""
-    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-    nargs = "?" if optional_config else None
-    command.add_argument("config", metavar="CONFIG", nargs=nargs, help="the deployment's TOML file")
-    command.set_defaults(command=function, name=name)
-    return command
+ABOUT_CONFIG = "CONFIG is the deployment's TOML file."
 
 
-def add_format(command: argparse.ArgumentParser) -> None:
-    """Add the option ``--format``: how the command prints rows."""
-    command.add_argument("--format", choices=list(FORMATS), default="table")
+def command(function: Callable[..., None], *, needs_config: bool = True) -> click.Command:
+    """Make a function a command on a deployment: its first argument is the file, its docstring the help."""
+    config = click.argument("config", metavar="CONFIG", type=click.Path(), required=needs_config)
+    made = click.command(cls=_Command, epilog=ABOUT_CONFIG)(config(function))
+    made.params += VERBOSITY
+    return made
+
+
+class _Command(click.Command):
+    """A command that also takes what its users have always written: options cut short, and values one after another.
+
+    ``--until`` means ``--until-idle``; ``--show A B`` means ``--show A --show B``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        whole = [_complete(each, {name for option in options for name in option.opts}) for each in args]
+        repeatable = {name for option in options if option.multiple for name in option.opts}
+        return super().parse_args(ctx, list(_repeat(whole, repeatable)))
+
+
+def _complete(argument: str, options: set[str]) -> str:
+    """Complete an option that is cut short, if only one begins like it."""
+    name, *value = argument.split("=", 1)
+    if not name.startswith("--") or name in options:
+        return argument
+    possible = [each for each in options if each.startswith(name)]
+    return "=".join([*possible, *value]) if len(possible) == 1 else argument
+
+
+def _repeat(arguments: list[str], options: set[str]) -> Iterator[str]:
+    """Yield the arguments; name an option again before each of its values after the first."""
+    option = ""
+    for before, each in pairwise(["", *arguments]):
+        if each.startswith("-"):
+            option = each if each in options else ""
+        elif option and before != option:
+            yield option
+        yield each
 
 
 def count(text: str) -> int:
     """A number of rows."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: write a whole number, such as 10")
+        raise click.BadParameter(f"{text!r} is not a number of rows: write a whole number, such as 10")
     return int(text)
 
 
 def utc_time(text: str) -> datetime:
     """An ISO-8601 time; in UTC if it has no zone."""
-    return _argument(read_time, text)
+    return argument(read_time, text)
 
 
 def day(text: str) -> date:
@@ -53,29 +83,38 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2024-03-01") from error
+        raise click.BadParameter(f"{text!r} is not a date such as 2024-03-01") from error
 
 
 def version(text: str) -> Moment:
     """A version: the number of an epoch, ``label:LABEL``, or a time."""
-    return _argument(read_moment, text)
+    return argument(read_moment, text)
 
 
-def label(text: str) -> Label:
+def parse_label(text: str) -> Label:
     """The label of a version."""
-    return _argument(Label.parse, text)
+    return argument(Label.parse, text)
 
 
 def positive_duration(text: str) -> timedelta:
     """A duration such as ``2h``, greater than zero."""
-    duration = _argument(read_duration, text)
+    duration = argument(read_duration, text)
     if duration <= timedelta():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration greater than zero, such as 2h")
+        raise click.BadParameter(f"{text!r} is not a duration greater than zero, such as 2h")
     return duration
 
 
-def _argument(read: Callable[[str], _T], text: str) -> _T:
+def argument(read: Callable[[str], _T], text: str) -> _T:
+    """Read the text of an argument; what is wrong with it is wrong usage."""
     try:
         return read(text)
     except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        raise click.BadParameter(str(error)) from error
+
+
+FORMAT = click.option("--format", "form", type=click.Choice(list(FORMATS)), default="table", help="table by default")
+PIPELINE = click.argument("pipeline", metavar="PIPELINE")
+VIEW = click.argument("view", metavar="PIPELINE[.VIEW]")
+ANY_PIPELINE = click.argument("pipeline", metavar="[PIPELINE]", required=False)
+AT = click.option("--at", metavar="VERSION", type=version, help="the version to read: an epoch, a time or label:LABEL")
+LIMIT = click.option("--limit", metavar="N", type=count, help="print at most N rows")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import click
 
 from ...domain.source import dead_letter
-from .arguments import add_command, add_format
-from .console import print_message, print_progress
+from .arguments import FORMAT, PIPELINE, command
+from .console import choose_report, print_message
 from .durable import open_durable
 from .output import rows, write
 
 if TYPE_CHECKING:
-    import argparse
-
     from ..api import Answer
     from ..run.replay import ReplayResult
 
@@ -21,22 +21,18 @@ _REASONS = 20
 """At most this many reasons are printed; there may be one for each dead letter."""
 
 
-def add_dead_letters(commands: Any) -> None:
-    """Declare the command."""
-    about = "print the records that could not be used, with the reason; with --replay, read them again after a fix"
-    command = add_command(commands, "dead-letters", about, _dead_letters)
-    command.add_argument("pipeline", metavar="PIPELINE")
-    command.add_argument("--replay", action="store_true", help="first read them again, in a separate epoch")
-    add_format(command)
-
-
-def _dead_letters(options: argparse.Namespace) -> None:
-    with open_durable(options, report=print_progress) as headwater:
-        if options.replay:
-            _print_result(options.pipeline, headwater.replay(options.pipeline))
-        answer = headwater.answer(dead_letter.table(options.pipeline))
+@command
+@PIPELINE
+@click.option("--replay", is_flag=True, help="first read them again, in a separate epoch")
+@FORMAT
+def dead_letters(*, config: str, pipeline: str, replay: bool, form: str) -> None:
+    """Print the records that could not be used, with the reason; with --replay, read them again after a fix."""
+    with open_durable(config, choose_report()) as headwater:
+        if replay:
+            _print_result(pipeline, headwater.replay(pipeline))
+        answer = headwater.answer(dead_letter.table(pipeline))
         with answer.engine.working():
-            write(sys.stdout, options.format, answer.view.schema, rows(answer.frame, answer.view, answer.engine))
+            write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine))
             _print_reasons(answer)
 
 

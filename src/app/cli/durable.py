@@ -4,46 +4,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from ...domain.errors import ConfigError
 from ..api import Headwater, log_progress
 from ..config import load
 from ..registry.backends import Part, available, load_backend
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from ..config import Deployment
     from ..run.runner import EpochReport
 
 
-def open_durable(options: argparse.Namespace, report: Callable[[EpochReport], None] = log_progress) -> Headwater:
-    """Open the deployment of a command.
+def open_durable(config: str, report: Callable[[EpochReport], None] = log_progress) -> Headwater:
+    """Open the deployment of the current command.
 
     Args:
-        options: of the command; `config` is the file, `name` the name of the command.
+        config: its file.
         report: called with each published epoch.
 
     Raises:
         ConfigError: its backend loses all tables when the process ends.
     """
-    deployment = load(options.config)
-    check_durable(deployment, options)
-    return Headwater(deployment, report=report)
+    return Headwater(load_durable(config), report=report)
 
 
-def check_durable(deployment: Deployment, options: argparse.Namespace) -> None:
-    """Refuse a backend that loses all tables when the process ends.
+def load_durable(config: str) -> Deployment:
+    """Load the deployment of the current command.
 
     Raises:
-        ConfigError: with the reason and the remedy.
+        ConfigError: its backend loses all tables when the process ends; with the remedy.
     """
+    deployment = load(config)
     if not _is_durable(backend := deployment.backend.name):
         raise ConfigError(
-            f"backend {backend} keeps nothing beyond its run, so `headwater {options.name}` has no tables to work on:"
-            f" print views in the run itself (headwater run {options.config} --until-idle --show PIPELINE.VIEW), or set"
-            f" backend.name to one that keeps its tables: {_durable()}"
+            f"backend {backend} keeps nothing beyond its run, so `headwater {click.get_current_context().info_name}`"
+            f" has no tables to work on: print views in the run itself (headwater run {config} --until-idle --show"
+            f" PIPELINE.VIEW), or set backend.name to one that keeps its tables: {_durable()}"
         )
+    return deployment
 
 
 def check_target(deployment: Deployment) -> None:

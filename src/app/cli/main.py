@@ -6,13 +6,16 @@ failed; 2, wrong usage or configuration; 3, `wait-for` timed out.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
-from importlib.metadata import version
+import traceback
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import shell_complete
 
 from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
 from ...domain.table.schema import Schema
@@ -21,25 +24,28 @@ from ..config import load
 from ..registry.backends import on_one_session
 from ..run.progress import kept, moment, tables_at
 from ..wiring.checks import check_packages, check_queries
-from .arguments import add_command, add_format, day
-from .bootstrap import add_bootstrap
-from .console import print_message, print_progress
-from .dead_letters import add_dead_letters
-from .durable import check_durable, check_target, open_durable
-from .explain import explain
+from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
+from .bootstrap import bootstrap
+from .console import ERROR, VERBOSITY, WARNING, MessageHandler, choose_report, print_message
+from .dead_letters import dead_letters
+from .durable import check_target, load_durable, open_durable
+from .explain import explain as explain_deployment
 from .explain_view import explain_view
 from .output import write
-from .plot import add_plot
-from .read import add_reading, print_answer
+from .plot import plot
+from .read import diff, print_answer, show, wait_for
 from .signals import graceful_stop
-from .upkeep import add_upkeep
+from .upkeep import compact, expire, explain_retention, pin, unpin, versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import date
 
     from ..api import PipelineStatus
 
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
+_WHOLE = 1000  # characters of a sentence
+_COMPLETE = "_HEADWATER_COMPLETE"
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 _STATUS = Schema.parse(
     "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
@@ -48,19 +54,50 @@ _STATUS = Schema.parse(
 )
 
 
+class _Commands(click.Group):
+    """Lists its commands by section."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.list_commands(ctx)))
+        for title, commands in _SECTIONS.items():
+            rows = [(f"{each.name:<{width}}", each.get_short_help_str(_WHOLE)) for each in commands]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; by default with the arguments of the process."""
-    options = _parser().parse_args(arguments)
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(_COMMANDS, {}, "headwater", _COMPLETE, instruction)
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
     try:
-        options.command(options)
+        with _COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            return _invoke(context)
+    except click.exceptions.Exit as ended:
+        raise SystemExit(ended.exit_code) from ended
+    except click.UsageError as error:
+        _explain_usage(error)
+        raise SystemExit(_USAGE) from error
+
+
+def _explain_usage(error: click.UsageError) -> None:
+    assert error.ctx is not None, "click adds the command to its errors"
+    click.echo(error.ctx.get_usage(), err=True)
+    print_message(f"{error.ctx.command_path}: error: {error.format_message()}", ERROR)
+
+
+def _invoke(context: click.Context) -> int:
+    try:
+        _COMMANDS.invoke(context)
         sys.stdout.flush()
     except HeadwaterError as error:
         if os.environ.get("HEADWATER_DEBUG"):
             raise
-        print_message(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]))
+        if context.meta.get("verbose"):
+            traceback.print_exception(error)
+        print_message(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]), ERROR)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
     except BrokenPipeError:
         # The reader has closed the pipe. The interpreter flushes the buffer at exit, which must not fail again.
@@ -68,129 +105,121 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="headwater", description="Keeps derived tables exact in near real time.")
-    parser.add_argument("--version", action="version", version=f"headwater {version('headwater')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_run(commands)
-    add_bootstrap(commands)
-    add_reading(commands)
-    status = add_command(commands, "status", "print the status of each pipeline", _status)
-    add_format(status)
-    _add_move(commands)
-    _add_roll(commands)
-    add_upkeep(commands)
-    add_dead_letters(commands)
-    add_plot(commands)
-    explain_command = add_command(
-        commands, "explain", "explain what a change of each input of a view recomputes; starts nothing", _explain
-    )
-    explain_command.add_argument("view", metavar="VIEW", help="the pipeline of a materialized view")
-    add_command(commands, "check", "check the configuration, and explain its tables and views; starts nothing", _check)
-    return parser
+@partial(command, needs_config=False)
+@click.argument("pipelines", metavar="[PIPELINE]...", nargs=-1)
+@click.option("--until-idle", is_flag=True, help="end when the sources are drained")
+@click.option("--show", metavar="PIPELINE[.VIEW]", multiple=True, help="a view to print at the end; may be repeated")
+@FORMAT
+def run(*, config: str | None, pipelines: Sequence[str], until_idle: bool, show: Sequence[str], form: str) -> None:
+    """Run pipelines, by default all of them."""
+    if config is None:
+        show, config, pipelines = _split(show)
+    if show and not until_idle:
+        raise ConfigError("--show prints views when the run has ended: add --until-idle")
+    with Headwater.from_config(config, report=choose_report()) as headwater:
+        for name in show:
+            headwater.find(name)
+        named = pipelines or None
+        # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
+        headwater.start(named)
+        with graceful_stop(headwater, "this epoch"):
+            headwater.run(named, until_idle=until_idle)
+        for name in show:
+            print_answer(headwater.answer(name), form, title=name if len(show) > 1 else None)
 
 
-def _add_run(commands: Any) -> None:
-    run = add_command(commands, "run", "run pipelines, by default all of them", _run, optional_config=True)
-    run.add_argument("pipelines", metavar="PIPELINE", nargs="*")
-    run.add_argument("--until-idle", action="store_true", help="end when the sources are drained")
-    run.add_argument(
-        "--show",
-        metavar="PIPELINE[.VIEW]",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="a view to print at the end; may be repeated",
-    )
-    add_format(run)
-
-
-def _add_move(commands: Any) -> None:
-    move = add_command(commands, "move", "copy all pipelines to another backend, to resume there", _move)
-    move.add_argument("--to", metavar="BACKEND", required=True, help="the name of the backend")
-    move.add_argument("--path", required=True, help="the folder of its tables, relative to the folder of CONFIG")
-
-
-def _add_roll(commands: Any) -> None:
-    roll = add_command(commands, "roll", "put the days before a cut into a retraction's past", _roll)
-    roll.add_argument("pipeline", metavar="PIPELINE")
-    roll.add_argument("--cut", metavar="DAY", type=day, help="by default the day of the watermark")
-
-
-def _return_config(options: argparse.Namespace) -> None:
-    """Give back the arguments that `--show` took too many: the file, and the pipelines after it.
+def _split(show: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
+    """Split the values of `--show` into views, the file, and the pipelines after it.
 
     Raises:
         ConfigError: no file is named.
     """
-    if options.config is not None:
-        return
-    at = next((at for at, each in enumerate(options.show) if each.endswith(".toml") or Path(each).is_file()), None)
+    at = next((at for at, each in enumerate(show) if each.endswith(".toml") or Path(each).is_file()), None)
     if at is None:
         raise ConfigError("the deployment's TOML file is missing: headwater run CONFIG [PIPELINE …] [--show VIEW …]")
-    options.show, (options.config, *options.pipelines) = options.show[:at], options.show[at:]
+    return show[:at], show[at], show[at + 1 :]
 
 
-def _run(options: argparse.Namespace) -> None:
-    _return_config(options)
-    if options.show and not options.until_idle:
-        raise ConfigError("--show prints views when the run has ended: add --until-idle")
-    with Headwater.from_config(options.config, report=print_progress) as headwater:
-        for name in options.show:
-            headwater.find(name)
-        named = options.pipelines or None
-        # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
-        headwater.start(named)
-        with graceful_stop(headwater, "this epoch"):
-            headwater.run(named, until_idle=options.until_idle)
-        for name in options.show:
-            print_answer(headwater.answer(name), options.format, title=name if len(options.show) > 1 else None)
+@command
+@FORMAT
+def status(*, config: str, form: str) -> None:
+    """Print the status of each pipeline."""
+    with open_durable(config) as headwater:
+        write(sys.stdout, form, _STATUS, map(_status_row, headwater.status()))
 
 
-def _status(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        write(sys.stdout, options.format, _STATUS, map(_status_row, headwater.status()))
-
-
-def _status_row(status: PipelineStatus) -> list[str | int | None]:
-    spans = [str(span) if span else None for span in (status.latency.expected, status.latency.measured)]
-    waits = "; ".join(f"{name}: {kept(each)}" for name, each in status.bookkeeping.items())
-    notes = (waits or None, "; ".join(status.alarms) or None)
-    if (latest := status.publication) is None:
-        return [status.pipeline, None, None, None, status.lag, None, None, *spans, None, *notes]
-    place = (status.pipeline, latest.epoch.number)
+def _status_row(found: PipelineStatus) -> list[str | int | None]:
+    spans = [str(span) if span else None for span in (found.latency.expected, found.latency.measured)]
+    waits = "; ".join(f"{name}: {kept(each)}" for name, each in found.bookkeeping.items())
+    notes = (waits or None, "; ".join(found.alarms) or None)
+    if (latest := found.publication) is None:
+        return [found.pipeline, None, None, None, found.lag, None, None, *spans, None, *notes]
+    place = (found.pipeline, latest.epoch.number)
     times = (moment(latest.published_at), moment(latest.watermark))
-    return [*place, *times, status.lag, status.dead_letters, status.repeats, *spans, tables_at(latest), *notes]
+    return [*place, *times, found.lag, found.dead_letters, found.repeats, *spans, tables_at(latest), *notes]
 
 
-def _move(options: argparse.Namespace) -> None:
-    there = {**os.environ, "HEADWATER_BACKEND__NAME": options.to, "HEADWATER_BACKEND__PATH": options.path}
-    here, target = on_one_session(load(options.config), load(options.config, there))
-    check_durable(here, options)
+@command
+@click.option("--to", metavar="BACKEND", required=True, help="the name of the backend")
+@click.option(
+    "--path", metavar="PATH", required=True, help="the folder of its tables, relative to the folder of CONFIG"
+)
+def move(*, config: str, to: str, path: str) -> None:
+    """Copy all pipelines to another backend, to resume there."""
+    there = {**os.environ, "HEADWATER_BACKEND__NAME": to, "HEADWATER_BACKEND__PATH": path}
+    target = load(config, there)
+    here, target = on_one_session(load_durable(config), target)
     check_target(target)
     with Headwater(here) as headwater, Headwater(target) as other:
         publications = headwater.move(other)
     for pipeline, publication in publications.items():
         print_message(f"headwater: moved {pipeline} as of epoch {publication.epoch.number}")
-    print_message(f'headwater: to resume there, set backend.name = "{options.to}" and backend.path = "{options.path}"')
+    print_message(f'headwater: to resume there, set backend.name = "{to}" and backend.path = "{path}"')
 
 
-def _roll(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        cut = headwater.roll(options.pipeline, options.cut)
-    print_message(f"headwater: {options.pipeline}: the past contains all days before {cut}")
+@command
+@PIPELINE
+@click.option("--cut", metavar="DAY", type=day, help="by default the day of the watermark")
+def roll(*, config: str, pipeline: str, cut: date | None) -> None:
+    """Put the days before a cut into a retraction's past."""
+    with open_durable(config) as headwater:
+        reached = headwater.roll(pipeline, cut)
+    print_message(f"headwater: {pipeline}: the past contains all days before {reached}")
 
 
-def _check(options: argparse.Namespace) -> None:
-    headwater = Headwater.from_config(options.config)
+@command
+def check(*, config: str) -> None:
+    """Check the configuration, and explain its tables and views; starts nothing."""
+    headwater = Headwater.from_config(config)
     check_packages(headwater.deployment)
     open_questions = list(check_queries(headwater.deployment, headwater.services))
-    for line in explain(headwater):
-        print(line)
+    for line in explain_deployment(headwater):
+        click.echo(line)
     for each in open_questions:
-        print_message(f"headwater: not checked: {each}")
+        print_message(f"headwater: not checked: {each}", WARNING)
 
 
-def _explain(options: argparse.Namespace) -> None:
-    for line in explain_view(Headwater.from_config(options.config), options.view):
-        print(line)
+@command
+@PIPELINE
+def explain(*, config: str, pipeline: str) -> None:
+    """Explain what a change of each input of a materialized view recomputes; starts nothing."""
+    for line in explain_view(Headwater.from_config(config), pipeline):
+        click.echo(line)
+
+
+_SECTIONS = {
+    "Run": [run, bootstrap, roll, move],
+    "Read": [show, diff, wait_for, plot],
+    "Look after": [status, dead_letters, check, explain],
+    "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
+}
+_COMMANDS = _Commands(
+    "headwater",
+    params=list(VERBOSITY),
+    commands=[each for commands in _SECTIONS.values() for each in commands],
+    no_args_is_help=False,
+    help="Keeps derived tables exact in near real time.",
+    epilog=ABOUT_CONFIG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+click.version_option(package_name="headwater", message="headwater %(version)s")(_COMMANDS)

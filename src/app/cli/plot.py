@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import click
 import narwhals as nw
 
 from ...adapters.plot.curves import Curves
@@ -14,50 +15,54 @@ from ...domain.service.cumulate import CumulateSettings
 from ...domain.table.collect import collect_small
 from ...domain.table.schema import NUMBERS
 from ..run.progress import moment
-from .arguments import add_command, count, utc_time, version
+from .arguments import AT, command, count, utc_time
 from .console import print_message
 from .durable import open_durable
 
 if TYPE_CHECKING:
-    import argparse
     from datetime import datetime
 
     from ...domain.table.view_spec import ViewSpec
     from ..api import Answer, Headwater
+    from ..read.moments import Moment
 
 _PICTURES = (".png", ".svg")
 
 
-def add_plot(commands: Any) -> None:
-    """Declare the command."""
-    plot = add_command(commands, "plot", "draw a curve of cumulate windows", _plot)
-    plot.add_argument("curve", metavar="PIPELINE[.CURVE]", help="a pipeline, or one of its views that are curves")
-    plot.add_argument("--measure", metavar="NAME", help="the measure to draw; by default the first")
-    plot.add_argument(
-        "--at", metavar="VERSION", type=version, help="the version to read: an epoch, a time or label:LABEL"
-    )
-    plot.add_argument("--as-of", metavar="TIME", type=utc_time, help="the window of this event time, up to then")
-    plot.add_argument("--groups", metavar="N", type=count, default=8, help="draw the N highest curves (8)")
-    plot.add_argument("--output", metavar="FILE", help="a .png or .svg file; by default the terminal")
-
-
-def _plot(options: argparse.Namespace) -> None:
-    if options.output and not options.output.lower().endswith(_PICTURES):
-        raise ConfigError(f"--output {options.output}: pictures are {' or '.join(_PICTURES)} files")
-    with open_durable(options) as headwater:
-        name, spec = _curve(headwater, options.curve)
-        measure = _measure(spec, options.measure)
-        answer = headwater.answer(name, at=options.at, as_of=options.as_of)
+@command
+@click.argument("curve", metavar="PIPELINE[.CURVE]")
+@click.option("--measure", metavar="NAME", help="the measure to draw; by default the first")
+@AT
+@click.option("--as-of", metavar="TIME", type=utc_time, help="the window of this event time, up to then")
+@click.option("--groups", metavar="N", type=count, default="8", help="draw the N highest curves (8)")
+@click.option("--output", metavar="FILE", type=click.Path(), help="a .png or .svg file; by default the terminal")
+def plot(
+    *,
+    config: str,
+    curve: str,
+    measure: str | None,
+    at: Moment | None,
+    as_of: datetime | None,
+    groups: int,
+    output: str | None,
+) -> None:
+    """Draw a curve of cumulate windows; by default the first one of a pipeline."""
+    if output and not output.lower().endswith(_PICTURES):
+        raise ConfigError(f"--output {output}: pictures are {' or '.join(_PICTURES)} files")
+    with open_durable(config) as headwater:
+        name, spec = _curve(headwater, curve)
+        drawn = _measure(spec, measure)
+        answer = headwater.answer(name, at=at, as_of=as_of)
         with answer.engine.working():
-            curves = _curves(answer, measure, options.groups, _zone(headwater, name), name)
+            curves = _curves(answer, drawn, groups, _zone(headwater, name), name)
     if not curves.steps:
         print_message(f"headwater: {name} has no tick yet, so there is nothing to draw")
-    elif options.output:
-        _save(curves, options.output)
-        print_message(f"headwater: {name} is drawn in {options.output}")
+    elif output:
+        _save(curves, output)
+        print_message(f"headwater: {name} is drawn in {output}")
     else:
         for line in draw(curves, shutil.get_terminal_size().columns):
-            print(line)
+            click.echo(line)
 
 
 def _curve(headwater: Headwater, name: str) -> tuple[str, ViewSpec]:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import click
 
 from ...domain.table.schema import Schema
 from ..run.progress import moment, tables_at
-from .arguments import add_command, add_format, positive_duration, version
+from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, positive_duration, version
 from .console import print_message
 from .durable import open_durable
 from .output import write
 from .signals import graceful_stop
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
+    from collections.abc import Iterator
+    from datetime import datetime, timedelta
 
     from ...adapters.records.json_rows import Cell
     from ...domain.ledger.label import Label
     from ...domain.ledger.retention import Verdict
     from ...domain.ledger.upkeep import PublishedVersion, Upkeep
     from ..api import Headwater
+    from ..read.moments import Moment
 
 _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")
@@ -35,75 +37,72 @@ _VERDICTS = Schema.parse(
 )
 
 
-def add_upkeep(commands: Any) -> None:
-    """Declare the commands."""
-    compact = _add(
-        commands, "compact", "rewrite small files into large ones, where that pays off", _compact, pipeline="?"
-    )
-    about = "compact at this interval, next to a run, until stopped"
-    compact.add_argument("--every", metavar="DURATION", type=positive_duration, help=about)
-    expire = _add(commands, "expire", "show the versions that the retention lets expire", _expire, pipeline="?")
-    expire.add_argument("--apply", action="store_true", help="expire them")
-    _add_pin(commands)
-    unpin = add_command(commands, "unpin", "end a lease", _unpin)
-    unpin.add_argument("lease", metavar="LEASE")
-    _add(commands, "versions", "list publications, and who holds them", _versions, pipeline=None)
-    _add(commands, "explain-retention", "explain why each version is still kept", _explain, pipeline="?")
-
-
-def _add(commands: Any, name: str, about: str, function: Any, *, pipeline: str | None) -> argparse.ArgumentParser:
-    command = add_command(commands, name, about, function)
-    command.add_argument("pipeline", metavar="PIPELINE", nargs=pipeline)
-    add_format(command)
-    return command
-
-
-def _add_pin(commands: Any) -> None:
-    pin = _add(commands, "pin", "keep a publication readable for a while", _pin, pipeline=None)
-    pin.add_argument("--at", metavar="VERSION", type=version, help="by default the newest one")
-    pin.add_argument("--for", metavar="DURATION", dest="hold", type=positive_duration, required=True)
-    pin.add_argument("--holder", metavar="NAME", help="who reads; by default this machine and process")
-
-
-def _compact(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        if options.every:
-            named = [options.pipeline] if options.pipeline else None
+@command
+@ANY_PIPELINE
+@click.option(
+    "--every", metavar="DURATION", type=positive_duration, help="compact at this interval, next to a run, until stopped"
+)
+@FORMAT
+def compact(*, config: str, pipeline: str | None, every: timedelta | None, form: str) -> None:
+    """Rewrite small files into large ones, where that pays off."""
+    with open_durable(config) as headwater:
+        if every:
+            named = [pipeline] if pipeline else None
             headwater.start(named)  # Spark takes over the interrupt signal when it starts
             with graceful_stop(headwater, "this compaction"):
-                headwater.compact_beside(named, every=options.every)
+                headwater.compact_beside(named, every=every)
             return
-        made = (item for upkeep in _upkeeps(headwater, options) for item in upkeep.compact().items())
-        _print(options, _COMPACTED, map(list, made))
+        made = (item for upkeep in _upkeeps(headwater, pipeline) for item in upkeep.compact().items())
+        write(sys.stdout, form, _COMPACTED, map(list, made))
 
 
-def _expire(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        gone = [each for upkeep in _upkeeps(headwater, options) for each in upkeep.expire(dry_run=not options.apply)]
-        _print(options, _EXPIRED, ([each.table, len(each.versions), each.files, each.size] for each in gone))
+@command
+@ANY_PIPELINE
+@click.option("--apply", is_flag=True, help="expire them")
+@FORMAT
+def expire(*, config: str, pipeline: str | None, apply: bool, form: str) -> None:
+    """Show the versions that the retention lets expire."""
+    with open_durable(config) as headwater:
+        gone = [each for upkeep in _upkeeps(headwater, pipeline) for each in upkeep.expire(dry_run=not apply)]
+        write(sys.stdout, form, _EXPIRED, ([each.table, len(each.versions), each.files, each.size] for each in gone))
         if headwater.deployment.backend.retain.endless:
             remedy = "add retain = { versions = 5 } under [backend]"
             print_message(f"headwater: no retention is set, so every version is kept: {remedy}")
-        if not options.apply:
+        if not apply:
             print_message("headwater: nothing was changed: add --apply to expire these versions")
 
 
-def _pin(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        pin = headwater.pin(options.pipeline, at=options.at, hold=options.hold, holder=options.holder)
-        taken = pin.leases[0]
-        _print(options, _PINNED, [[pin.lease, options.pipeline, pin.epoch, moment(taken.until), taken.holder]])
+@command
+@PIPELINE
+@click.option("--at", metavar="VERSION", type=version, help="by default the newest one")
+@click.option("--for", "hold", metavar="DURATION", type=positive_duration, required=True, help="how long")
+@click.option("--holder", metavar="NAME", help="who reads; by default this machine and process")
+@FORMAT
+def pin(*, config: str, pipeline: str, at: Moment | None, hold: timedelta, holder: str | None, form: str) -> None:
+    """Keep a publication readable for a while."""
+    with open_durable(config) as headwater:
+        made = headwater.pin(pipeline, at=at, hold=hold, holder=holder)
+        taken = made.leases[0]
+        write(sys.stdout, form, _PINNED, [[made.lease, pipeline, made.epoch, moment(taken.until), taken.holder]])
 
 
-def _unpin(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        headwater.unpin(options.lease)
+@command
+@click.argument("lease", metavar="LEASE")
+def unpin(*, config: str, lease: str) -> None:
+    """End a lease."""
+    with open_durable(config) as headwater:
+        headwater.unpin(lease)
 
 
-def _versions(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        found, service = headwater.upkeep(options.pipeline).versions(), headwater.services[options.pipeline]
-        _print(options, _VERSIONS, (_version_row(each, service.label(each.publication)) for each in found))
+@command
+@PIPELINE
+@FORMAT
+def versions(*, config: str, pipeline: str, form: str) -> None:
+    """List publications, and who holds them."""
+    with open_durable(config) as headwater:
+        found, service = headwater.upkeep(pipeline).versions(), headwater.services[pipeline]
+        rows = (_version_row(each, service.label(each.publication)) for each in found)
+        write(sys.stdout, form, _VERSIONS, rows)
 
 
 def _version_row(found: PublishedVersion, label: Label | None) -> list[Cell]:
@@ -117,10 +116,14 @@ def _moment_or_null(time: datetime | None) -> str | None:
     return None if time is None else moment(time)
 
 
-def _explain(options: argparse.Namespace) -> None:
-    with open_durable(options) as headwater:
-        verdicts = (each for upkeep in _upkeeps(headwater, options) for each in upkeep.verdicts())
-        _print(options, _VERDICTS, map(_verdict_row, verdicts))
+@command
+@ANY_PIPELINE
+@FORMAT
+def explain_retention(*, config: str, pipeline: str | None, form: str) -> None:
+    """Explain why each version is still kept."""
+    with open_durable(config) as headwater:
+        verdicts = (each for upkeep in _upkeeps(headwater, pipeline) for each in upkeep.verdicts())
+        write(sys.stdout, form, _VERDICTS, map(_verdict_row, verdicts))
 
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
@@ -130,11 +133,6 @@ def _verdict_row(verdict: Verdict) -> list[Cell]:
     return [verdict.table, verdict.commit.version, *times, state, "; ".join(verdict.reasons), until]
 
 
-def _upkeeps(headwater: Headwater, options: argparse.Namespace) -> Iterator[Upkeep]:
+def _upkeeps(headwater: Headwater, pipeline: str | None) -> Iterator[Upkeep]:
     """The upkeep of the named pipeline, or of all."""
-    names = [options.pipeline] if options.pipeline else headwater.deployment.pipelines
-    return map(headwater.upkeep, names)
-
-
-def _print(options: argparse.Namespace, schema: Schema, rows: Iterable[list[Cell]]) -> None:
-    write(sys.stdout, options.format, schema, rows)
+    return map(headwater.upkeep, [pipeline] if pipeline else headwater.deployment.pipelines)

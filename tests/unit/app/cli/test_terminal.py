@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.cells import cell_len
 
+from headwater.app.cli.console import print_message
 from headwater.app.cli.output import write
 from headwater.app.cli.terminal import print_styled
 from headwater.domain.table.schema import Schema
@@ -101,3 +103,12 @@ def test_a_long_message_is_one_line() -> None:
     out = Terminal()
     print_styled(out, "ranked epoch 0: " + "long " * 20, "red")
     assert out.getvalue().count("\n") == 1
+
+
+def test_messages_have_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = []
+    for err in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", err)
+        print_message("headwater: it failed", "red")
+        printed.append(err.getvalue())
+    assert printed == ["\x1b[31mheadwater\x1b[0m: it failed\n", "headwater: it failed\n"]

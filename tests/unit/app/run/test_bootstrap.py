@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from contextlib import ExitStack
 from pathlib import Path
 
+import click
 import polars as pl
 import pytest
 
@@ -114,7 +114,7 @@ class TestTables:
 
     @pytest.mark.parametrize("text", ["info", "=x", "info=", "info=/dump:xml"])
     def test_what_names_no_table_is_refused(self, text):
-        with pytest.raises(argparse.ArgumentTypeError):
+        with pytest.raises(click.BadParameter):
             _topic_table(text)
 
 
