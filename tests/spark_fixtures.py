@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,6 +117,8 @@ def _forget_tables() -> Iterator[None]:
     until its collector comes round to it, which is rarely.
     """
     yield
+    if "pyspark" not in sys.modules:  # on memory there is nothing to forget, and no reason to import it
+        return
     from pyspark.sql import SparkSession
 
     if session := SparkSession.getActiveSession():
