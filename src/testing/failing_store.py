@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, frozen
 
 from ..domain.errors import StoreUnavailable
-from ..domain.ports import TableStore
+from ..domain.ports import VersionedStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,10 +40,10 @@ class Fault:
 
 
 @define(eq=False)
-class FailingStore(TableStore):
+class FailingStore(VersionedStore):
     """A real store with one `Fault`."""
 
-    store: TableStore
+    store: VersionedStore
     fault: Fault
     _commits: int = 0
     _failed: bool = False

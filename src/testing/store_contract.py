@@ -30,4 +30,4 @@ class StoreContract(
     ChangesContract,
     WholeContract,
 ):
-    """Tests of all methods of `TableStore` and `TableKeeper`."""
+    """Tests of all methods of `KeptStore`."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Offsets, Publication
     from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import Clock, FrameEngine, StreamSource, TableKeeper, TableStore
+    from ...domain.ports import Clock, FrameEngine, LeasingKeeper, StreamSource, VersionedStore
     from ...domain.service.base import Service
     from ...domain.table.view_spec import ViewSpec
     from .sink_publisher import SinkPublisher
@@ -140,8 +140,8 @@ class Runner:
     pipeline: str
     service: Service
     source: StreamSource | InputSource
-    store: TableStore
-    keeper: TableKeeper
+    store: VersionedStore
+    keeper: LeasingKeeper
     engine: FrameEngine
     clock: Clock
     writer: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..epoch.epoch import Tally
-    from ..ports import BaseReading, Clock, Commit, TableStore
+    from ..ports import BaseReading, Clock, Commit, VersionedStore
     from ..table.change import Change, Matching
     from .label import Label
 
@@ -38,7 +38,7 @@ class Snapshot:
     `ahead` has the versions that the current epoch has committed but not yet published.
     """
 
-    store: TableStore
+    store: VersionedStore
     publication: Publication | None
     ahead: Mapping[str, Version] = field(factory=dict)
 
@@ -60,7 +60,7 @@ class Snapshot:
         return self.store.read(table, self.version(table), matching)
 
     def size(self, table: str) -> int:
-        """The size of a table's files in this snapshot, in bytes; see `TableStore.size`."""
+        """The size of a table's files in this snapshot, in bytes; see `TableHistory.size`."""
         version = self.version(table)
         return 0 if version is None else self.store.size(table, version)
 
@@ -109,7 +109,7 @@ class Ledger:
         changed: returns the reason why tables with another fingerprint cannot be continued; see `Service.changed`.
     """
 
-    store: TableStore
+    store: VersionedStore
     pipeline: str
     tables: Sequence[str]
     clock: Clock

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..epoch.epoch import Publication
-    from ..ports import Expiry, TableKeeper, Version
+    from ..ports import Expiry, LeasingKeeper, Version
     from .ledger import Ledger
 
 
@@ -88,7 +88,7 @@ class Upkeep:
     """
 
     ledger: Ledger
-    keeper: TableKeeper
+    keeper: LeasingKeeper
     retention: Retention
 
     def compact(self) -> dict[str, Version | None]:

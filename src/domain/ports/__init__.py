@@ -9,7 +9,20 @@ from .engines import FrameEngine, QueryEngine
 from .sinks import Receipt, StreamSink
 from .sources import BulkSource, ForeachBatchSource, InputSource, Pace, StreamSource
 from .system import Clock
-from .tables import BaseReading, Commit, Expiry, KeptStore, SmallFiles, TableKeeper, TableStore, Version
+from .tables import (
+    BaseReading,
+    Commit,
+    Expiry,
+    KeptStore,
+    Leases,
+    LeasingKeeper,
+    SmallFiles,
+    TableHistory,
+    TableKeeper,
+    TableStore,
+    Version,
+    VersionedStore,
+)
 
 __all__ = [
     "BaseReading",
@@ -21,13 +34,17 @@ __all__ = [
     "FrameEngine",
     "InputSource",
     "KeptStore",
+    "Leases",
+    "LeasingKeeper",
     "Pace",
     "QueryEngine",
     "Receipt",
     "SmallFiles",
     "StreamSink",
     "StreamSource",
+    "TableHistory",
     "TableKeeper",
     "TableStore",
     "Version",
+    "VersionedStore",
 ]

@@ -90,13 +90,6 @@ class TableStore(Protocol):
         """
 
     @abstractmethod
-    def size(self, table: str, at: Version) -> int:
-        """The size of the files of one version, in bytes, from metadata; no file is opened.
-
-        Rows deleted since a file was written still count until compaction. Raises the same errors as `read`.
-        """
-
-    @abstractmethod
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """Commit one new version atomically, with the mark in its metadata. An empty change makes a version too.
 
@@ -121,6 +114,10 @@ class TableStore(Protocol):
         ``+U`` with the new row. Unchanged keys are left out. Paimon calls this the audit log.
         """
 
+
+class TableHistory(Protocol):
+    """The versions of tables, from metadata."""
+
     @abstractmethod
     def versions(self, table: str) -> Iterator[Commit]:
         """The table's commits, newest first, read as the iterator advances; no commits if there is no such table.
@@ -139,9 +136,16 @@ class TableStore(Protocol):
             VersionExpired: its commit is no longer in the log.
         """
 
+    @abstractmethod
+    def size(self, table: str, at: Version) -> int:
+        """The size of the files of one version, in bytes, from metadata; no file is opened.
+
+        Rows deleted since a file was written still count until compaction. Raises the same errors as `TableStore.read`.
+        """
+
 
 class TableKeeper(Protocol):
-    """Compaction, expiry and leases. Each table must have been ensured through the same object's store."""
+    """Compaction and expiry. Each table must have been ensured through the same object's store."""
 
     @abstractmethod
     def compact(self, table: str) -> Version | None:
@@ -171,6 +175,10 @@ class TableKeeper(Protocol):
     def expired(self, table: str) -> Collection[Version]:
         """The versions whose commit is still listed but whose rows can no longer be read."""
 
+
+class Leases(Protocol):
+    """Leases keep versions readable. Each table must have been ensured through the same object's store."""
+
     @abstractmethod
     def pin(self, lease: Lease) -> None:
         """Keep a version readable until the lease ends or is released.
@@ -191,8 +199,16 @@ class TableKeeper(Protocol):
         """All leases on a table; ended leases may be included until the next expiry."""
 
 
-class KeptStore(TableStore, TableKeeper, Protocol):
-    """A table store that also does its own upkeep."""
+class VersionedStore(TableStore, TableHistory, Protocol):
+    """A table store that also lists its versions: what a ledger needs."""
+
+
+class LeasingKeeper(TableKeeper, Leases, Protocol):
+    """A keeper whose expiry spares leased versions: what upkeep needs."""
+
+
+class KeptStore(VersionedStore, LeasingKeeper, Protocol):
+    """A table store that also does its own upkeep: what a backend provides."""
 
 
 @runtime_checkable

@@ -73,7 +73,7 @@ class PendingRows:
 
     Args:
         rows: the number of rows.
-        size: the size of their files, in bytes (`TableStore.size`).
+        size: the size of their files, in bytes (`TableHistory.size`).
         chunks: the number of bulk-load chunks that they belong to; None if they are not of a bulk load.
     """
 
