@@ -218,7 +218,7 @@ class Headwater:
         answer = self.answer(
             name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
         )
-        return answer.engine.hand_out(answer.frame)
+        return answer.engine.to_native(answer.frame)
 
     def answer(
         self,
@@ -269,7 +269,7 @@ class Headwater:
             VersionExpired: one of the two versions has expired.
         """
         answer = self.difference(name, after=after, until=until)
-        return answer.engine.hand_out(answer.frame)
+        return answer.engine.to_native(answer.frame)
 
     def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
         """Return the difference of a view between two publications as an engine-independent frame; see `diff`."""
@@ -543,8 +543,8 @@ class Headwater:
         moment = None if as_of is None else read_time(as_of)
         engine = self._container.engine
         with engine.working():
-            answer = service.settled(engine.take_in(keys), snapshot, remaining, moment)
-        return engine.hand_out(answer)
+            answer = service.settled(engine.from_native(keys), snapshot, remaining, moment)
+        return engine.to_native(answer)
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """The status of each pipeline."""

@@ -41,6 +41,14 @@ class PolarsEngine(FrameEngine):
         """Nothing to explain: a frame holds its rows."""
         return nullcontext()
 
+    def from_native(self, frame: Any) -> nw.LazyFrame[Any]:
+        taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
+        return taken
+
+    def to_native(self, frame: nw.LazyFrame[Any]) -> pl.DataFrame:
+        rows: pl.DataFrame = frame.collect(backend="polars").to_native()
+        return rows
+
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         dtype = frame.collect_schema()[column]
         micros = pl.col(column).cast(pl.Datetime("us", getattr(dtype, "time_zone", None))).cast(pl.Int64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from decimal import Decimal
 
-    from ...domain.ports import FrameEngine
+    from ...domain.ports import FrameFunctions
     from ...domain.table.schema import DataType, Schema
 
 Cell: TypeAlias = "str | int | float | bool | None"
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BUFFER = 4096
 
 
-def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[list[Cell]]:
+def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> Iterator[list[Cell]]:
     """The rows of a frame in its order, values in the order of a schema.
 
     Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64, NaN and infinities strings; null
@@ -34,7 +34,7 @@ def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> 
         yield [None if value is None else read(value) for read, value in zip(readers, values, strict=True)]
 
 
-def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> nw.LazyFrame[Any]:
+def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> nw.LazyFrame[Any]:
     """The columns in order, timestamps as microseconds: engines would convert times with the process's time zone."""
     picked = []
     for at, column in enumerate(schema.columns):

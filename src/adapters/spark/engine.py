@@ -152,10 +152,10 @@ class SparkEngine(FrameEngine):
         with working_in(self.session, self.program), explain_read_errors():
             yield
 
-    def take_in(self, frame: DataFrame) -> nw.LazyFrame[Any]:
+    def from_native(self, frame: DataFrame) -> nw.LazyFrame[Any]:
         return lazy(bring_into(self.session, frame))
 
-    def hand_out(self, frame: nw.LazyFrame[Any]) -> DataFrame:
+    def to_native(self, frame: nw.LazyFrame[Any]) -> DataFrame:
         rows: DataFrame = frame.to_native()
         return rows if self.program is None else bring_into(self.program, rows)
 

@@ -5,7 +5,7 @@ Ports use only domain types and narwhals frames. A method that a backend cannot 
 
 from __future__ import annotations
 
-from .engines import FrameEngine, QueryEngine
+from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, QueryEngine
 from .sinks import Receipt, StreamSink
 from .sources import BulkSource, ForeachBatchSource, InputSource, Pace, StreamSource
 from .system import Clock
@@ -31,7 +31,10 @@ __all__ = [
     "Commit",
     "Expiry",
     "ForeachBatchSource",
+    "FrameCache",
     "FrameEngine",
+    "FrameExchange",
+    "FrameFunctions",
     "InputSource",
     "KeptStore",
     "Leases",

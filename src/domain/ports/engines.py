@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
-import narwhals as nw
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import narwhals as nw
 
-class FrameEngine(Protocol):
-    """Operations that narwhals does not offer, or not with the same result on every engine."""
+
+class FrameCache(Protocol):
+    """Where frames are computed and cached."""
 
     @abstractmethod
     def expect(self, rows: int) -> None:
@@ -41,14 +41,21 @@ class FrameEngine(Protocol):
         """As `explaining`. In addition no setting of the calling program (its session) changes a result."""
         return self.explaining()
 
-    def take_in(self, frame: Any) -> nw.LazyFrame[Any]:
-        """Convert a user's frame into a lazy narwhals frame of this engine."""
-        taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
-        return taken
 
-    def hand_out(self, frame: nw.LazyFrame[Any]) -> Any:
-        """Convert a frame for the user: to a Polars DataFrame, or else to the engine's own lazy frame."""
-        return frame.collect().to_native() if frame.implementation.is_polars() else frame.to_native()
+class FrameExchange(Protocol):
+    """Frames of the user's program, and frames for it."""
+
+    @abstractmethod
+    def from_native(self, frame: Any) -> nw.LazyFrame[Any]:
+        """Convert a user's frame into a lazy narwhals frame of this engine."""
+
+    @abstractmethod
+    def to_native(self, frame: nw.LazyFrame[Any]) -> Any:
+        """Convert a frame for the user, to the kind of frame that the engine's users work with."""
+
+
+class FrameFunctions(Protocol):
+    """Operations that narwhals does not offer, or not with the same result on every engine."""
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
@@ -108,6 +115,10 @@ class FrameEngine(Protocol):
         Raises:
             SumOverflow: see `add_up`.
         """
+
+
+class FrameEngine(FrameCache, FrameExchange, FrameFunctions, Protocol):
+    """All that computes with frames: what a backend provides."""
 
 
 class QueryEngine(Protocol):

@@ -21,7 +21,7 @@ from ..duration import microseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..ports import FrameEngine
+    from ..ports import FrameFunctions
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MIDNIGHT = _EPOCH.replace(tzinfo=None)
@@ -53,7 +53,7 @@ class Boundaries:
     def _looked_up(self) -> _Oddities:
         return _NONE if self.zone == "UTC" else _oddities(self.every, self.offset % self.every, self.zone)
 
-    def floor(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine, *, into: str) -> nw.LazyFrame[Any]:
+    def floor(self, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions, *, into: str) -> nw.LazyFrame[Any]:
         """Add bigint `into`: the wall time, in microseconds since 1970, of the last boundary at or before `column`.
 
         Args:
@@ -72,7 +72,7 @@ class Boundaries:
         floor = nw.when(nw.col(_AT) >= nw.col(_STARTED)).then(nw.col(_NEXT)).otherwise(nw.col(into))
         return rows.with_columns(floor.alias(into)).drop(_AT, _NEXT, _STARTED)
 
-    def start(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine, *, into: str) -> nw.LazyFrame[Any]:
+    def start(self, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions, *, into: str) -> nw.LazyFrame[Any]:
         """Add bigint `into`: the instant of a boundary in UTC, from its wall time, both in microseconds from 1970."""
         if self.zone == "UTC":
             return rows.with_columns(nw.col(column).alias(into))

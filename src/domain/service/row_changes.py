@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..ledger.ledger import Snapshot
-    from ..ports import FrameEngine
+    from ..ports import FrameCache
 
 
 def read_row_changes(
@@ -23,7 +23,7 @@ def read_row_changes(
     select: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]],
     key: Sequence[str],
     *,
-    engine: FrameEngine,
+    engine: FrameCache,
 ) -> nw.LazyFrame[Any]:
     """The net changes of a view between two snapshots, computed only from the changes of its table; see `net_changes`.
 

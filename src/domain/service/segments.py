@@ -20,7 +20,7 @@ from ..table.schema import NUMBERS, TIMES
 from .boundaries import Boundaries
 
 if TYPE_CHECKING:
-    from ..ports import FrameEngine
+    from ..ports import FrameFunctions
     from ..table.schema import DataType
 
 SEGMENT = "_segment"
@@ -68,7 +68,7 @@ class Segments:
             f"order_by {column!r} is a {kind.ddl}, which cannot be cut into segments; use a timestamp, date or number"
         )
 
-    def assign(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def assign(self, rows: nw.LazyFrame[Any], engine: FrameFunctions) -> nw.LazyFrame[Any]:
         """Add bigint `_segment` to rows with the order column."""
         if (times := self.times) is None:
             numbered = rows.with_columns(self._number_of(nw.col(self.column).cast(nw.Float64)).alias(SEGMENT))
@@ -95,7 +95,7 @@ class Segments:
         near = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
         return near.floor().cast(nw.Int64)
 
-    def start(self, rows: nw.LazyFrame[Any], engine: FrameEngine, number: str, into: str) -> nw.LazyFrame[Any]:
+    def start(self, rows: nw.LazyFrame[Any], engine: FrameFunctions, number: str, into: str) -> nw.LazyFrame[Any]:
         """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers).
 
         A segment that would start before 0001-01-01 starts at that time.

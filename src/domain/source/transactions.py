@@ -19,7 +19,7 @@ from .changelog.settings import COUNTED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..ports import FrameEngine
+    from ..ports import FrameCache
 
 TRANSACTION, COMMIT, COMMIT_TIME, EVENT, EVENTS = "_transaction", "_commit", "_commit_time", "_event", "_events"
 TRANSACTION_COLUMNS = {
@@ -52,7 +52,7 @@ def is_mark() -> nw.Expr:
 
 
 def split_complete(
-    rows: nw.LazyFrame[Any], engine: FrameEngine, *, transactions: str, order: Sequence[str], lane: nw.Expr | None
+    rows: nw.LazyFrame[Any], engine: FrameCache, *, transactions: str, order: Sequence[str], lane: nw.Expr | None
 ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
     """Split rows into those of complete transactions and those that wait for the rest of theirs.
 

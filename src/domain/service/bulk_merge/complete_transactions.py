@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, Version
+    from ...ports import FrameCache, Version
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
@@ -62,7 +62,7 @@ class TransactionFilter:
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
-    engine: FrameEngine
+    engine: FrameCache
     _known: dict[Version, _Pending] = field(init=False, factory=dict)
 
     def filter_complete(self, rows: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot) -> CompleteRows:

@@ -13,7 +13,7 @@ from .load_progress import numbers_of, row_count, within
 from .tables import DELETED
 
 if TYPE_CHECKING:
-    from ...ports import FrameEngine
+    from ...ports import FrameCache
     from .events import Events
     from .load_progress import EpochInput, Settlement
     from .settings import BulkMergeSettings
@@ -39,7 +39,7 @@ class ImageMerger:
     tables: BulkMergeTables
     events: Events
     keeps_deleted: bool
-    engine: FrameEngine
+    engine: FrameCache
 
     def changes(
         self, epoch_input: EpochInput, settlement: Settlement, expired_keys: nw.LazyFrame[Any] | None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
+    from ...ports import FrameCache
     from .complete_transactions import CompleteRows, TransactionFilter
     from .events import Events
     from .load_progress import BulkLoadProgress, Chunk, Reach
@@ -80,7 +80,7 @@ class BulkMergeStep:
     progress: BulkLoadProgress
     merger: ImageMerger
     undo_log: UndoLog | None
-    engine: FrameEngine
+    engine: FrameCache
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""

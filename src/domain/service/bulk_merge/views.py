@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
+    from ...ports import FrameCache
     from .load_progress import BulkLoadProgress
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
@@ -65,7 +65,7 @@ class BulkMergeViews:
     tables: BulkMergeTables
     progress: BulkLoadProgress
     undo_log: UndoLog | None
-    engine: FrameEngine
+    engine: FrameCache
 
     def view(self, spec: ViewSpec, at: ReadAt, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """The rows of a view, restricted by `matching` if it is set.

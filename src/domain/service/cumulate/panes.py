@@ -19,7 +19,7 @@ from ...errors import ConfigError
 from ..boundaries import Boundaries, quotient, remainder
 
 if TYPE_CHECKING:
-    from ...ports import FrameEngine
+    from ...ports import FrameFunctions
 
 WINDOW, PANE = "_window", "_pane"
 """bigint: the start of a window, and the end of a pane, in microseconds from 1970 in UTC."""
@@ -73,7 +73,7 @@ class Panes:
         daily = wall != "UTC" and not step % _DAY
         return cls(microseconds(size), microseconds(step), microseconds(offset), wall, daily)
 
-    def assign(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def assign(self, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions) -> nw.LazyFrame[Any]:
         """Add `WINDOW` and `PANE` to rows, by a timestamp column; null where it is null."""
         if self.zone == "UTC":
             rows = engine.wall_micros(rows, column, into=_WALL, zone="UTC")
@@ -124,7 +124,7 @@ class Panes:
         return self._windows.start_of(self._windows.floor_of(micros))
 
     def expand(
-        self, rows: nw.LazyFrame[Any], first: str, last: str, engine: FrameEngine, *, into: str
+        self, rows: nw.LazyFrame[Any], first: str, last: str, engine: FrameFunctions, *, into: str
     ) -> nw.LazyFrame[Any]:
         """Return each row once for every pane of its window from one to another, both included.
 
@@ -146,7 +146,7 @@ class Panes:
         return ends.with_columns(nw.min_horizontal(nw.col(into), nw.col(_END)).alias(into)).drop(_STEPS, _END)
 
     def number(
-        self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine, *, into: str, more: int = 0
+        self, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions, *, into: str, more: int = 0
     ) -> nw.LazyFrame[Any]:
         """Add the number of panes of the row's window that end at or before an instant.
 
@@ -170,19 +170,19 @@ class Panes:
         number = quotient(nw.col(_WALL) - nw.col(_START), self.step) + more
         return rows.with_columns(number.alias(into)).drop(_STEPS, _END, _START, _WALL)
 
-    def filter_open(self, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def filter_open(self, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions) -> nw.LazyFrame[Any]:
         """Return the rows whose window ends at or after the instant in a column (in microseconds)."""
         rows = self._with_end(rows, engine)
         return rows.filter(nw.col(column) <= nw.col(_END)).drop(_END)
 
-    def _with_end(self, rows: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def _with_end(self, rows: nw.LazyFrame[Any], engine: FrameFunctions) -> nw.LazyFrame[Any]:
         if self.zone == "UTC":
             return rows.with_columns((nw.col(WINDOW) + self.size).alias(_END))
         rows = self._floor_of(self._windows, rows, WINDOW, engine, into=_WALL)
         rows = rows.with_columns((nw.col(_WALL) + self.size).alias(_WALL))
         return self._windows.start(rows, _WALL, engine, into=_END).drop(_WALL)
 
-    def _last_of_equal(self, rows: nw.LazyFrame[Any], ends: str, engine: FrameEngine) -> nw.LazyFrame[Any]:
+    def _last_of_equal(self, rows: nw.LazyFrame[Any], ends: str, engine: FrameFunctions) -> nw.LazyFrame[Any]:
         """Drop panes that are empty, as the zone skipped their day; `_START` has the wall times."""
         if not self._days.skips:
             return rows
@@ -192,7 +192,7 @@ class Panes:
 
     @staticmethod
     def _floor_of(
-        boundaries: Boundaries, rows: nw.LazyFrame[Any], column: str, engine: FrameEngine, *, into: str
+        boundaries: Boundaries, rows: nw.LazyFrame[Any], column: str, engine: FrameFunctions, *, into: str
     ) -> nw.LazyFrame[Any]:
         """Apply `Boundaries.floor` to instants in microseconds."""
         moment = engine.from_wall_micros(rows, column, into=_MOMENT, zone="UTC")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import KeyedInput
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
+    from ...ports import FrameCache, QueryEngine
     from .derivation import SourceExpr
     from .routes import Route
     from .tables import Index, ViewTables
@@ -58,7 +58,7 @@ class Lookups:
     inputs: Mapping[str, KeyedInput]
     changes: Mapping[str, nw.LazyFrame[Any]]
     evaluator: ExprEvaluator
-    engine: FrameEngine
+    engine: FrameCache
     _entries: dict[str, tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]] = field(init=False, factory=dict)
 
     def follow(self, route: Route, start: nw.LazyFrame[Any], *, both: bool) -> nw.LazyFrame[Any]:

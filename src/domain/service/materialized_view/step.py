@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import Batch, KeyedInput
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
+    from ...ports import FrameCache, QueryEngine
     from ...table.view_spec import ViewSpec
     from .routes import ReadRoutes, Routes
     from .settings import ViewSettings
@@ -48,7 +48,7 @@ class ViewStep:
     tables: ViewTables
     routes: Routes
     view: ViewSpec
-    engine: FrameEngine
+    engine: FrameCache
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

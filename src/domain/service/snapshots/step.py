@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...epoch.batch import Batch
     from ...epoch.epoch import Publication
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
+    from ...ports import FrameCache, QueryEngine
     from .settings import SnapshotSettings
 
 
@@ -33,7 +33,7 @@ class SnapshotsStep:
     """The step of one snapshots pipeline."""
 
     settings: SnapshotSettings
-    engine: FrameEngine
+    engine: FrameCache
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

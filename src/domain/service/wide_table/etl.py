@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...epoch.batch import Batch
-    from ...ports import FrameEngine, QueryEngine
+    from ...ports import FrameCache, QueryEngine
     from ...sql import Expression
     from .settings import Derived, TopicSettings
     from .tables import TopicColumns
@@ -45,7 +45,7 @@ class TopicEtl:
     columns: TopicColumns
     at: int
     topics: int
-    engine: FrameEngine
+    engine: FrameCache
     queries: QueryEngine
 
     @property

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import Batch
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
+    from ...ports import FrameCache
     from .etl import TopicEtl
     from .horizon import Horizon
     from .settings import WideTableSettings
@@ -48,7 +48,7 @@ class WideTableStep:
     settings: WideTableSettings
     tables: WideTables
     topics: tuple[TopicEtl, ...]
-    engine: FrameEngine
+    engine: FrameCache
     horizon: Horizon | None
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
