@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Version = NewType("Version", str)
-"""One committed state of one table, as the backend names it (Delta version, Hudi instant)."""
+"""One committed state of one table, as the backend names it."""
 
 
 @frozen

@@ -114,7 +114,7 @@ class Lateness:
         marks = self.engine.persist(marks)
         if bounds[PANE] is not None and bounds[PANE] < bounds[_MARK]:
             passed_panes = self.engine.persist(self._find_passed(good.filter(nw.col(PANE) >= before), marks))
-            # Computed here, so that the engine knows that it is small: Spark then broadcasts it.
+            # Computed here, so that the engine knows that it is small and can plan the join for that.
             (found,) = collect_small(passed_panes.select(nw.len().alias("panes")))
             if found["panes"]:
                 rows = rows.join(passed_panes, on=[_LANE, PANE], how="left")

@@ -108,8 +108,8 @@ class Revisions:
     def _diff_ticks(self, ticks: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return rows that add up to the difference of each tick and the one before it.
 
-        Each tick is added at its pane, and subtracted at the next one. Subtracting two decimals of 38 digits in Spark
-        would cut off digits; adding a negated value keeps the type.
+        Each tick is added at its pane, and subtracted at the next one. Some engines cut off digits when they subtract
+        two decimals of 38 digits; adding a negated value keeps the type.
         """
         key, names = (*self._group, PANE), self.tables.sum_schema.names
         until = ticks.with_columns(nw.col(PANE).shift(-1).over(*self._group, order_by=PANE))

@@ -202,7 +202,7 @@ class Ticks:
                 rows.with_columns(nw.lit(after).cast(nw.Int64).alias(_AFTER)), _AFTER, self.engine, into=_AFTER, more=1
             )
             rows = rows.with_columns(nw.max_horizontal(nw.col(_FIRST), nw.col(_AFTER)).alias(_FIRST))
-        # Persisted: otherwise Spark, to filter early, inlines the expressions of these numbers wherever they are used.
+        # Persisted: these numbers are used many times and must not be computed each time.
         each = self.panes.expand(self.engine.persist(rows), _FIRST, _LAST, self.engine, into=_TICK)
         return each.with_columns(nw.col(_TICK).alias(PANE)).select(*self._group, PANE, *self._present_columns(totals))
 
