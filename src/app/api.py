@@ -487,7 +487,7 @@ class Headwater:
         tables = {
             topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
         }
-        service, source = self._container.history(pipeline, tables, files_per_chunk)
+        service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
         assert isinstance(runner.source, TopicGroup)  # only wide tables have a history
         stream = stream_offsets(stream_from, runner.source)
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)
@@ -548,7 +548,7 @@ class Headwater:
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """The status of each pipeline."""
-        latencies = Latencies(self.deployment, self._ledger)
+        latencies = Latencies(self.deployment, self.services, self._ledger)
         return tuple(self._status(name, latencies.of(name)) for name in self.deployment.pipelines)
 
     def find(self, name: str) -> tuple[str, ViewSpec]:

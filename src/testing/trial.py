@@ -12,10 +12,10 @@ from attrs import define, evolve, field
 
 from ..app.api import Headwater
 from ..app.config import BulkFiles, FilesInput, load
-from ..app.config.services.bulk_merge import bulk_spec
 from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
 from ..app.run.backoff import Backoff
+from ..app.services.bulk_merge import bulk_spec
 from ..domain.errors import ConfigError
 from ..domain.service.bulk_merge import BulkMergeSettings
 from ..domain.source.changelog.settings import CHANGE_FORMATS, ChangeSpec

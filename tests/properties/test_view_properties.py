@@ -18,7 +18,7 @@ from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.schema import lazy, polars_schema
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.runner import Runner, RunOptions
-from headwater.app.wiring.shapes import ValueTypes, columns_of
+from headwater.app.services.shapes import ValueTypes, columns_of
 from headwater.domain.epoch.batch import KeyedInput
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.ports import InputSource

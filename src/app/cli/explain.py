@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...domain.duration import show_duration
-from ...domain.service.materialized_view import ViewSettings
-from ...domain.service.retraction import AUTO, NONE, RetractionSettings
-from ...domain.service.snapshots import PlainTable, SnapshotSettings
 from ...domain.table.spec import Layout
 from ..read.keyed_views import feed_of
+from ..services.kind import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
     from ...domain.ledger.retention import Retention
     from ...domain.service.base import Service
     from ...domain.service.feed import Feed
-    from ...domain.service.input import ViewOf
     from ...domain.table.spec import TableSpec
     from ...domain.table.view_spec import ViewSpec
     from ..api import Headwater
@@ -40,45 +36,15 @@ def explain(headwater: Headwater) -> Iterator[str]:
     for name, service in headwater.services.items():
         yield ""
         pipeline = deployment.pipelines[name]
-        yield f"{name}, from {_explain_inputs(pipeline)}"
-        if isinstance(pipeline.service, RetractionSettings):
-            yield from _explain_repeats(pipeline.service)
+        kind = kind_of(pipeline)
+        yield f"{name}, from {kind.describe_inputs(pipeline.service, pipeline)}"
+        yield from kind.describe(pipeline.service)
         yield from _explain_tables(service)
         yield from _explain_views(service, pipeline)
         if service.schedule:
             yield from _explain_query_length(pipeline.retain or deployment.backend.retain, service.schedule)
         if pipeline.publish:
             yield from _explain_publish(pipeline.publish, feed_of(name, pipeline.publish, service))
-
-
-def _explain_inputs(pipeline: PipelineSettings) -> str:
-    if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
-        return ", ".join(_explain_input(name, each) for name, each in pipeline.service.inputs.items())
-    if isinstance(pipeline.source, Mapping):
-        return ", ".join(f"topic {topic} (source {source})" for topic, source in pipeline.source.items())
-    if pipeline.bulk is not None:
-        return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"
-    return f"source {pipeline.source}"
-
-
-def _explain_repeats(settings: RetractionSettings) -> Iterator[str]:
-    """Yield how repeats are recognised."""
-    yield "  skips"
-    if settings.identity == NONE:
-        yield '    nothing: every row counts, a repeat too (identity = "none")'
-    elif not settings.place_columns:
-        yield '    nothing: every row counts, a repeat too; its records have no position in a log (identity = "auto")'
-    elif settings.identity == AUTO:
-        yield '    repeats, by the log, file, position and row that a message names (identity = "auto");'
-        yield "      a message that does not name them counts"
-    else:
-        yield f"    repeats, by {', '.join(settings.place_columns)} (identity)"
-
-
-def _explain_input(name: str, each: ViewOf | PlainTable) -> str:
-    if isinstance(each, PlainTable):
-        return f"{name} ({each.format} at {each.path})"
-    return f"{name} ({each.pipeline}{f'.{each.view}' if each.view else ''})"
 
 
 def _explain_tables(service: Service) -> Iterator[str]:

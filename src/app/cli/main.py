@@ -23,6 +23,7 @@ from ..api import Headwater
 from ..config import load
 from ..registry.backends import on_one_session
 from ..run.progress import kept, moment, tables_at
+from ..services.kind import kind_of
 from ..wiring.checks import check_packages, check_queries
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
@@ -30,7 +31,6 @@ from .console import ERROR, VERBOSITY, WARNING, MessageHandler, choose_report, p
 from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
-from .explain_view import explain_view
 from .output import write
 from .plot import plot
 from .read import diff, print_answer, show, wait_for
@@ -203,7 +203,10 @@ def check(*, config: str) -> None:
 @PIPELINE
 def explain(*, config: str, pipeline: str) -> None:
     """Explain what a change of each input of a materialized view recomputes; starts nothing."""
-    for line in explain_view(Headwater.from_config(config), pipeline):
+    headwater = Headwater.from_config(config)
+    name, _ = headwater.find(pipeline)
+    settings = headwater.deployment.pipelines[name]
+    for line in kind_of(settings).explain(settings.service, headwater.services[name]):
         click.echo(line)
 
 

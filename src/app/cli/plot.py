@@ -11,7 +11,6 @@ import narwhals as nw
 from ...adapters.plot.curves import Curves
 from ...adapters.plot.terminal import draw
 from ...domain.errors import ConfigError, NotInstalled
-from ...domain.service.cumulate import CumulateSettings
 from ...domain.table.collect import collect_small
 from ...domain.table.schema import NUMBERS
 from ..run.progress import moment
@@ -51,10 +50,11 @@ def plot(
         raise ConfigError(f"--output {output}: pictures are {' or '.join(_PICTURES)} files")
     with open_durable(config) as headwater:
         name, spec = _curve(headwater, curve)
+        assert spec.curve_zone is not None
         drawn = _measure(spec, measure)
         answer = headwater.answer(name, at=at, as_of=as_of)
         with answer.engine.working():
-            curves = _curves(answer, drawn, groups, _zone(headwater, name), name)
+            curves = _curves(answer, drawn, groups, spec.curve_zone, name)
     if not curves.steps:
         print_message(f"headwater: {name} has no tick yet, so there is nothing to draw")
     elif output:
@@ -73,8 +73,8 @@ def _curve(headwater: Headwater, name: str) -> tuple[str, ViewSpec]:
     """
     pipeline, _, view = name.partition(".")
     headwater.find(pipeline)
-    possible = [each.name for each in headwater.services[pipeline].views if each.name.startswith("curve")]
-    if not isinstance(headwater.deployment.pipelines[pipeline].service, CumulateSettings):
+    possible = [each.name for each in headwater.services[pipeline].views if each.curve_zone]
+    if not possible:
         raise ConfigError(f"pipeline {pipeline!r} has no curves; only cumulate windows have curves")
     if (view or "curve") not in possible:
         raise ConfigError(f"{name!r} is not a curve; there are: {', '.join(possible)}")
@@ -91,12 +91,6 @@ def _measure(spec: ViewSpec, wanted: str | None) -> str:
             f"{wanted or 'the curve'} is not a measure that can be drawn; there are: {', '.join(possible)}"
         )
     return wanted
-
-
-def _zone(headwater: Headwater, name: str) -> str:
-    service = headwater.deployment.pipelines[name.partition(".")[0]].service
-    assert isinstance(service, CumulateSettings)
-    return service.time_zone
 
 
 def _curves(answer: Answer, measure: str, groups: int, zone: str, name: str) -> Curves:

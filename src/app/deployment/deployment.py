@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ...domain.service.bulk_merge import BulkMergeSettings
-    from ...domain.service.cumulate import CumulateSettings
-    from ...domain.service.materialized_view import ViewSettings
-    from ...domain.service.ranking import RankingSettings
-    from ...domain.service.retraction import RetractionSettings
-    from ...domain.service.snapshots import SnapshotSettings
-    from ...domain.service.wide_table import WideTableSettings
+    from ...domain.service.base import ServiceSettings
     from ...domain.source.record_spec import RecordSpec
 
 _PASSWORD = re.compile(r"password|passwd|pwd=|//[^/@]*:[^/@]*@", re.IGNORECASE)
@@ -213,12 +207,6 @@ class BulkJdbc(BulkInput):
 
     def __str__(self) -> str:
         return f"table {self.table} of a database"
-
-
-ServiceSettings: TypeAlias = (
-    "RankingSettings | RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings | BulkMergeSettings"
-    " | ViewSettings"
-)
 
 
 @frozen

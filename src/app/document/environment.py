@@ -25,6 +25,17 @@ NESTING = "__"
 _REFERENCE = re.compile(r"\$(\$?)\{(\w+)\}")
 
 
+def shape(keys: Mapping[str, Key], table: Any) -> dict[str, Shape | Key]:
+    """Return the keys of a table, and of the tables that the file has in it: a variable cannot add a table."""
+    values = table if isinstance(table, dict) else {}
+    return {name: _inner_shape(key, values.get(name)) for name, key in keys.items()}
+
+
+def _inner_shape(key: Key, value: Any) -> Shape | Key:
+    inside = key.kind.inside
+    return shape(inside(value), value) if inside and isinstance(value, dict) else key
+
+
 def overlay(
     file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str], shape: Shape
 ) -> Document:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from attrs import frozen
+from attrs import NOTHING, Factory, evolve, fields_dict, frozen
 
 from ...domain.duration import parse_duration
 from ...domain.errors import ConfigError
@@ -16,7 +16,7 @@ from ...domain.table.schema import Schema
 from .paths import check_local, without_file_scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
 
@@ -28,11 +28,13 @@ class Kind:
         expects: what is allowed, for messages.
         read: converts a TOML value; raises `ConfigError` with the mistake, without the place.
         from_text: converts the text of an environment variable to a TOML value; None if one text cannot hold it.
+        inside: returns the keys in a value that is a table; None if variables cannot override them.
     """
 
     expects: str
     read: Callable[[Any], Any]
     from_text: Callable[[str], Any] | None = str
+    inside: Callable[[Mapping[str, Any]], Mapping[str, Key]] | None = None
 
 
 @frozen
@@ -42,6 +44,18 @@ class Key:
     kind: Kind
     default: Any = None
     required: bool = False
+
+
+def keys_of(settings: type, **kinds: Kind) -> dict[str, Key]:
+    """Return the keys that set attributes of an attrs class; a key is required if its attribute has no default."""
+    attributes = fields_dict(settings)
+    return {name: _key_of(attributes[name].default, kind) for name, kind in kinds.items()}
+
+
+def _key_of(default: Any, kind: Kind) -> Key:
+    if default is NOTHING:
+        return Key(kind, required=True)
+    return Key(kind, default.factory() if isinstance(default, Factory) else default)  # type: ignore[arg-type]
 
 
 def _text(value: Any) -> str:
@@ -167,6 +181,21 @@ def choice(*allowed: str) -> Kind:
     return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed))
 
 
+def table_of(keys: Mapping[str, Key]) -> Kind:
+    """A kind: a table with these keys."""
+    return or_table(TABLE, keys)
+
+
+def or_table(kind: Kind, keys: Mapping[str, Key]) -> Kind:
+    """A kind: a value of another kind, or a table with these keys in its place."""
+    return evolve(kind, inside=lambda _: keys)
+
+
+def named(kind: Kind) -> Kind:
+    """A kind: a table whose keys are names, each with a value of one kind."""
+    return evolve(TABLE, inside=lambda table: dict.fromkeys(table, Key(kind)))
+
+
 def whole(least: int) -> Kind:
     """A kind: a whole number with a lower bound."""
     return Kind(f"a whole number of at least {least}", partial(_whole, least=least), _int_or_text)
@@ -196,3 +225,5 @@ DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
 SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
 SETTINGS = Kind("a table of settings", _settings, None)
+OPTIONS = evolve(SETTINGS, inside=lambda table: dict.fromkeys(flatten(dict(table)), Key(TEXT)))
+"""Settings of another program. A variable can override those that the file has: its name does not tell the others."""

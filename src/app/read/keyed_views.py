@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...domain.ledger.ledger import Snapshot
     from ...domain.service.base import Service
     from ...domain.table.view_spec import ViewSpec
-    from ..config import KafkaOutput
+    from ..deployment.deployment import KafkaOutput
 
 
 def keyed_views(service: Service) -> dict[str, ViewSpec]:

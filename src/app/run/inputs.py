@@ -47,8 +47,7 @@ class Pipelines:
 
     def spec(self, each: ViewOf) -> ViewSpec:
         """The view of an input."""
-        service = self.runner(each.pipeline).service
-        return service.known(each.view) if each.view else service.views[0]
+        return each.of(self.runner(each.pipeline).service)
 
     def latest(self, pipeline: str) -> Publication | None:
         """The newest publication of a pipeline."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..deployment.deployment import BulkJdbc
-from ..document.value_types import SETTINGS, TEXT, Key
+from ..document.value_types import OPTIONS, TEXT, Key
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
 from .bulk_files import CHUNKS
@@ -34,7 +34,7 @@ class BulkJdbcKind(BulkKind[BulkJdbc]):
         "password_file": Key(TEXT),
         "clock_query": Key(TEXT),
         "position_query": Key(TEXT),
-        "options": Key(SETTINGS, {}),
+        "options": Key(OPTIONS, {}),
         **CHUNKS,
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...domain.source.record_spec import JSON_FORMATS
 from ..deployment.deployment import KafkaInput
-from ..document.value_types import SETTINGS, SOME_TEXTS, TEXT, Key, whole
+from ..document.value_types import OPTIONS, SOME_TEXTS, TEXT, Key, whole
 from ..registry.sources import SourceKind
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class KafkaKind(SourceKind[KafkaInput]):
         "servers": Key(TEXT, required=True),
         "topics": Key(SOME_TEXTS, required=True),
         "max_rows_per_epoch": Key(whole(1), 100_000),
-        "options": Key(SETTINGS, {}),
+        "options": Key(OPTIONS, {}),
     }
 
     def spark_packages(self) -> tuple[str, ...]:

@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-from datetime import date
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ...domain.errors import ConfigError, HeadwaterError
-from ...domain.service.cumulate import CumulateSettings
-from ...domain.service.materialized_view import ALL, MaterializedView, ViewSettings
-from ...domain.service.retraction import RetractionSettings
-from ...domain.service.snapshots import PlainTable, SnapshotSettings
-from ...domain.service.wide_table import WideTableSettings
-from ...domain.sql import check_column_names, parse_statement, with_parameters
+from ...domain.service.plain_table import PlainTable
+from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
 from ..registry.backends import load_backend
 from ..registry.packages import not_installed
 from ..registry.sources import load_source_kind
 from ..run.clock import SystemClock
-from .container import Container, in_order, prefix_errors, view_of
-from .shapes import no_rows, rows_of
+from ..services.kind import kind_of
+from ..services.shapes import no_rows, rows_of
+from ..services.texts import Columns
+from .container import Container, in_order, prefix_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import narwhals as nw
 
     from ...domain.ports import QueryEngine
     from ...domain.service.base import Service
-    from ...domain.service.measures import Measure
-    from ...domain.service.retraction import PastTable
-    from ...domain.service.snapshots import Input
-    from ...domain.sql import Expression
+    from ...domain.service.input import ViewOf
     from ..config import Deployment, PipelineSettings
-
-_BATCH = "batch"
-_SOME_DAY = date(2000, 1, 1)
-
-
-@frozen
-class Text:
-    """One SQL text of a pipeline.
-
-    Args:
-        key: its key in the pipeline's settings.
-        sql: the query.
-        tables: the tables that it reads, without rows, by name; None if the columns are known only at run time.
-        needed: columns that its result must have.
-        table: the published table that it defines; None for other texts.
-    """
-
-    key: str
-    sql: str
-    tables: Mapping[str, nw.LazyFrame[Any] | None]
-    needed: tuple[str, ...] = ()
-    table: str | None = None
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """The tables that it reads whose columns are not known."""
-        used = {name.lower() for name in parse_statement(self.sql).tables}
-        return tuple(name for name, rows in self.tables.items() if rows is None and name.lower() in used)
+    from ..services.texts import Text
 
 
 def check_packages(deployment: Deployment) -> None:
@@ -108,7 +75,7 @@ def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> It
 
 
 @define(eq=False)
-class _Checker:
+class _Checker(Columns):
     """Checks pipelines one after the other; a pipeline that reads others comes after them.
 
     Args:
@@ -135,7 +102,7 @@ class _Checker:
 
     def check(self, pipeline: PipelineSettings) -> Iterator[str]:
         """Compile the texts of one pipeline; see `check_queries`."""
-        for text in self._texts(pipeline):
+        for text in kind_of(pipeline).texts(pipeline.service, self.services[pipeline.name], self):
             with prefix_errors(text.key):
                 rows = self._answer(text)
                 if rows is not None:
@@ -159,49 +126,18 @@ class _Checker:
         except HeadwaterError:
             return None  # Spark may run what memory refuses
 
-    def _texts(self, pipeline: PipelineSettings) -> Iterator[Text]:
-        settings = pipeline.service
-        if isinstance(settings, SnapshotSettings):
-            tables = self._inputs(settings.inputs)
-            for name, sql in settings.tables.items():
-                yield Text(f"tables.{name}", sql, tables, settings.keys.get(name, ()), table=name)
-        elif isinstance(settings, ViewSettings):
-            yield from self._of_view(settings)
-        elif isinstance(settings, RetractionSettings | CumulateSettings):
-            yield from _of_measures(settings.measures, settings.schema)
-            if isinstance(settings, RetractionSettings) and settings.past:
-                yield from self._of_past(settings.past)
-        elif isinstance(settings, WideTableSettings):
-            yield from _of_topics(settings)
-
-    def _of_view(self, settings: ViewSettings) -> Iterator[Text]:
-        service, tables = self.services[settings.pipeline], self._inputs(settings.inputs)
-        assert isinstance(service, MaterializedView)
-        yield Text("sql", settings.sql, tables, service.views[0].schema.names)
-        for name, sql in settings.changes.items():
-            if sql != ALL:
-                yield Text(f"changes.{name}", sql, tables, service.routes.scope)
-
-    def _of_past(self, past: PastTable) -> Iterator[Text]:
-        tables = {name: self._plain(f"past.tables.{name}", each) for name, each in past.tables.items()}
-        if past.sql is not None:
-            yield Text("past.sql", with_parameters(past.sql, {"cut": _SOME_DAY}), tables)
-
-    def _inputs(self, inputs: Mapping[str, Input]) -> dict[str, nw.LazyFrame[Any] | None]:
+    def inputs(self, inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, nw.LazyFrame[Any] | None]:
+        """See `Columns.inputs`."""
         return {name: self._input(name, each) for name, each in inputs.items()}
 
-    def _input(self, name: str, each: Input) -> nw.LazyFrame[Any] | None:
+    def _input(self, name: str, each: ViewOf | PlainTable) -> nw.LazyFrame[Any] | None:
         if isinstance(each, PlainTable):
-            return self._plain(f"inputs.{name}", each)
-        spec = view_of(each, self.services)
+            return self.plain(f"inputs.{name}", each)
+        spec = each.of(self.services[each.pipeline])
         return no_rows(spec.schema) if spec.schema.columns else self._published.get((each.pipeline, spec.name))
 
-    def _plain(self, key: str, table: PlainTable) -> nw.LazyFrame[Any] | None:
-        """A plain table without its rows; None if only the engine can read it.
-
-        Raises:
-            ConfigError: the path does not exist.
-        """
+    def plain(self, key: str, table: PlainTable) -> nw.LazyFrame[Any] | None:
+        """See `Columns.plain`."""
         from ...adapters.memory.scan import columns_at
 
         with prefix_errors(key):
@@ -221,25 +157,6 @@ def _check_needed(text: Text, rows: nw.LazyFrame[Any]) -> None:
     schema = Schema.of(rows)
     if missing := [name for name in text.needed if name.lower() not in {each.lower() for each in schema.names}]:
         raise ConfigError(f"the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
-
-
-def _of_measures(measures: Iterable[Measure], schema: Schema) -> Iterator[Text]:
-    for measure in measures:
-        for _, expression in measure.expressions:
-            yield _of_row(f"measures.{measure.name}", expression, schema)
-
-
-def _of_topics(settings: WideTableSettings) -> Iterator[Text]:
-    for topic in settings.topics:
-        for each in (*topic.columns, *topic.sequence):
-            yield _of_row(f"topics.{topic.name}.{each.name}", each.expression, topic.schema)
-        if topic.where:
-            yield _of_row(f"topics.{topic.name}.where", topic.where, topic.schema)
-
-
-def _of_row(key: str, expression: Expression, schema: Schema) -> Text:
-    sql = f"SELECT {expression.sql} AS value FROM {_BATCH}"  # noqa: S608 - parsed, and quoted
-    return Text(key, sql, {_BATCH: no_rows(schema)})
 
 
 def _is_pattern(path: str) -> bool:

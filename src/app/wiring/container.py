@@ -9,42 +9,27 @@ from random import random
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from attrs import evolve
 from injector import Binder, Injector, UnsatisfiedRequirement
 
 from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
-from ...domain.service.bulk_merge import BulkMerge, BulkMergeSettings
-from ...domain.service.cumulate import Cumulate, CumulateSettings
-from ...domain.service.materialized_view import MaterializedView, Shapes, ViewSettings
-from ...domain.service.ranking import Ranking, RankingSettings
-from ...domain.service.retraction import Retraction, RetractionSettings
-from ...domain.service.snapshots import PlainTable, Schedule, Snapshots, SnapshotSettings
-from ...domain.service.wide_table import WideTable, WideTableSettings
-from ...domain.source.bulk import BulkGroup
-from ...domain.source.topic_group import TopicGroup
 from ..config import Deployment
-from ..config.services.bulk_merge import bulk_spec
 from ..read.keyed_views import feed_of, keyed_views
 from ..registry.backends import Gap, Part, Sources, load_backend
 from ..registry.packages import require
 from ..run.backoff import Backoff
-from ..run.inputs import PipelineInputs
 from ..run.runner import EpochReport, Runner, RunOptions
 from ..run.sink_publisher import SinkPublisher
-from ..run.view_inputs import ViewInputs
-from .histories import Histories, check_topics
-from .shapes import ValueTypes, columns_of
+from ..services.kind import Parts, SourceParts, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...domain.ledger.retention import Retention
-    from ...domain.ports import Clock, InputSource, StreamSource
+    from ...domain.ports import Clock, StreamSource
     from ...domain.service.base import Service
     from ...domain.service.input import ViewOf
     from ...domain.table.view_spec import ViewSpec
-    from ..config import KafkaOutput, PipelineSettings, SourceSettings
+    from ..config import KafkaOutput, PipelineSettings
     from ..run.bootstrap import HistoryTable
 
 
@@ -110,11 +95,12 @@ class Container:
         """
         pipeline = self.deployment.pipelines[name]
         store = self._injector.get(KeptStore)
-        service = _service(pipeline, self.engine, lambda: self.queries, lambda other: others(other).service)
+        kind, parts = kind_of(pipeline), self._parts(others)
+        service = kind.build(pipeline.service, parts)
         return Runner(
             name,
             service=service,
-            source=self._source(pipeline, others),
+            source=kind.open(pipeline.service, pipeline, parts),
             store=store,
             keeper=store,
             engine=self.engine,
@@ -125,47 +111,21 @@ class Container:
             publisher=_sink_publisher(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
         )
 
-    def history(self, name: str, tables: Mapping[str, HistoryTable], files: int) -> tuple[Service, StreamSource]:
-        """Open the history of a wide table as a source, and create the service that reads it.
-
-        Args:
-            name: of the pipeline.
-            tables: the history of each topic that has one.
-            files: the greatest number of files of each topic in a chunk.
-
-        Raises:
-            ConfigError: the pipeline is not a wide table, or has no such topic.
-            NotSupported: the backend does not read a table's format.
-        """
+    def history(
+        self, name: str, tables: Mapping[str, HistoryTable], files: int, others: Callable[[str], Runner]
+    ) -> tuple[Service, StreamSource]:
+        """Open the history of a pipeline, and create the service that reads it; see `ServiceKind.history`."""
         pipeline = self.deployment.pipelines[name]
-        settings = check_topics(pipeline, tables)
-        sources = {
-            topic.name: self.deployment.sources[source]
-            for topic, source in zip(settings.topics, pipeline.sources, strict=True)
-        }
-        histories = Histories(self._injector.get(Sources), self.engine, self.queries)
-        return histories.open(settings, sources, tables, files)
+        return kind_of(pipeline).history(pipeline.service, pipeline, tables, files, self._parts(others))
 
-    def _source(self, pipeline: PipelineSettings, others: Callable[[str], Runner]) -> StreamSource | InputSource:
-        settings = pipeline.service
-        if isinstance(settings, SnapshotSettings):
-            schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
-            return PipelineInputs(settings, schedule, others, self.queries)
-        if isinstance(settings, ViewSettings):
-            return ViewInputs(settings, others)
-        sources, given = self._injector.get(Sources), self.deployment.sources
-        if isinstance(settings, BulkMergeSettings):
-            assert pipeline.bulk is not None
-            bulk = sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
-            return BulkGroup(sources.open(with_transactions(given[pipeline.sources[0]], settings)), bulk)
-        if isinstance(settings, RetractionSettings):
-            return sources.open(with_log_position(given[pipeline.sources[0]], settings))
-        if not isinstance(settings, WideTableSettings):
-            return sources.open(given[pipeline.sources[0]])
-        partial = {topic.name: topic.absent == "keep" for topic in settings.topics}
-        named = zip(partial, pipeline.sources, strict=True)
-        return TopicGroup(
-            {topic: sources.open(with_absent_columns(given[name], partial[topic])) for topic, name in named}
+    def _parts(self, others: Callable[[str], Runner]) -> SourceParts:
+        return SourceParts(
+            self.engine,
+            lambda: self.queries,
+            lambda each: each.of(others(each.pipeline).service),
+            self._injector.get(Sources),
+            self.deployment.sources,
+            others,
         )
 
     def close(self) -> None:
@@ -188,12 +148,13 @@ def blueprints(deployment: Deployment) -> dict[str, Service]:
     built: dict[str, Service] = {}
     for name in in_order(deployment):
         pipeline = deployment.pipelines[name]
-        if isinstance(pipeline.service, SnapshotSettings | ViewSettings):
-            with prefix_errors(pipeline.place or pipeline.name):
-                _check_inputs(pipeline.service, deployment.pipelines)
-                _check_views(pipeline.service, built)
-                if isinstance(pipeline.service, SnapshotSettings):
-                    _check_longest(pipeline.service, pipeline.retain or deployment.backend.retain)
+        kind = kind_of(pipeline)
+        with prefix_errors(pipeline.place or pipeline.name):
+            inputs = kind.reads(pipeline.service)
+            _check_inputs(name, inputs, deployment.pipelines)
+            views = {key: each.of(built[each.pipeline]) for key, each in inputs.items()}
+            _check_views(inputs, views)
+            kind.check(pipeline.service, views, pipeline.retain or deployment.backend.retain)
         built[name] = _blueprint(pipeline, built)
     return {name: built[name] for name in deployment.pipelines}
 
@@ -206,9 +167,7 @@ def in_order(deployment: Deployment) -> list[str]:
     """
     reads = {}
     for name, pipeline in deployment.pipelines.items():
-        stage = pipeline.service
-        inputs = stage.inputs.values() if isinstance(stage, SnapshotSettings | ViewSettings) else ()
-        others = (each.pipeline for each in inputs if not isinstance(each, PlainTable))
+        others = (each.pipeline for each in kind_of(pipeline).reads(pipeline.service).values())
         reads[name] = [other for other in others if other != name]  # reported with its place by `_check_inputs`
     try:
         return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
@@ -217,53 +176,30 @@ def in_order(deployment: Deployment) -> list[str]:
         raise ConfigError(f"pipelines read each other in a cycle, so that none can publish first: {cycle}") from error
 
 
-def _check_inputs(settings: SnapshotSettings | ViewSettings, pipelines: Mapping[str, PipelineSettings]) -> None:
-    for name, each in settings.inputs.items():
-        if isinstance(each, PlainTable):
-            continue
-        if each.pipeline == settings.pipeline:
-            raise ConfigError(f"inputs.{name}: pipeline {settings.pipeline!r} reads itself; name another pipeline")
+def _check_inputs(reader: str, inputs: Mapping[str, ViewOf], pipelines: Mapping[str, PipelineSettings]) -> None:
+    for name, each in inputs.items():
+        if each.pipeline == reader:
+            raise ConfigError(f"inputs.{name}: pipeline {reader!r} reads itself; name another pipeline")
         if each.pipeline not in pipelines:
-            others = ", ".join(other for other in pipelines if other != settings.pipeline)
+            others = ", ".join(other for other in pipelines if other != reader)
             raise ConfigError(f"inputs.{name}: {each.pipeline!r} is not a pipeline; there are: {others or 'none'}")
 
 
-def _check_views(settings: SnapshotSettings | ViewSettings, services: Mapping[str, Service]) -> None:
+def _check_views(inputs: Mapping[str, ViewOf], views: Mapping[str, ViewSpec]) -> None:
     """Refuse views that cannot be inputs."""
-    for name, each in settings.inputs.items():
-        if isinstance(each, PlainTable):
-            continue
-        spec = view_of(each, services)
+    for name, spec in views.items():
         if spec.between:
             raise ConfigError(
-                f"inputs.{name}: view {each.view!r} compares two publications; name a view of one publication"
+                f"inputs.{name}: view {inputs[name].view!r} compares two publications; name a view of one publication"
             )
-        if isinstance(settings, ViewSettings) and not (spec.key and spec.schema.columns):
-            raise ConfigError(
-                f"inputs.{name}: view {spec.name!r} of {each.pipeline!r} has no key, or no columns before it is"
-                " published, so its changes cannot be read; read a view with a key, or use snapshots"
-            )
-
-
-def view_of(each: ViewOf, services: Mapping[str, Service]) -> ViewSpec:
-    """Return the view of an input, given the services of the deployment's pipelines."""
-    service = services[each.pipeline]
-    return service.known(each.view) if each.view else service.views[0]
-
-
-def _check_longest(settings: SnapshotSettings, retention: Retention) -> None:
-    if settings.longest_query is not None:
-        try:
-            retention.check_query(settings.longest_query, settings.every)
-        except ConfigError as error:
-            raise ConfigError(f"longest_query: {error}") from error
 
 
 def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
     from ...adapters.memory.engine import PolarsEngine
 
     with prefix_errors(pipeline.place or pipeline.name):
-        service = _service(pipeline, PolarsEngine(), _duck_queries, built.__getitem__)
+        parts = Parts(PolarsEngine(), _duck_queries, lambda each: each.of(built[each.pipeline]))
+        service: Service = kind_of(pipeline).build(pipeline.service, parts)
         _check_materialized(pipeline, service)
     if pipeline.publish:
         with prefix_errors(pipeline.publish.place or f"{pipeline.name}.publish"):
@@ -306,60 +242,6 @@ def _sink_publisher(
     return SinkPublisher(service, feed.view.name, table, sink, engine)
 
 
-def _service(
-    pipeline: PipelineSettings,
-    engine: FrameEngine,
-    queries: Callable[[], QueryEngine],
-    others: Callable[[str], Service],
-) -> Service:
-    if isinstance(pipeline.service, ViewSettings):
-        return _materialized_view(pipeline.service, engine, queries(), others)
-    if isinstance(pipeline.service, RankingSettings):
-        return Ranking(pipeline.service, engine)
-    if isinstance(pipeline.service, BulkMergeSettings):
-        return BulkMerge(pipeline.service, engine)
-    return _with_queries(pipeline.service, engine, queries())
-
-
-def _with_queries(
-    settings: RetractionSettings | CumulateSettings | WideTableSettings | SnapshotSettings,
-    engine: FrameEngine,
-    queries: QueryEngine,
-) -> Service:
-    if isinstance(settings, RetractionSettings):
-        return Retraction(settings, engine, queries)
-    if isinstance(settings, CumulateSettings):
-        return Cumulate(settings, engine, queries)
-    if isinstance(settings, WideTableSettings):
-        return WideTable(settings, engine, queries)
-    return Snapshots(settings, engine, queries)
-
-
-def _materialized_view(
-    settings: ViewSettings, engine: FrameEngine, queries: QueryEngine, others: Callable[[str], Service]
-) -> Service:
-    services = {each.pipeline: others(each.pipeline) for each in settings.inputs.values()}
-    inputs = {name: view_of(each, services) for name, each in settings.inputs.items()}
-    columns = {name: each.schema for name, each in inputs.items()}
-    schema = settings.schema or columns_of(settings.sql, columns)
-    return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), engine, queries)
-
-
-def with_absent_columns(source: SourceSettings, absent: bool) -> SourceSettings:  # noqa: FBT001 - the name says it
-    """Return the source; if `absent`, its rows list the columns that their record did not have."""
-    return evolve(source, records=evolve(source.records, tells_absent=absent))
-
-
-def with_transactions(source: SourceSettings, settings: BulkMergeSettings) -> SourceSettings:
-    """Return the source; its rows name their transaction if the service needs whole transactions."""
-    return evolve(source, records=evolve(source.records, tells_transactions=settings.transactional))
-
-
-def with_log_position(source: SourceSettings, settings: RetractionSettings) -> SourceSettings:
-    """Return the source; its rows have their position in the log if the service needs it."""
-    return evolve(source, records=evolve(source.records, tells_log=settings.tells_log))
-
-
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
     # Each topic of a wide table has its own delay, which the service knows; the slowest topic holds the others back.
     alone = deployment.sources[pipeline.source] if isinstance(pipeline.source, str) else None
@@ -381,8 +263,8 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
 
 
 def _expire_every(deployment: Deployment, pipeline: PipelineSettings) -> int:
-    """The pipeline's own setting, else the backend's; 1 for a snapshots pipeline with a retention of its own."""
+    """The pipeline's own setting, else the backend's; 1 if a retention of its own is applied after each epoch."""
     if pipeline.expire_every is not None:
         return pipeline.expire_every
     every = deployment.backend.expire_every
-    return 1 if every == 0 and pipeline.retain and isinstance(pipeline.service, SnapshotSettings) else every
+    return 1 if every == 0 and pipeline.retain and kind_of(pipeline).expires_each_epoch else every

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from attrs import frozen
 
@@ -82,6 +83,17 @@ class PendingRows:
     chunks: int | None = None
 
 
+class ServiceSettings(Protocol):
+    """The settings of a service."""
+
+    kind: ClassVar[str]
+    """The name of the service in configuration."""
+
+    @property
+    def pipeline(self) -> str:
+        """The name of the pipeline."""
+
+
 class Service(Protocol):
     """A bounded live part plus a versioned past. A service is pure: it does no I/O and reads no clock."""
 
@@ -96,6 +108,9 @@ class Service(Protocol):
 
     schedule: timedelta | None = None
     """The time from one epoch to the next; None if there is no schedule."""
+
+    reads: Mapping[str, str] = MappingProxyType({})
+    """The pipelines that an epoch on a schedule reads, by input."""
 
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.
@@ -112,6 +127,10 @@ class Service(Protocol):
     def label(self, publication: Publication) -> Label | None:
         """The label of a version: its watermark; None if it has no watermark."""
         return Label(publication.watermark) if publication.watermark else None
+
+    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - for those that read some
+        """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""
+        return {}
 
     def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - for those that show one
         """The event time (UTC) that a publication's views show; None if they show all rows known by then."""

@@ -29,6 +29,13 @@ class ViewOf:
     pipeline: str
     view: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.pipeline}{f'.{self.view}' if self.view else ''}"
+
+    def of(self, service: Service) -> ViewSpec:
+        """Return the view, given the service of the pipeline."""
+        return service.known(self.view) if self.view else service.views[0]
+
 
 def check_names(what: str, names: Iterable[str]) -> None:
     """Check that names are valid and distinct table names in SQL.

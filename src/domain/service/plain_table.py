@@ -11,3 +11,6 @@ class PlainTable:
 
     path: str
     format: str
+
+    def __str__(self) -> str:
+        return f"{self.format} at {self.path}"

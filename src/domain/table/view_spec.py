@@ -23,6 +23,7 @@ class ViewSpec:
         between: whether it is queried between two publications instead of at one.
         takes_as_of: whether it can be read as of an event time.
         timed: whether such a read is exact: it has the rows of that time, not only those up to it.
+        curve_zone: the time zone in which it is drawn as a curve; None if it is not a curve.
     """
 
     name: str
@@ -33,3 +34,4 @@ class ViewSpec:
     between: bool = False
     takes_as_of: bool = False
     timed: bool = False
+    curve_zone: str | None = None

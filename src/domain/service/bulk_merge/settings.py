@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -44,6 +44,8 @@ class BulkMergeSettings:
         repeatable: whether a chunk of the bulk has the same rows each time it is read.
         lanes: whether the changelog consists of several logs that are ordered only in themselves (topic partitions).
     """
+
+    kind: ClassVar[str] = "bulk_merge"
 
     pipeline: str
     key: tuple[str, ...] = field(converter=tuple[str, ...])

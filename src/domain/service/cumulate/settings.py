@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -52,6 +52,8 @@ class CumulateSettings:
         watermark_delay: how late rows may be.
         retracts: whether the source has retractions (a changelog, or a column `row_kind`).
     """
+
+    kind: ClassVar[str] = "cumulate"
 
     pipeline: str
     schema: Schema

@@ -66,6 +66,7 @@ def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
             *_curve(settings, settings.dimensions[0]),
             f"the newest window of {first}, with every step",
             takes_as_of=True,
+            curve_zone=settings.time_zone,
         ),
         *(_ticks_of(settings, each) for each in settings.dimensions if many_sets),
         *(
@@ -74,6 +75,7 @@ def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
                 *_curve(settings, each),
                 f"the newest window of {label_of(each)}, with every step",
                 takes_as_of=True,
+                curve_zone=settings.time_zone,
             )
             for each in settings.dimensions
             if many_sets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -53,6 +53,8 @@ class ViewSettings:
             None: ``before`` with several pipelines, else ``newest``.
         lag: how far an input may be behind the others before the view raises an alarm.
     """
+
+    kind: ClassVar[str] = "materialized_view"
 
     pipeline: str
     inputs: Mapping[str, ViewOf]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from attrs import asdict, field, frozen
 
 from ...errors import ConfigError
@@ -37,6 +39,8 @@ class RankingSettings:
             new record. This costs nothing more; it is right for events that never change, and for changelogs with
             complete before images.
     """
+
+    kind: ClassVar[str] = "ranking"
 
     pipeline: str
     schema: Schema

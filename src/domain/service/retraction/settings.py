@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -65,6 +65,8 @@ class RetractionSettings:
             command moves days.
         past: a user-supplied table that replaces the past; None: the past is the sum of the days before the cut.
     """
+
+    kind: ClassVar[str] = "retraction"
 
     pipeline: str
     schema: Schema

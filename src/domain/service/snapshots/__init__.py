@@ -23,6 +23,8 @@ from .step import SnapshotsStep
 from .tables import MARKER, VERSION, marker_table, published_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import narwhals as nw
 
     from ...epoch.batch import Batch
@@ -53,6 +55,7 @@ class Snapshots(Service):
         self.tables = (*published_tables(settings), marker_table(settings.pipeline))
         self.views = tuple(_views(settings))
         self.schedule = settings.every
+        self.reads = settings.pipelines
         self._settings = settings
         self._step = SnapshotsStep(settings, engine, queries)
 
@@ -60,6 +63,11 @@ class Snapshots(Service):
         """The watermark of the version's inputs; after an input is added, it may be earlier than before."""
         watermark = Plan.of(publication.offsets).watermark
         return Label(watermark) if watermark else None
+
+    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:
+        """Return the epochs in the plan of a version; see `Service.epochs_read`."""
+        read = Plan.of(publication.offsets).inputs
+        return {name: at if isinstance(at := read.get(name), int) else None for name in self.reads}
 
     def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - any change is fine
         """Return None: each version is computed from scratch, so any setting may change; see `Service.changed`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from attrs import field, frozen
 
@@ -40,6 +40,8 @@ class SnapshotSettings:
         keys: the key columns of published tables, if any. A version with a null or repeated key is not published.
         longest_query: how long a reader may work on one version, which the retention must allow; None: not checked.
     """
+
+    kind: ClassVar[str] = "snapshots"
 
     pipeline: str
     inputs: Mapping[str, Input]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import field, frozen
 
@@ -125,6 +125,8 @@ class WideTableSettings:
         topics: the topics, in the order of their columns in views.
         tombstones: how long after the day of its delete, by the watermark, a deleted row is kept; None: for ever.
     """
+
+    kind: ClassVar[str] = "wide_table"
 
     pipeline: str
     key: tuple[str, ...] = field(converter=tuple[str, ...])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.app.wiring.shapes import ValueTypes, columns_of
+from headwater.app.services.shapes import ValueTypes, columns_of
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.input import ViewOf
 from headwater.domain.service.materialized_view import Shapes, ViewPlan, ViewSettings

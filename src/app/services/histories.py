@@ -9,11 +9,11 @@ from attrs import evolve, frozen
 from ...domain.errors import ConfigError
 from ...domain.ports import ForeachBatchSource
 from ...domain.service.history_load import NoHistory
-from ...domain.service.wide_table import WideTable, WideTableSettings
+from ...domain.service.wide_table import WideTable
 from ...domain.source.changelog.settings import ChangeSpec
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
-from ..config import FilesInput, StreamInput
+from ..deployment.deployment import FilesInput, StreamInput
 from ..document.paths import check_local
 
 if TYPE_CHECKING:
@@ -21,24 +21,10 @@ if TYPE_CHECKING:
 
     from ...domain.ports import FrameEngine, QueryEngine, StreamSource
     from ...domain.service.base import Service
-    from ..config import PipelineSettings, SourceSettings
+    from ...domain.service.wide_table import WideTableSettings
+    from ..deployment.deployment import SourceSettings
     from ..registry.backends import Sources
     from ..run.bootstrap import HistoryTable
-
-
-def check_topics(pipeline: PipelineSettings, tables: Mapping[str, HistoryTable]) -> WideTableSettings:
-    """Return the settings of a wide table whose topics have these histories.
-
-    Raises:
-        ConfigError: the pipeline is not a wide table, or has no such topic.
-    """
-    name, settings = pipeline.name, pipeline.service
-    if not isinstance(settings, WideTableSettings):
-        raise ConfigError(f"pipeline {name!r} is not a wide table; only wide tables can load a history")
-    topics = [topic.name for topic in settings.topics]
-    if unknown := [topic for topic in tables if topic not in topics]:
-        raise ConfigError(f"pipeline {name!r} has no topic {unknown[0]!r}; it has: {', '.join(topics)}")
-    return settings
 
 
 @frozen(eq=False)
@@ -65,8 +51,14 @@ class Histories:
             files: the greatest number of files of each topic in a chunk.
 
         Raises:
+            ConfigError: a table is of no topic.
             NotSupported: the backend does not read a table's format.
         """
+        topics = [topic.name for topic in settings.topics]
+        if unknown := [topic for topic in tables if topic not in topics]:
+            raise ConfigError(
+                f"pipeline {settings.pipeline!r} has no topic {unknown[0]!r}; it has: {', '.join(topics)}"
+            )
         formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
         read = evolve(
             settings,

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...domain.errors import ConfigError
-from ...domain.service.materialized_view import ALL, MaterializedView
+from ...domain.service.materialized_view import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...domain.service.materialized_view import Route, SourceExpr
-    from ..api import Headwater
+    from ...domain.service.materialized_view import MaterializedView, Route, SourceExpr
 
 
-def explain_view(headwater: Headwater, name: str) -> Iterator[str]:
-    """Yield the lines of ``headwater explain``: the scope, then for each input how its changes and rows are used.
-
-    Raises:
-        ConfigError: there is no such pipeline, or it is not a materialized view.
-    """
-    pipeline, _ = headwater.find(name)
-    service = headwater.services[pipeline]
-    if not isinstance(service, MaterializedView):
-        raise ConfigError(
-            f"pipeline {pipeline!r} is not a materialized view; `headwater check` explains other pipelines"
-        )
+def explain_view(service: MaterializedView) -> Iterator[str]:
+    """Yield the lines of ``headwater explain``: the scope, then for each input how its changes and rows are used."""
     settings, scope = service.settings, ", ".join(service.routes.scope)
     moment = "all as of one event time" if settings.aligned else "at its newest publication"
     inputs = ", ".join(f"{each} ({of.pipeline})" for each, of in settings.inputs.items())
-    yield f"{pipeline}, a view over {inputs}, {moment}"
+    yield f"{settings.pipeline}, a view over {inputs}, {moment}"
     yield f"  recomputes the rows that share {scope}, with one net change for each key {', '.join(settings.key)}"
     for each in service.routes.inputs:
         yield f"  input {each}"

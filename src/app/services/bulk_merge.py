@@ -1,0 +1,123 @@
+"""Bulk merge, as a kind of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from ...domain.service.bulk_merge import EXACT, MODES, BulkMerge, BulkMergeSettings
+from ...domain.source.bulk import BulkGroup, BulkSpec
+from ...domain.source.record_spec import RecordSpec
+from ...domain.table.schema import column
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice, keys_of
+from ..registry.sources import bulk_kind_of
+from .keys import ANY_STREAM
+from .kind import ServiceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.ports import StreamSource
+    from ..deployment.deployment import BulkInput, SourceSettings
+    from ..document.section import Section
+    from .kind import Parts, SourceParts
+
+
+def _text_or_texts(value: Any) -> tuple[str, ...]:
+    return (str(TEXT.read(value)),) if isinstance(value, str) else tuple(SOME_TEXTS.read(value))
+
+
+BULK = evolve(TABLE, inside=lambda table: bulk_kind_of(table).keys)
+
+
+class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
+    """The newest image of each key, from a bulk load and a changelog of the same table."""
+
+    keys = (
+        ANY_STREAM
+        | {"changelog": Key(TEXT, required=True), "bulk": Key(BULK, required=True), "columns": Key(TEXTS, ())}
+        | keys_of(
+            BulkMergeSettings,
+            key=SOME_TEXTS,
+            delay=DURATION,
+            position=Kind("a column, or a list of columns", _text_or_texts),
+            mode=choice(*MODES),
+            history=DURATION,
+        )
+    )
+    uses_idle = True
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
+        """See `ServiceKind.parse`."""
+        source = table.pick("changelog", sources)
+        schema, key, position = source.records.columns, table["key"], table["position"]
+        for name in ("key", "columns", "position"):
+            table.check_columns(name, schema)
+        loaded = _bulk(table)
+        _check_time_of_read(table, loaded, source)
+        extra = set(source.records.changes.metadata) | set(position) - set(key)
+        others = table["columns"] or tuple(name for name in schema.names if name not in extra)
+        own = {
+            **table.fields(BulkMergeSettings),
+            "columns": (*key, *(name for name in others if name not in key)),
+            "changelog": source.records,
+            "event_time": source.event_time,
+            "watermark_delay": source.watermark_delay,
+            "search_ts": loaded.search_ts,
+            "repeatable": loaded.repeatable,
+            "lanes": source.input.lanes,
+        }
+        settings = table.build(lambda: BulkMergeSettings(table.name, **own))
+        return PipelineSettings(source.name, settings, bulk=loaded)
+
+    def build(self, settings: BulkMergeSettings, parts: Parts) -> BulkMerge:
+        """See `ServiceKind.build`."""
+        return BulkMerge(settings, parts.engine)
+
+    def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> StreamSource:
+        """Open the changelog and the bulk; changes name their transaction if the service needs whole transactions."""
+        assert pipeline.bulk is not None
+        loaded = parts.sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+        return BulkGroup(parts.open(pipeline.sources[0], tells_transactions=settings.transactional), loaded)
+
+    def describe_inputs(self, settings: BulkMergeSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - the pipeline says all
+        """See `ServiceKind.describe_inputs`."""
+        return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"
+
+
+def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
+    """Describe the rows of a bulk load: columns, key, position and time of the read."""
+    placed = [name for name in settings.position if name not in settings.columns]
+    schema = settings.schema.select((*settings.columns, *placed))
+    at = loaded.search_ts
+    if isinstance(at, str) and at not in schema:
+        schema = schema.plus(column(at, "timestamp"))
+    zone = settings.changelog.time_zone
+    optional = (settings.event_time,) if settings.event_time in settings.values else ()
+    records = RecordSpec(schema, loaded.records_format, time_zone=zone, optional=optional)
+    waits = settings.waits and not settings.position
+    return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
+
+
+def _bulk(pipeline: Section) -> BulkInput:
+    """What a pipeline loads in bulk, by the kind of its table."""
+    kind = bulk_kind_of(pipeline["bulk"])
+    loaded: BulkInput = kind.parse(pipeline.inner(kind.keys, "bulk"))
+    return loaded
+
+
+def _check_time_of_read(table: Section, loaded: BulkInput, source: SourceSettings) -> None:
+    """Refuse a load whose time of read is needed and unknown, or not a timestamp."""
+    at = loaded.search_ts
+    exact = table["mode"] == EXACT and not table["position"]
+    if exact and not loaded.reports_time and at is None:
+        raise table.error(
+            "gives neither a position in the changelog nor the time of the read: add search_ts, or name the `position`"
+            ' that both share; or set mode = "upsert"',
+            "bulk",
+        )
+    schema = source.records.columns
+    if isinstance(at, str) and at in schema and schema[at].name != "timestamp":
+        raise table.error(f"column {at!r} must be a timestamp, not {schema[at].ddl}", "bulk", "search_ts")

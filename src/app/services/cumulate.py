@@ -1,0 +1,65 @@
+"""Cumulate windows, as a kind of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.service.cumulate import LATE, TICKS, Cumulate, CumulateSettings
+from ...domain.source.changelog.settings import CHANGE_FORMATS
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import DURATION, LISTS, ZONE, choice, keys_of
+from .keys import OF_ONE_SOURCE
+from .kind import ServiceKind
+from .measures import MEASURES, check_old_images, measures
+from .texts import of_measures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+    from .kind import Parts
+    from .texts import Columns, Text
+
+
+class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
+    """Measures of windows so far, at each step."""
+
+    keys = OF_ONE_SOURCE | keys_of(
+        CumulateSettings,
+        step=DURATION,
+        size=DURATION,
+        offset=DURATION,
+        time_zone=ZONE,
+        dimensions=LISTS,
+        measures=MEASURES,
+        late=choice(*LATE),
+        ticks=choice(*TICKS),
+    )
+    uses_idle = True
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
+        """See `ServiceKind.parse`."""
+        source = table.pick("source", sources)
+        if (event_time := source.event_time) is None:
+            raise table.error(f"source {source.name!r} needs an event_time: it decides the window of a row", "source")
+        check_old_images(table, source)
+        schema = source.records.rows
+        for each in table["dimensions"]:
+            table.check_columns("dimensions", schema, each)
+        own = {
+            **table.fields(CumulateSettings),
+            "measures": tuple(measures(table, source, estimates=True)),
+            "watermark_delay": source.watermark_delay,
+            "retracts": source.records.row_kind is not None or source.records.format in CHANGE_FORMATS,
+        }
+        settings = table.build(lambda: CumulateSettings(table.name, schema, event_time, **own))
+        return PipelineSettings(source.name, settings)
+
+    def build(self, settings: CumulateSettings, parts: Parts) -> Cumulate:
+        """See `ServiceKind.build`."""
+        return Cumulate(settings, parts.engine, parts.queries)
+
+    def texts(self, settings: CumulateSettings, service: Cumulate, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - it has no inputs
+        """See `ServiceKind.texts`."""
+        yield from of_measures(settings.measures, settings.schema)

@@ -1,0 +1,32 @@
+"""Inputs of pipelines that read other pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.service.input import ViewOf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.service.plain_table import PlainTable
+
+
+def view_named(text: str) -> ViewOf:
+    """Parse ``PIPELINE`` or ``PIPELINE.VIEW``.
+
+    >>> view_named("visits.ranks")
+    ViewOf(pipeline='visits', view='ranks')
+    """
+    pipeline, _, view = text.partition(".")
+    return ViewOf(pipeline, view or None)
+
+
+def views_among(inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, ViewOf]:
+    """The inputs that are views."""
+    return {name: each for name, each in inputs.items() if isinstance(each, ViewOf)}
+
+
+def describe_inputs(inputs: Mapping[str, ViewOf | PlainTable]) -> str:
+    """The inputs as text, for ``headwater check``."""
+    return ", ".join(f"{name} ({each})" for name, each in inputs.items())

@@ -1,0 +1,103 @@
+"""Materialized views, as a kind of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ...domain.service.materialized_view import ALIGN, ALL, MaterializedView, Shapes, ViewSettings, check_query
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import DURATION, SCHEMA, SOME_TEXTS, TEXT, choice, keys_of, named
+from ..run.view_inputs import ViewInputs
+from .explain_view import explain_view
+from .inputs import describe_inputs, view_named
+from .keys import ANY_STREAM
+from .kind import ServiceKind
+from .shapes import ValueTypes, columns_of
+from .texts import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...domain.ledger.retention import Retention
+    from ...domain.ports import InputSource
+    from ...domain.service.input import ViewOf
+    from ...domain.table.view_spec import ViewSpec
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+    from .kind import Parts, SourceParts
+    from .texts import Columns
+
+
+class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
+    """A query over views of other pipelines, kept up to date by the changes of these."""
+
+    keys = ANY_STREAM | keys_of(
+        ViewSettings,
+        inputs=named(TEXT),
+        key=SOME_TEXTS,
+        sql=TEXT,
+        changes=named(TEXT),
+        schema=SCHEMA,
+        align=choice(*ALIGN),
+        lag=DURATION,
+    )
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:  # noqa: ARG002 - it reads pipelines
+        """See `ServiceKind.parse`."""
+        inputs = {name: view_named(table.text("inputs", name)) for name in table["inputs"]}
+        table.build(lambda: check_query(table["sql"], inputs), "sql")
+        own = {
+            **table.fields(ViewSettings),
+            "inputs": inputs,
+            "changes": {name: _change(table, name, inputs) for name in table["changes"]},
+        }
+        return PipelineSettings(None, table.build(lambda: ViewSettings(table.name, **own)))
+
+    def build(self, settings: ViewSettings, parts: Parts) -> MaterializedView:
+        """See `ServiceKind.build`."""
+        queries = parts.queries
+        inputs = {name: parts.view(each) for name, each in settings.inputs.items()}
+        columns = {name: each.schema for name, each in inputs.items()}
+        schema = settings.schema or columns_of(settings.sql, columns)
+        return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), parts.engine, queries)
+
+    def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> InputSource:  # noqa: ARG002 - it has no source
+        """Open views of other pipelines, as of one event time."""
+        return ViewInputs(settings, parts.runner)
+
+    def reads(self, settings: ViewSettings) -> Mapping[str, ViewOf]:
+        """See `ServiceKind.reads`."""
+        return settings.inputs
+
+    def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
+        """Refuse inputs whose changes cannot be read."""
+        for name, spec in views.items():
+            if not (spec.key and spec.schema.columns):
+                raise ConfigError(
+                    f"inputs.{name}: view {spec.name!r} of {settings.inputs[name].pipeline!r} has no key, or no columns"
+                    " before it is published, so its changes cannot be read; read a view with a key, or use snapshots"
+                )
+
+    def texts(self, settings: ViewSettings, service: MaterializedView, columns: Columns) -> Iterator[Text]:
+        """See `ServiceKind.texts`."""
+        tables = columns.inputs(settings.inputs)
+        yield Text("sql", settings.sql, tables, service.views[0].schema.names)
+        for name, sql in settings.changes.items():
+            if sql != ALL:
+                yield Text(f"changes.{name}", sql, tables, service.routes.scope)
+
+    def describe_inputs(self, settings: ViewSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - it has no source
+        """See `ServiceKind.describe_inputs`."""
+        return describe_inputs(settings.inputs)
+
+    def explain(self, settings: ViewSettings, service: MaterializedView) -> Iterator[str]:  # noqa: ARG002 - the service has them
+        """Yield how changes of its inputs recompute its rows; see `ServiceKind.explain`."""
+        yield from explain_view(service)
+
+
+def _change(table: Section, name: str, inputs: Mapping[str, ViewOf]) -> str:
+    sql = table.text("changes", name)
+    if sql != ALL:
+        table.build(lambda: check_query(sql, inputs), "changes", name)
+    return sql

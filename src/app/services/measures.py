@@ -1,0 +1,53 @@
+"""The measures of a pipeline: each is an SQL text, or a table with an SQL text and a condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...domain.service.measures import Measure
+from ..document.value_types import TEXT, Key, named, or_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+
+_MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
+MEASURES = named(or_table(TEXT, _MEASURE))
+
+
+def measures(table: Section, source: SourceSettings, *, estimates: bool = False) -> Iterator[Measure]:
+    """Yield the measures of a pipeline.
+
+    Args:
+        table: of the pipeline.
+        source: the source with their columns.
+        estimates: whether estimates are allowed.
+
+    Raises:
+        ConfigError: names file, line and key of the first text that is not a measure.
+    """
+    for name in table.names("measures"):
+        at = ("measures", name)
+        values = table.inner(_MEASURE, *at).values if table.is_table(*at) else {"measure": table.text(*at)}
+        yield table.build(lambda: _measure(name, values, source, estimates=estimates), *at)  # noqa: B023 - called at once
+
+
+def check_old_images(table: Section, source: SourceSettings) -> None:
+    """Refuse a source whose updates may lack their old image, because measures must subtract it.
+
+    Raises:
+        ConfigError: the source has `before = "optional"`; names the line of the pipeline's key.
+    """
+    if source.records.changes.before == "optional":
+        raise table.error(
+            f'source {source.name!r} has before = "optional": an update without its old image would count its row'
+            ' twice. Leave `before` out of the source ("required": such an update is a dead letter), and let the'
+            " database log whole rows; a pipeline that identifies rows by a key may read a second source with it",
+            "source",
+        )
+
+
+def _measure(name: str, values: Mapping[str, Any], source: SourceSettings, *, estimates: bool) -> Measure:
+    return Measure.parse(name, values["measure"], values.get("where"), source.records.rows, estimates=estimates)

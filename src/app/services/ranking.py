@@ -1,0 +1,68 @@
+"""Ranking, as a kind of service."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...domain.service.ranking import METHODS, Ranking, RankingSettings
+from ...domain.service.segments import Segments
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXT, TEXTS, ZONE, choice, keys_of, whole
+from .keys import OF_ONE_SOURCE
+from .kind import ServiceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.table.schema import Schema
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+    from .kind import Parts
+
+
+class RankingKind(ServiceKind[RankingSettings, Ranking]):
+    """Ranks of rows in groups."""
+
+    keys = OF_ONE_SOURCE | keys_of(
+        RankingSettings,
+        group=SOME_TEXTS,
+        id=SOME_TEXTS,
+        order_by=TEXT,
+        method=choice(*METHODS),
+        tie_break=TEXTS,
+        segment=NUMBER_OR_TEXT,
+        offset=NUMBER_OR_TEXT,
+        time_zone=ZONE,
+        nulls=choice("first", "last"),
+        top=whole(1),
+        repeats=choice("anywhere", "same-segment"),
+    )
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
+        """See `ServiceKind.parse`."""
+        source = table.pick("source", sources)
+        schema, order_by = source.records.rows, table["order_by"].removeprefix("-")
+        table.check_columns("group", schema)
+        table.check_columns("id", schema)
+        table.check_columns("order_by", schema, [order_by])
+        table.check_columns("tie_break", schema, [name.removeprefix("-") for name in table["tie_break"]])
+        _check_segments(table, schema, order_by)
+        own = {
+            **table.fields(RankingSettings),
+            "order_by": order_by,
+            "descending": table["order_by"].startswith("-"),
+            "event_time": source.event_time,
+        }
+        return PipelineSettings(source.name, table.build(lambda: RankingSettings(table.name, schema, **own)))
+
+    def build(self, settings: RankingSettings, parts: Parts) -> Ranking:
+        """See `ServiceKind.build`."""
+        return Ranking(settings, parts.engine)
+
+
+def _check_segments(table: Section, schema: Schema, order_by: str) -> None:
+    """Check the segment and then the offset, so that an error names the line of the wrong key."""
+    for key, offset in (("segment", "0s"), ("offset", table["offset"])):
+        cut = partial(Segments.of, order_by, schema[order_by], interval=table["segment"], offset=offset)
+        table.build(partial(cut, zone=table["time_zone"], nulls_lowest=False), key)

@@ -1,0 +1,97 @@
+"""Snapshots, as a kind of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ...domain.service.snapshots import WHEN, Schedule, Snapshots, SnapshotSettings, parse_query
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, choice, keys_of, named, or_table
+from ..run.inputs import PipelineInputs
+from .inputs import describe_inputs, view_named, views_among
+from .keys import ANY_PIPELINE, PLAIN_TABLE, plain_table
+from .kind import ServiceKind
+from .texts import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ...domain.ledger.retention import Retention
+    from ...domain.ports import InputSource
+    from ...domain.service.input import ViewOf
+    from ...domain.service.snapshots import Input
+    from ...domain.table.view_spec import ViewSpec
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+    from .kind import Parts, SourceParts
+    from .texts import Columns
+
+
+class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
+    """Tables that a batch stage rewrites, published together as one version."""
+
+    keys = ANY_PIPELINE | keys_of(
+        SnapshotSettings,
+        inputs=named(or_table(TEXT, PLAIN_TABLE)),
+        tables=named(TEXT),
+        every=DURATION,
+        when=choice(*WHEN),
+        keys=TABLE,
+        longest_query=DURATION,
+    )
+    expires_each_epoch = True
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:  # noqa: ARG002 - it reads pipelines
+        """See `ServiceKind.parse`."""
+        inputs = {name: _input(table, name) for name in table["inputs"]}
+        own = {
+            **table.fields(SnapshotSettings),
+            "inputs": inputs,
+            "tables": {name: _query(table, name, inputs) for name in table["tables"]},
+            "keys": {name: table.read(SOME_TEXTS, "keys", name) for name in table["keys"]},
+        }
+        return PipelineSettings(None, table.build(lambda: SnapshotSettings(table.name, **own)))
+
+    def build(self, settings: SnapshotSettings, parts: Parts) -> Snapshots:
+        """See `ServiceKind.build`."""
+        return Snapshots(settings, parts.engine, parts.queries)
+
+    def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> InputSource:  # noqa: ARG002 - it has no source
+        """Open views of other pipelines and plain tables, on a schedule."""
+        schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
+        return PipelineInputs(settings, schedule, parts.runner, parts.queries)
+
+    def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
+        """See `ServiceKind.reads`."""
+        return views_among(settings.inputs)
+
+    def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
+        """Refuse a `longest_query` that the retention does not allow."""
+        if settings.longest_query is not None:
+            try:
+                retention.check_query(settings.longest_query, settings.every)
+            except ConfigError as error:
+                raise ConfigError(f"longest_query: {error}") from error
+
+    def texts(self, settings: SnapshotSettings, service: Snapshots, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
+        """See `ServiceKind.texts`."""
+        tables = columns.inputs(settings.inputs)
+        for name, sql in settings.tables.items():
+            yield Text(f"tables.{name}", sql, tables, settings.keys.get(name, ()), table=name)
+
+    def describe_inputs(self, settings: SnapshotSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - it has no source
+        """See `ServiceKind.describe_inputs`."""
+        return describe_inputs(settings.inputs)
+
+
+def _query(table: Section, name: str, inputs: Iterable[str]) -> str:
+    sql = table.text("tables", name)
+    table.build(lambda: parse_query(sql, inputs), "tables", name)
+    return sql
+
+
+def _input(table: Section, name: str) -> Input:
+    if table.is_table("inputs", name):
+        return plain_table(table.inner(PLAIN_TABLE, "inputs", name))
+    return view_named(table.text("inputs", name))

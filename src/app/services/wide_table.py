@@ -1,0 +1,241 @@
+"""Wide tables, as a kind of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ...domain.service.wide_table import (
+    ABSENT_MEANS,
+    GENERATORS,
+    NULLS,
+    Derived,
+    TopicSettings,
+    WideTable,
+    WideTableSettings,
+)
+from ...domain.source.topic_group import TopicGroup
+from ...domain.sql import parse_expression
+from ...domain.sql.typing import type_query
+from ...domain.table.schema import DataType
+from ..deployment.deployment import PipelineSettings
+from ..document.value_types import (
+    DURATION,
+    FLAG,
+    OPTIONS,
+    SOME_TEXTS,
+    TEXT,
+    TEXTS,
+    Key,
+    choice,
+    keys_of,
+    named,
+    table_of,
+)
+from .histories import Histories
+from .keys import ANY_STREAM
+from .kind import ServiceKind
+from .texts import of_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...domain.ports import StreamSource
+    from ...domain.service.base import Service
+    from ...domain.sql import Expression
+    from ...domain.table.schema import Schema
+    from ..deployment.deployment import SourceSettings
+    from ..document.section import Section
+    from ..run.bootstrap import HistoryTable
+    from .kind import Parts, SourceParts
+    from .texts import Columns, Text
+
+_TOPIC = {
+    "source": Key(TEXT, required=True),
+    "columns": Key(TEXTS, ()),
+    "select": Key(OPTIONS, {}),
+    "where": Key(TEXT),
+    "sequence": Key(SOME_TEXTS, required=True),
+    **keys_of(TopicSettings, owner=FLAG, nulls=choice(*NULLS)),
+    "absent": Key(choice(*ABSENT_MEANS)),
+}
+
+
+class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
+    """One row per key, with the newest values of each topic."""
+
+    keys = ANY_STREAM | keys_of(WideTableSettings, key=SOME_TEXTS, topics=named(table_of(_TOPIC)), tombstones=DURATION)
+
+    def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
+        """See `ServiceKind.parse`."""
+        name, key = table.name, table["key"]
+        topics: list[TopicSettings] = []
+        read: dict[str, str] = {}
+        for topic in table["topics"]:
+            section = table.inner(_TOPIC, "topics", topic)
+            source = _source(section, sources)
+            topics.append(_Topic(section, source, key).settings())
+            # Checked with the topics before it, so that an error names the topic that does not fit.
+            section.build(lambda: WideTableSettings(name, key, topics))
+            read[topic] = source.name
+        return PipelineSettings(read, table.build(lambda: WideTableSettings(name, key, topics, table["tombstones"])))
+
+    def build(self, settings: WideTableSettings, parts: Parts) -> WideTable:
+        """See `ServiceKind.build`."""
+        return WideTable(settings, parts.engine, parts.queries)
+
+    def open(self, settings: WideTableSettings, pipeline: PipelineSettings, parts: SourceParts) -> StreamSource:
+        """Open a group of the topics; rows list the columns that their record did not have if that matters."""
+        read = zip(settings.topics, pipeline.sources, strict=True)
+        return TopicGroup({topic.name: parts.open(name, tells_absent=topic.absent == "keep") for topic, name in read})
+
+    def history(
+        self,
+        settings: WideTableSettings,
+        pipeline: PipelineSettings,
+        tables: Mapping[str, HistoryTable],
+        files: int,
+        parts: SourceParts,
+    ) -> tuple[Service, StreamSource]:
+        """See `ServiceKind.history`."""
+        sources = {
+            topic.name: parts.settings[name] for topic, name in zip(settings.topics, pipeline.sources, strict=True)
+        }
+        return Histories(parts.sources, parts.engine, parts.queries).open(settings, sources, tables, files)
+
+    def texts(self, settings: WideTableSettings, service: WideTable, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
+        """See `ServiceKind.texts`."""
+        for topic in settings.topics:
+            for each in (*topic.columns, *topic.sequence):
+                yield of_row(f"topics.{topic.name}.{each.name}", each.expression, topic.schema)
+            if topic.where:
+                yield of_row(f"topics.{topic.name}.where", topic.where, topic.schema)
+
+    def describe_inputs(self, settings: WideTableSettings, pipeline: PipelineSettings) -> str:
+        """See `ServiceKind.describe_inputs`."""
+        read = zip(settings.topics, pipeline.sources, strict=True)
+        return ", ".join(f"topic {topic.name} (source {source})" for topic, source in read)
+
+
+def _source(topic: Section, sources: Mapping[str, SourceSettings]) -> SourceSettings:
+    source = topic.pick("source", sources)
+    if source.input.submitted:
+        raise topic.error(
+            f'{source.name!r} is of kind "{source.input.kind}", which cannot be a topic of a wide table;'
+            " use files or kafka",
+            "source",
+        )
+    return source
+
+
+class _Topic:
+    """Reads the keys of one topic of a wide table with a key.
+
+    Args:
+        section: of the topic.
+        source: the source that the topic reads.
+        key: of the wide table.
+    """
+
+    def __init__(self, section: Section, source: SourceSettings, key: tuple[str, ...]) -> None:
+        self.section, self.source, self.key = section, source, key
+        self.schema: Schema = source.records.columns
+
+    def settings(self) -> TopicSettings:
+        """The topic's settings."""
+        columns, sequence, where = (*self._key(), *self._columns()), tuple(self._sequence()), self._where()
+        return self.section.build(
+            lambda: TopicSettings(
+                self.section.name,
+                self.schema,
+                self.source.records.format,
+                columns,
+                sequence,
+                where,
+                owner=self.section["owner"],
+                nulls=self.section["nulls"],
+                absent=self._absent(),
+                event_time=self.source.event_time,
+                watermark_delay=self.source.watermark_delay,
+            )
+        )
+
+    def _key(self) -> Iterator[Derived]:
+        for name in self.key:
+            if name not in self.section["select"]:
+                if name not in self.schema:
+                    raise self.section.error(
+                        f"no key column {name!r}: its source {self.source.name!r} must have it, or select give it, as"
+                        f' in select = {{ {name} = "…" }}'
+                    )
+                yield self._bare(name)
+
+    def _columns(self) -> Iterator[Derived]:
+        named, selected = self.section["columns"], self.section["select"]
+        self.section.check_columns("columns", self.schema)
+        for name in named:
+            if name in selected or named.count(name) > 1:
+                raise self.section.error(f"column {name!r} is given twice; name it once", "columns")
+            if name not in self.key:
+                yield self._bare(name)
+        for name, text in selected.items():
+            yield self.section.build(lambda: self._selected(name, text), "select", name)  # noqa: B023 - called at once
+        if sum(bool(parse_expression(text).generators) for text in selected.values()) > 1:
+            raise self.section.error("has more than one table function; use one", "select")
+
+    def _bare(self, name: str) -> Derived:
+        return Derived(name, self.schema[name], parse_expression(f"`{name}`"))
+
+    def _selected(self, name: str, text: str) -> Derived:
+        expression = parse_expression(text)
+        expression.check_of_one_row(generators=GENERATORS)
+        expression.check_columns(self.schema)
+        return Derived(name, _type(expression, self.schema), expression)
+
+    def _sequence(self) -> Iterator[Derived]:
+        for number, text in enumerate(self.section["sequence"], 1):
+            yield self.section.build(lambda: self._placed(number, text), "sequence")  # noqa: B023
+
+    def _placed(self, number: int, text: str) -> Derived:
+        expression = self._of_one_row(text)
+        return Derived(expression.bare or f"sequence_{number}", _type(expression, self.schema), expression)
+
+    def _where(self) -> Expression | None:
+        return None if self.section["where"] is None else self.section.build(self._condition, "where")
+
+    def _condition(self) -> Expression:
+        expression = self._of_one_row(self.section["where"])
+        if (kind := _type(expression, self.schema)) != DataType("boolean"):
+            raise ConfigError(f"{expression.sql} is a {kind.ddl}; write a condition, such as items is not null")
+        return expression
+
+    def _of_one_row(self, text: str) -> Expression:
+        expression = parse_expression(text)
+        expression.check_of_one_row()
+        expression.check_columns(self.schema)
+        return expression
+
+    def _absent(self) -> str:
+        detects, absent = self.source.records.is_json, self.section["absent"]
+        if absent == "keep" and not detects:
+            raise ConfigError(
+                f"absent: records of {self.source.records.format} contain every column; leave the key out"
+            )
+        return absent or ("keep" if detects else "null")
+
+
+def _type(expression: Expression, schema: Schema) -> DataType:
+    """The type of an expression over rows of a schema.
+
+    Raises:
+        ConfigError: the type is not known without Spark.
+    """
+    if (declared := expression.declared_type(schema)) is not None:
+        return declared
+    columns = {each.name: each.type.ddl for each in schema.columns}
+    try:
+        return type_query(f"SELECT {expression.sql} AS value FROM rows", {"rows": columns}).schema["value"]  # noqa: S608
+    except ConfigError as error:
+        raise ConfigError(
+            f"the type of {expression.sql} is unknown before the run ({error}); cast it: CAST(… AS bigint)"
+        ) from error
