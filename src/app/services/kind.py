@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from attrs import evolve, field, frozen
@@ -202,6 +203,7 @@ def available() -> tuple[str, ...]:
     return (*(name for name in _SHIPPED if name in names), *(name for name in names if name not in _SHIPPED))
 
 
+@cache  # a search reads the metadata of every installed package
 def load_service(name: str) -> ServiceKind[Any, Any]:
     """Load a kind of service by name.
 
