@@ -25,7 +25,7 @@ from headwater.app.document.value_types import PATH, TEXT, Key, whole
 from headwater.app.registry.sources import SourceKind
 from headwater.domain.epoch.epoch import OffsetRange, Offsets
 from headwater.domain.errors import SourceChanged, SourceUnavailable
-from headwater.domain.ports import StreamSource
+from headwater.domain.ports import Now, StreamSource
 from headwater.domain.source.record_spec import JSON_FORMATS, RecordSpec
 
 
@@ -104,7 +104,7 @@ class OutboxSource(StreamSource):
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         query = "SELECT id FROM {table} WHERE id > ? ORDER BY id LIMIT ?"
         rows = self.outbox.select(query, _id(after), self.outbox.rows_per_epoch)
         return OffsetRange(after, {"id": rows[-1][0], "rows": len(rows)}) if rows else None

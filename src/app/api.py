@@ -14,14 +14,11 @@ from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionN
 from ..domain.ledger.label import Label
 from ..domain.ledger.ledger import BaseSnapshot, Snapshot
 from ..domain.ledger.upkeep import Upkeep
-from ..domain.ports import ForeachBatchSource
+from ..domain.ports import Now
 from ..domain.service.base import ReadAt
-from ..domain.service.bulk_merge import BulkMerge
 from ..domain.service.history_load import HistorySource
-from ..domain.service.retraction import Retraction
 from ..domain.source import dead_letter
-from ..domain.source.bulk import BULK, BulkGroup
-from ..domain.source.topic_group import TopicGroup
+from ..domain.source.bulk import BULK
 from ..domain.table.collect import collect_small
 from ..domain.table.schema import Schema
 from ..domain.table.view_spec import ViewSpec
@@ -36,7 +33,6 @@ from .run.clock import SystemClock
 from .run.move import move
 from .run.progress import progress
 from .run.runner import EpochReport, Runner, run_all
-from .run.view_inputs import ViewInputs
 from .wiring.container import Container, blueprints
 
 if TYPE_CHECKING:
@@ -161,13 +157,13 @@ class Headwater:
             ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
         """
         runner = self._runner(pipeline)
-        source = runner.source
-        if not isinstance(source, ForeachBatchSource):
+        submit = runner.source.submit
+        if submit is None:
             raise ConfigError(f'pipeline {pipeline!r} reads its source itself; give the source kind = "stream"')
 
         def epoch(rows: Any, batch: int) -> None:
             query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            source.submit(query or "by hand", batch, rows)
+            submit(query or "by hand", batch, rows)
             runner.advance()
 
         return epoch
@@ -488,8 +484,7 @@ class Headwater:
             topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
         }
         service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
-        assert isinstance(runner.source, TopicGroup)  # only wide tables have a history
-        stream = stream_offsets(stream_from, runner.source)
+        stream = stream_offsets(stream_from, runner.source.members)
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)
         self._load = Bootstrap.of(runner, service, history_source, self._report)
         with self._container.engine.working():
@@ -509,11 +504,12 @@ class Headwater:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
         """
         service = self._runner(pipeline).service
-        if not isinstance(service, Retraction):
+        day_of, roll = service.day_of, service.roll
+        if day_of is None or roll is None:
             raise ConfigError(f"pipeline {pipeline!r} has no past that is cut by day; retractions have")
         latest = self._ledger(pipeline).latest
-        day = cut or service.day_of((latest and latest.watermark) or self._clock.now())
-        self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: service.roll(day, snapshot))
+        day = cut or day_of((latest and latest.watermark) or self._clock.now())
+        self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
         return day
 
     def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
@@ -534,16 +530,16 @@ class Headwater:
             VersionExpired: that version has expired.
         """
         runner = self._runner(pipeline)
-        service = runner.service
-        if not isinstance(service, BulkMerge) or not isinstance(runner.source, BulkGroup):
+        settled, bulk = runner.service.settled, runner.source.bulk
+        if settled is None or bulk is None:
             raise ConfigError(f"pipeline {pipeline!r} is not a bulk merge: all its keys are always exact")
         snapshot = self.snapshot(pipeline, at)
         offsets = snapshot.publication.offsets if snapshot.publication else {}
-        remaining = runner.source.bulk.remaining(offsets.get(BULK))
+        remaining = bulk.remaining(offsets.get(BULK))
         moment = None if as_of is None else read_time(as_of)
         engine = self._container.engine
         with engine.working():
-            answer = service.settled(engine.from_native(keys), snapshot, remaining, moment)
+            answer = settled(engine.from_native(keys), snapshot, remaining, moment)
         return engine.to_native(answer)
 
     def status(self) -> tuple[PipelineStatus, ...]:
@@ -637,13 +633,8 @@ class Headwater:
             yield str(error)
 
     def _alarms(self, runner: Runner, latest: Publication | None) -> Iterator[str]:
-        if isinstance(runner.source, BulkGroup):
-            bulk, done = runner.source.bulk, latest.offsets.get(BULK) if latest else None
-            if bulk.repeatable:  # this process finds unreadable chunks only by planning them
-                bulk.plan(done, latest.watermark if latest else None)
-            yield from bulk.trouble()
-        if isinstance(runner.source, ViewInputs):
-            yield from runner.source.alarms(latest.offsets if latest else None)
+        now = Now(self._clock.now(), watermark=latest.watermark if latest else None)
+        yield from runner.source.alarms(latest.offsets if latest else None, now)
 
     def _dead_letters(self, pipeline: str) -> int:
         name = dead_letter.table(pipeline)

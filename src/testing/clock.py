@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import define, field
 
-from ..domain.ports import Clock
+from ..domain.ports import Clock, Now
+
+NOW = Now(datetime(2024, 1, 1, tzinfo=UTC))
+"""A moment, for the plans of sources to which the time does not matter."""
 
 
 @define(eq=False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..domain.epoch.epoch import Offsets
+    from ..domain.ports import Now
     from ..domain.table.schema import Schema
 
 
@@ -48,7 +49,7 @@ class RowsSource(StreamSource):
         """Append rows to the source."""
         self.given.extend(rows)
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - rows are always due
         """The range of the rows after `after`, at most `limit`; None if there are no more rows."""
         start = after["rows"] if after else 0
         stop = min(start + self.limit, len(self.given))

@@ -16,6 +16,7 @@ from ..domain.source.record_spec import RecordSpec
 from ..domain.table.change import POSITION
 from ..domain.table.row_kind import INSERT, ROW_KIND
 from ..domain.table.schema import Schema
+from .clock import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,19 +56,19 @@ class SourceContract:
 
     def plan(self, source: StreamSource, after: Offsets | None = None) -> OffsetRange:
         """The next range, which is there; as it is after it was stored as JSON."""
-        found = source.plan(after)
+        found = source.plan(after, NOW)
         assert found is not None
         return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
 
     def test_nothing_new_is_none(self) -> None:
         source = self.open(_NAMED, 3)
-        assert source.plan(None) is None
+        assert source.plan(None, NOW) is None
         assert source.lag(None).split()[0] == "0"
 
     def test_a_plan_keeps_to_its_limit_and_every_record_is_read_once_in_order(self) -> None:
         self.bring([_record(number) for number in range(7)])
         source, after, epochs = self.open(_NAMED, 3), None, []
-        while found := source.plan(after):
+        while found := source.plan(after, NOW):
             epochs.append([row["id"] for row in _rows(source.read(found))])
             after = found.until
         assert [id_ for epoch in epochs for id_ in epoch] == list(range(7))
@@ -105,7 +106,7 @@ class SourceContract:
         self.bring([_record(number) for number in range(3)])
         source = self.open(_NAMED, 2)
         end = source.end()
-        assert source.plan(end) is None
+        assert source.plan(end, NOW) is None
         self.bring([_record(3)])
         assert [row["id"] for row in _rows(source.read(self.plan(source, end)))] == [3]
 

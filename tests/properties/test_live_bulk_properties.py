@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headwater.domain.epoch.batch import BATCH_COLUMNS, ORIGIN, RAW
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
-from headwater.domain.ports import BulkSource
+from headwater.domain.ports import BulkRows, BulkSource
 from headwater.domain.source.bulk import CHUNK, SEARCH_TS, BulkGroup, reach_of
 from headwater.domain.table.change import POSITION
 from headwater.domain.table.row_kind import INSERT, ROW_KIND
@@ -31,8 +31,6 @@ from .test_bulk_merge_properties import by_key, close, faults
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
-
-    import narwhals as nw
 
     from headwater.app.run.runner import Runner
     from headwater.domain.epoch.epoch import Offsets
@@ -89,7 +87,7 @@ class LiveBulk(BulkSource):
     def readable(self, offsets: OffsetRange) -> bool:
         return bool(offsets.until["read_after"] == self.now)
 
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+    def read(self, offsets: OffsetRange) -> BulkRows:
         assert self.readable(offsets), "an epoch that was begun is read again, of a database that has gone on"
         chunk = offsets.until["chunks"] - 1
         position = self.database.position(self.now)
@@ -103,7 +101,7 @@ class LiveBulk(BulkSource):
             (*_SCHEMA.columns, *(Column(name, Schema.parse(f"{name} {ddl}")[name]) for name, ddl in _ADDED.items()))
         )
         values = [{**row, **told, POSITION: at} for at, row in enumerate(found)]
-        return polars_frame([tuple(row.get(name) for name in schema.names) for row in values], schema)
+        return BulkRows(polars_frame([tuple(row.get(name) for name in schema.names) for row in values], schema))
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         done = after["chunks"] if after else 0

@@ -19,9 +19,9 @@ from headwater.adapters.memory.schema import lazy, polars_schema
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.runner import Runner, RunOptions
 from headwater.app.services.shapes import ValueTypes, columns_of
-from headwater.domain.epoch.batch import KeyedInput
+from headwater.domain.epoch.batch import Batch, KeyedInput
 from headwater.domain.epoch.epoch import OffsetRange
-from headwater.domain.ports import InputSource
+from headwater.domain.ports import Source
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.input import ViewOf
 from headwater.domain.service.materialized_view import MaterializedView, Shapes, ViewPlan, ViewSettings
@@ -33,12 +33,12 @@ from headwater.testing.failing_store import Crash, FailingStore, Fault
 from .view_shapes import SHAPES, TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import narwhals as nw
 
-    from headwater.domain.epoch.epoch import Offsets
-    from headwater.domain.ports import Pace
+    from headwater.domain.epoch.epoch import Epoch, Offsets
+    from headwater.domain.ports import Now
 
 _START = datetime(2024, 3, 7, tzinfo=UTC)
 
@@ -65,28 +65,26 @@ class FrameInput(KeyedInput):
 
 
 @define(eq=False)
-class States(InputSource):
+class States(Source):
     """Three tables, state after state; an epoch goes on to the newest."""
 
     states: list[State]
     format: str = "inputs"
     forgotten: set[int] = field(factory=set)
 
-    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:  # noqa: ARG002
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002
         newest = len(self.states) - 1
         if after is not None and ViewPlan.of(after).inputs["o"] == newest:
             return None
         return OffsetRange(after, ViewPlan(dict.fromkeys(TABLES, newest), _START, _START, "same").to_offsets())
 
-    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - always
-        return True
-
     @contextmanager
-    def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, FrameInput]]:
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         now = self.states[ViewPlan.of(offsets.until).inputs["o"]]
         at = None if offsets.after is None else ViewPlan.of(offsets.after).inputs["o"]
         was = None if at is None or at in self.forgotten else self.states[at]
-        yield {name: FrameInput(frame(name, now), None if was is None else frame(name, was)) for name in TABLES}
+        inputs = {name: FrameInput(frame(name, now), None if was is None else frame(name, was)) for name in TABLES}
+        yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002
         return "nothing"

@@ -26,6 +26,7 @@ from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.backends import polars_frame
+from headwater.testing.clock import NOW
 from tests.kafka_reading import Found, committed
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def test_every_type_is_read_back_by_the_json_source(topic: Topic) -> None:
     publish(sink, 0, (*nulls.values(), "+I"), (*_VALUES.values(), "-D"))
     spec = RecordSpec(Schema.parse(f"{_TYPES}, row_kind string"), row_kind="row_kind")
     source = PolarsKafkaSource(KafkaSettings(topic.broker.servers, (topic.name,)), spec)
-    read = source.read(source.plan(None)).select(*schema.names, "_row_kind", "_error").collect().rows(named=True)
+    read = source.read(source.plan(None, NOW)).select(*schema.names, "_row_kind", "_error").collect().rows(named=True)
     assert read == [
         nulls | {"_row_kind": "+I", "_error": None},
         _VALUES | {"_row_kind": "-D", "_error": None},

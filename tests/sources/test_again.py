@@ -18,6 +18,7 @@ from headwater.domain.errors import SourceChanged
 from headwater.domain.source import dead_letter
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 
 from .conftest import Engine, rows
 
@@ -42,7 +43,7 @@ def message(number: int, old: dict[str, Any] | None = None) -> bytes:
 def letters_of(source: StreamSource) -> nw.LazyFrame[Any]:
     """The dead letters of a source, an epoch after the other."""
     found, after = [], None
-    while offsets := source.plan(after):
+    while offsets := source.plan(after, NOW):
         batch = Batch(Epoch("p", len(found)), source.read(offsets), offsets, source.format)
         found.append(dead_letter.extract(batch.rows, batch))
         after = offsets.until

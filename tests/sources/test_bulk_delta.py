@@ -44,7 +44,7 @@ def loaded(source: DeltaBulk, after: Offsets | None = None) -> tuple[list[list[i
     chunks = []
     while planned := source.plan(after, READ_AT):
         offsets = OffsetRange(*json.loads(json.dumps([planned.after, planned.until])))
-        lines = rows(source.read(offsets))
+        lines = rows(source.read(offsets).rows)
         assert {line["_search_ts"] for line in lines} == {READ_AT}
         assert {line["_chunk"] for line in lines} == {len(chunks)}
         assert all(line["_error"] is None and line["balance"] == line["account_id"] for line in lines)
@@ -68,10 +68,10 @@ def test_the_files_of_the_version_that_there_was_are_read_and_no_later_ones(
     assert first is not None
     append(spark, path, 12, 20)
     spark.sql(f"DELETE FROM delta.`{path}` WHERE account_id = 1")
-    chunks = [sorted(line["account_id"] for line in rows(source.read(first)))]
+    chunks = [sorted(line["account_id"] for line in rows(source.read(first).rows))]
     after: Offsets | None = first.until
     while planned := source.plan(after, READ_AT):
-        chunks.append(sorted(line["account_id"] for line in rows(source.read(planned))))
+        chunks.append(sorted(line["account_id"] for line in rows(source.read(planned).rows)))
         after = planned.until
     assert sorted(each for chunk in chunks for each in chunk) == list(range(12))
     assert max(map(len, chunks)) <= 5
@@ -106,7 +106,7 @@ def test_times_beyond_the_year_9999_make_dead_letters(spark: SparkSession, tmp_p
     source = bulk(spark, tmp_path / "accounts", "account_id bigint, at timestamp, day date")
     planned = source.plan(None, READ_AT)
     assert planned is not None
-    found = rows(source.read(planned))
+    found = rows(source.read(planned).rows)
     assert sorted(line["account_id"] for line in found if line["_error"] is None) == [0, 1]
     why = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
     assert {line["_error"] for line in found if line["_error"]} == {

@@ -81,7 +81,7 @@ class Loaded:
         if planned is None:
             return []
         offsets = OffsetRange(*json.loads(json.dumps([planned.after, planned.until])))
-        lines = rows(self._checked(self.source.read(offsets)))
+        lines = rows(self._checked(self.source.read(offsets).rows))
         assert len({line["_position"] for line in lines}) == len(lines)
         for number in sorted({line["_chunk"] for line in lines}):
             self.chunks.append([line["id"] for line in lines if line["_chunk"] == number])
@@ -161,7 +161,7 @@ def test_rows_carry_the_moment_or_the_position_that_their_columns_say(
     pos = Schema.parse("id bigint, balance decimal(18,2), pos bigint")
     parquet(tmp_path / "a.parquet", range(2), pos=pa.array([40, 41]))
     placed = spec(search_ts=None, position=("pos",), schema=pos)
-    lines = rows((source := bulk(str(tmp_path), placed, 5, 1)).read(source.plan(None, None)))  # type: ignore[arg-type]
+    lines = rows((source := bulk(str(tmp_path), placed, 5, 1)).read(source.plan(None, None)).rows)  # type: ignore[arg-type]
     assert [(line["pos"], line["_reach_0"], line["_search_ts"]) for line in lines] == [(40, 40, None), (41, 41, None)]
 
 

@@ -87,7 +87,7 @@ def loaded(source: JdbcBulk) -> tuple[list[list[dict[str, Any]]], Offsets]:
     after: Offsets | None = None
     epochs = []
     while offsets := planned(source, after):
-        epochs.append(rows(source.read(offsets)))
+        epochs.append(rows(source.read(offsets).rows))
         after = offsets.until
     assert after is not None
     return epochs, after
@@ -161,7 +161,9 @@ def test_a_chunk_that_another_process_planned_is_read_anew_with_the_moment_of_th
         'INSERT INTO "ACCOUNTS" ("ACCOUNT_ID") VALUES (4), (8)',
     )
     between = bank.opened.now(None)
-    lines = sorted(rows(bulk(bank).read(offsets)), key=lambda line: line["account_id"])  # PostgreSQL moves what changes
+    lines = sorted(
+        rows(bulk(bank).read(offsets).rows), key=lambda line: line["account_id"]
+    )  # PostgreSQL moves what changes
     assert [(line["account_id"], line["balance"]) for line in lines[:3]] == [
         (1, Decimal("0.25")),
         (3, Decimal(99)),
@@ -176,7 +178,7 @@ def test_what_was_read_for_an_epoch_stays_as_it_was(bank: JdbcDatabase) -> None:
     offsets = planned(source, None)
     assert offsets is not None
     bank.run('UPDATE "ACCOUNTS" SET "BALANCE" = 99')
-    assert {line["balance"] for line in rows(source.read(offsets))} == {Decimal(n) / 4 for n in (1, 3, 5, 7)}
+    assert {line["balance"] for line in rows(source.read(offsets).rows)} == {Decimal(n) / 4 for n in (1, 3, 5, 7)}
 
 
 def test_an_empty_table_is_one_empty_chunk(database: JdbcDatabase) -> None:
@@ -192,7 +194,7 @@ def test_the_position_is_that_of_the_log_before_and_after_the_query(bank: JdbcDa
     offsets = planned(source, None)
     assert offsets is not None
     bank.run("INSERT INTO LOG VALUES (50)")
-    assert {(line["pos"], line["_reach_0"]) for line in rows(source.read(offsets))} == {(41, 41)}
+    assert {(line["pos"], line["_reach_0"]) for line in rows(source.read(offsets).rows)} == {(41, 41)}
     with pytest.raises(BadInput, match="must give one row with a column for each of the position: pos"):
         bulk(bank, wanted, position="SELECT POS, POS FROM LOG").plan(None, None)
 
@@ -230,7 +232,7 @@ def test_a_chunk_that_the_database_does_not_give_is_told_of_and_the_others_go_on
     locked.refused.clear()
     while (offsets := planned(source, after)) is None:
         assert source.trouble()
-    assert [line["account_id"] for line in rows(source.read(offsets))] == [9, 11, 13, 15]
+    assert [line["account_id"] for line in rows(source.read(offsets).rows)] == [9, 11, 13, 15]
     assert (source.remaining(offsets.until), source.trouble()) == ((), ())
 
 
@@ -250,14 +252,14 @@ def test_a_database_that_is_away_holds_nothing_up_and_is_told_of(spark: SparkSes
 def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase) -> None:
     bank.run("""UPDATE "ACCOUNTS" SET "OWNER" = '7' WHERE "ACCOUNT_ID" = 3""")
     source = bulk(bank, spec("account_id bigint, owner int, balance decimal(18,1)"), chunk_rows=2)
-    one, other = rows(source.read(planned(source, None)))  # type: ignore[arg-type]
+    one, other = rows(source.read(planned(source, None)).rows)  # type: ignore[arg-type]
     assert (one["_error"], one["_row_kind"], one["owner"]) == ("column 'owner': int wanted, not o'1", None, None)
     assert other["_error"] == "column 'balance': decimal(18,1) wanted, not 0.75"
 
 
 def test_wall_times_are_those_of_the_declared_zone(bank: JdbcDatabase) -> None:
     source = bulk(bank, spec("account_id bigint, at timestamp", time_zone="Asia/Shanghai"))
-    assert rows(source.read(planned(source, None)))[0]["at"].hour == 4  # type: ignore[arg-type]
+    assert rows(source.read(planned(source, None)).rows)[0]["at"].hour == 4  # type: ignore[arg-type]
 
 
 def test_a_column_that_is_not_there_stops_the_load(bank: JdbcDatabase) -> None:

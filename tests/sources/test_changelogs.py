@@ -18,6 +18,7 @@ from headwater.app.config import load
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 from tests.configurations import ranked_contracts
 
 from .conftest import Engine, rows
@@ -55,7 +56,7 @@ EXPECTED = [
 
 def check(source: StreamSource) -> list[dict[str, Any]]:
     """The rows of a source that holds the messages, once they were looked at."""
-    offsets = source.plan(None)
+    offsets = source.plan(None, NOW)
     assert offsets is not None
     lines = rows(source.read(OffsetRange(*json.loads(json.dumps([offsets.after, offsets.until])))))
     assert [(line["_row_kind"], line["id"], line["state"]) for line in lines] == EXPECTED

@@ -18,6 +18,7 @@ from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceChanged
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 
 from .conftest import Engine, rows
 
@@ -39,7 +40,7 @@ def source_of(engine: Engine, path: Path, spec: RecordSpec = JSON, files_per_epo
 
 
 def planned(source: StreamSource, after: Any = None) -> OffsetRange:
-    found = source.plan(after)
+    found = source.plan(after, NOW)
     assert found is not None
     return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
 
@@ -65,7 +66,7 @@ def test_reads_files_in_name_order_epoch_by_epoch(engine: Engine, tmp_path: Path
     for name in ("c", "a", "b"):
         (tmp_path / f"{name}.json").write_text(line(1) + line(2))
     source, after, seen = source_of(engine, tmp_path, files_per_epoch=2), None, []
-    while found := source.plan(after):
+    while found := source.plan(after, NOW):
         seen.append([(row["_origin"], row["id"]) for row in rows(source.read(found))])
         after = found.until
     assert seen == [[("a.json", 1), ("a.json", 2), ("b.json", 1), ("b.json", 2)], [("c.json", 1), ("c.json", 2)]]

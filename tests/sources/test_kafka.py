@@ -18,6 +18,7 @@ from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 from headwater.testing.kafka_broker import kafka_broker
 
 from .conftest import Engine, rows
@@ -45,7 +46,7 @@ def source_of(engine: Engine, kafka: KafkaBroker, *topics: str, limit: int = 100
 
 
 def planned(source: StreamSource, after: Any = None) -> OffsetRange:
-    found = source.plan(after)
+    found = source.plan(after, NOW)
     assert found is not None
     return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
 
@@ -108,7 +109,7 @@ def test_reads_epoch_by_epoch_within_the_limit(engine: Engine, kafka: KafkaBroke
     second = planned(source, first.until)
     assert ids(source, first) == [0, 1, 2, 3, 100, 101]
     assert ids(source, second) == [4, 5, 6, 7, 8, 9]
-    assert source.plan(second.until) is None
+    assert source.plan(second.until, NOW) is None
     assert (source.lag(None), source.lag(first.until), source.lag(second.until)) == (
         "12 records",
         "6 records",
@@ -165,7 +166,7 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     producer.begin_transaction()
     producer.produce(topic, messages(4)[0], partition=0)
     producer.flush()
-    assert source.plan(found.until) is None
+    assert source.plan(found.until, NOW) is None
     assert ids(source, found) == [1, 3]
     producer.commit_transaction()
     await_markers(source, topic, 8)
@@ -179,7 +180,7 @@ def test_records_removed_before_they_were_read_are_noticed(kafka: KafkaBroker, t
     admin = kafka.admin()
     admin.delete_records([TopicPartition(topic, 0, 5)])[TopicPartition(topic, 0)].result()
     with pytest.raises(SourceChanged, match="partition 0: offsets 3 to 4 were removed before they were read"):
-        source.plan(found.until)
+        source.plan(found.until, NOW)
     with pytest.raises(Exception, match=r"(gone|out of range|[Dd]ata)"):
         rows(source.read(found))
 
@@ -188,7 +189,7 @@ def patiently(source: StreamSource, after: Any) -> None:
     """Plan as the runner does: a new topic takes a moment to find its leader."""
     for _ in range(20):
         try:
-            source.plan(after)
+            source.plan(after, NOW)
         except SourceUnavailable:
             time.sleep(0.2)
 
@@ -206,12 +207,12 @@ def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: En
 
 
 def test_an_empty_topic_has_nothing_to_read(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
-    assert source_of(engine, kafka, topic).plan(None) is None
+    assert source_of(engine, kafka, topic).plan(None, NOW) is None
 
 
 def test_an_unknown_topic_is_a_configuration_error(engine: Engine, kafka: KafkaBroker) -> None:
     with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it"):
-        source_of(engine, kafka, "nowhere").plan(None)
+        source_of(engine, kafka, "nowhere").plan(None, NOW)
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_a_broker_that_is_down_is_told_quickly_and_reading_goes_on_after_it(
     own_broker.stop()
     since = time.monotonic()
     with pytest.raises(SourceUnavailable, match=own_broker.servers) as error:
-        source.plan(found.until)
+        source.plan(found.until, NOW)
     assert time.monotonic() - since < 10
     assert "secret" not in str(error.value) + repr(secret)
     own_broker.start()
@@ -247,7 +248,7 @@ def test_a_silent_address_is_told_quickly(engine: Engine) -> None:
         source = engine.kafka(KafkaSettings(f"127.0.0.1:{silent.getsockname()[1]}", ("a",)), SPEC)
         since = time.monotonic()
         with pytest.raises(SourceUnavailable, match="is the broker up"):
-            source.plan(None)
+            source.plan(None, NOW)
         assert time.monotonic() - since < 10
 
 

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import ConfigError, NotSupported, VersionExpired
-from ...domain.ports import BulkSource
+from ...domain.ports import BulkRows, BulkSource
 from ...domain.table.schema import INTEGERS
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from ..spark.errors import Fault
@@ -69,14 +69,15 @@ class DeltaBulk(BulkSource):
         """
         return self._chunks.plan(after) if is_due(self.spec, watermark) else None
 
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+    def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of a range's chunks; see `BulkSource.read`.
 
         Raises:
             VersionExpired: the version has been cleaned away since the load began.
         """
         chunks = Progress.of(offsets.until).reads
-        return nw.concat([of_chunk(self._of(each.piece), self.spec, each.number, at) for at, each in enumerate(chunks)])
+        rows = (of_chunk(self._of(each.piece), self.spec, each.number, at) for at, each in enumerate(chunks))
+        return BulkRows(nw.concat(list(rows)))
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)

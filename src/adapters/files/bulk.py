@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 
-from ...domain.ports import BulkSource
+from ...domain.ports import BulkRows, BulkSource
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
@@ -52,7 +52,7 @@ class FileBulk(BulkSource):
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
         return self._chunks.plan(after) if is_due(self.spec, watermark) else None
 
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+    def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of a range's chunks; see `BulkSource.read`.
 
         Raises:
@@ -60,12 +60,11 @@ class FileBulk(BulkSource):
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
         chunks = Progress.of(offsets.until).reads
-        return nw.concat(
-            [
-                of_chunk(self._rows(Part.all_of(chunk.piece)), self.spec, chunk.number, at)
-                for at, chunk in enumerate(chunks)
-            ]
+        rows = (
+            of_chunk(self._rows(Part.all_of(chunk.piece)), self.spec, chunk.number, at)
+            for at, chunk in enumerate(chunks)
         )
+        return BulkRows(nw.concat(list(rows)))
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
     from ..records.dead_letters import ReadAgain
@@ -64,7 +65,7 @@ class FileSource(StreamSource):
                 ", ".join(self._listing.endings),
             )
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         """The next files, at most `files_per_epoch`; None if there are none.
 
         Raises:

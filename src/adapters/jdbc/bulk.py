@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 from pyspark.sql import functions as F
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ...domain.epoch.batch import BATCH_COLUMNS
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
-from ...domain.ports import BulkSource
+from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
 from ...domain.table.change import POSITION
 from ...domain.table.schema import INTEGERS
@@ -20,10 +20,9 @@ from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
-    import narwhals as nw
     from pyspark.sql import Column, DataFrame
 
     from ...domain.epoch.epoch import OffsetRange, Offsets
@@ -108,17 +107,18 @@ class JdbcBulk(BulkSource):
         self._fetched.clear()
         return self._chunks.plan(after)
 
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+    def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of a range's chunks; see `BulkSource.read`. A chunk that another process planned is read again.
 
         Raises:
             SourceUnavailable: the database does not return it.
         """
-        frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(Progress.of(offsets.until).reads)]
+        chunks = Progress.of(offsets.until).reads
+        frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(chunks)]
         whole = frames[0]
         for each in frames[1:]:
             whole = whole.unionByName(each)
-        return lazy(whole)
+        return BulkRows(lazy(whole), {chunk.number: self._range(chunk.piece) for chunk in chunks})
 
     def readable(self, offsets: OffsetRange) -> bool:
         return all(json.dumps(chunk.piece) in self._fetched for chunk in Progress.of(offsets.until).reads)
@@ -129,9 +129,6 @@ class JdbcBulk(BulkSource):
         if so_far.frontier != _END:
             ranges.append(self._range([so_far.frontier, None]))
         return merge_ranges(ranges)
-
-    def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:
-        return {chunk.number: self._range(chunk.piece) for chunk in Progress.of(offsets.until).reads}
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)

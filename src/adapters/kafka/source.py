@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
     from .settings import KafkaSettings
@@ -41,7 +42,7 @@ class KafkaSource(StreamSource):
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         """The next records, at most `max_rows_per_epoch`; None if there are none.
 
         Raises:

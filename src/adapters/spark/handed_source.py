@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, NotSupported, SourceChanged
-from ...domain.ports import ForeachBatchSource
+from ...domain.ports import StreamSource
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ...domain.epoch.epoch import Offsets
+    from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
 
@@ -36,7 +37,7 @@ _AS_THE_DECODER_READS = {
 
 
 @define(eq=False)
-class HandedSource(ForeachBatchSource):
+class HandedSource(StreamSource):
     """The source of a pipeline that `Headwater.foreach_batch` feeds; offsets are the query and its batch number.
 
     A batch that is already in the tables is skipped, so the query may repeat it, as Spark's guarantee allows.
@@ -59,7 +60,7 @@ class HandedSource(ForeachBatchSource):
     def submit(self, query: str, batch: int, rows: DataFrame) -> None:
         self._submitted = (query, batch, bring_into(self.session, rows))
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         """The submitted batch; None if there is none, or its epoch is published.
 
         Raises:

@@ -17,11 +17,11 @@ from ..document.paths import resolve
 from .runner import Runner, RunOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.ports import StreamSource
     from ...domain.service.base import Service
-    from ...domain.source.topic_group import TopicGroup
     from .runner import EpochReport
 
 TABLE_FORMATS = ("delta", "hudi")
@@ -65,12 +65,12 @@ class HistoryTable:
         return evolve(named, path=resolve(named.path, Path.cwd()))
 
 
-def stream_offsets(wanted: str | Offsets, source: TopicGroup) -> Offsets:
+def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource]) -> Offsets:
     """Return the offsets at which the stream takes over.
 
     Args:
         wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file.
-        source: the stream.
+        topics: the stream of each topic.
 
     Raises:
         ConfigError: the text is not one of these.
@@ -78,11 +78,12 @@ def stream_offsets(wanted: str | Offsets, source: TopicGroup) -> Offsets:
     if wanted == "beginning":
         return {}
     if wanted == "now":
-        return source.end()
+        ends = {topic: stream.end() for topic, stream in topics.items()}
+        return {topic: end for topic, end in ends.items() if end is not None}  # an empty one is left out
     offsets = _parse_offsets(wanted) if isinstance(wanted, str) else wanted
-    if not isinstance(offsets, dict) or not set(offsets).issubset(source.members):
+    if not isinstance(offsets, dict) or not set(offsets).issubset(topics):
         raise ConfigError(
-            f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(source.members)}"
+            f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(topics)}"
         )
     return offsets
 

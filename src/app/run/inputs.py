@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.ledger import Snapshot
 from ...domain.ledger.upkeep import Upkeep
-from ...domain.ports import InputSource
+from ...domain.ports import Source
 from ...domain.service.base import ReadAt
 from ...domain.service.input import PlainInput, ViewInput
 from ...domain.service.snapshots import NOTHING_YET, PlainTable, Plan, ViewOf
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...domain.epoch.batch import Input
-    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.epoch.epoch import Epoch, Offsets, Publication
     from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import Pace, QueryEngine
+    from ...domain.ports import Now, QueryEngine
     from ...domain.service.snapshots import Schedule, SnapshotSettings
     from ...domain.table.view_spec import ViewSpec
     from .runner import Runner
@@ -74,7 +75,7 @@ class Pipelines:
 
 
 @define(eq=False)
-class PipelineInputs(InputSource):
+class PipelineInputs(Source):
     """Views of other pipelines of the deployment, and plain tables.
 
     Args:
@@ -95,12 +96,13 @@ class PipelineInputs(InputSource):
     def __attrs_post_init__(self) -> None:
         self._pipelines = Pipelines(self.settings.pipeline, self.runner)
 
-    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        """The newest state of all inputs, if the schedule says that an epoch is due."""
         last = Plan.of(after) if after is not None else None
-        if not self.schedule.needs_inputs(last, now, pace):
+        if not self.schedule.needs_inputs(last, now.time, now.pace):
             return None
-        found = self._newest(now)
-        if not self.schedule.is_due(last, found, pace) or not self._has_columns(found):
+        found = self._newest(now.time)
+        if not self.schedule.is_due(last, found, now.pace) or not self._has_columns(found):
             return None
         return OffsetRange(after, found.to_offsets())
 
@@ -118,7 +120,7 @@ class PipelineInputs(InputSource):
         return True
 
     @contextmanager
-    def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, Input]]:
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         with ExitStack() as holding:
             try:
                 snapshots = self._pin_inputs(Plan.of(offsets.until), holding)
@@ -127,7 +129,8 @@ class PipelineInputs(InputSource):
                     f"an input version of pipeline {self.settings.pipeline!r} has expired just before it was read; the"
                     " newest version is read instead"
                 ) from error
-            yield {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
+            inputs = {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
+            yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def lag(self, after: Offsets | None) -> str:
         was = {} if after is None else Plan.of(after).inputs

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Epoch
     from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import StreamSource
+    from ...domain.ports import Source
     from ...domain.service.base import Service, Step
 
 
@@ -44,7 +44,7 @@ class Replay:
     """An epoch that reads dead letters instead of its source."""
 
     service: Service
-    source: StreamSource
+    source: Source
     table: str
 
     def count(self, snapshot: Snapshot) -> ReplayResult:

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
 from ...domain.epoch.watermark import advance, advance_group, advance_topics
 from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.retention import Retention
 from ...domain.ledger.upkeep import Upkeep
-from ...domain.ports import InputSource, Pace, Version
+from ...domain.ports import Now, Pace, Version
 from ...domain.service.base import ReadAt, Step
 from ...domain.service.history_load import loading_table
 from ...domain.source import dead_letter
-from ...domain.source.bulk import BulkGroup
 from ...domain.table.change import Change
 from ...domain.table.net_changes import to_change
 from ...domain.table.spec import Layout, TableSpec
@@ -33,9 +31,9 @@ from .replay import Replay, ReplayResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import Clock, FrameEngine, LeasingKeeper, StreamSource, VersionedStore
+    from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
     from ...domain.service.base import Service
     from ...domain.table.view_spec import ViewSpec
     from .sink_publisher import SinkPublisher
@@ -139,7 +137,7 @@ class Runner:
 
     pipeline: str
     service: Service
-    source: StreamSource | InputSource
+    source: Source
     store: VersionedStore
     keeper: LeasingKeeper
     engine: FrameEngine
@@ -241,20 +239,19 @@ class Runner:
         phase, ledger = _Phases(), self.ledger
         self._check_loaded()
         with phase("read"), add_place(self.options.source_place):
-            offsets = self._plan_epoch(ledger.unfinished, ledger.latest.offsets if ledger.latest else None, pace)
+            now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
+            offsets = self._plan_epoch(now)
             if offsets is None:
-                return self._idle()
-            self._last_rows = self.clock.now()
+                return self._idle(now.time)
+            self._last_rows = now.time
             lag = self.source.lag(offsets.until)
         try:
-            step, written, loss = self._step_and_publish(offsets, phase)
+            step, written, loss, passed_over = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
         epoch = ledger.next_epoch.number - 1
-        if not isinstance(self.source, InputSource):  # it reads more rows than are new
-            self._rows = step.rows
         watermark = ledger.latest.watermark if ledger.latest else None
-        counts, passed_over = (step.rows, step.dead_letters, written), self._take_passed_over()
+        counts = (step.rows, step.dead_letters, written)
         try:
             self._publish_to_sink(phase)
             self._keep_up(epoch, phase)
@@ -266,30 +263,20 @@ class Runner:
             self.losses.add(step, loss, passed_over)
         return True
 
-    def _take_passed_over(self) -> Mapping[str, int]:
-        return {} if isinstance(self.source, InputSource) else self.source.passed_over()
-
-    def _plan_epoch(self, begun: OffsetRange | None, after: Offsets | None, pace: Pace) -> OffsetRange | None:
+    def _plan_epoch(self, now: Now) -> OffsetRange | None:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
-        if isinstance(self.source, BulkGroup):
-            if begun and self.source.readable(begun):
-                return begun
-            latest = self.ledger.latest
-            return self.source.plan_at(after, latest.watermark if latest else None)
-        if not isinstance(self.source, InputSource):
-            return begun or self.source.plan(after)
+        begun, latest = self.ledger.unfinished, self.ledger.latest
         if begun and self.source.readable(begun):
             return begun
-        return self.source.plan(after, pace, self.clock.now())
+        return self.source.plan(latest.offsets if latest else None, now)
 
-    def _idle(self) -> bool:
+    def _idle(self, now: datetime) -> bool:
         """Advance the watermark of an idle source with the clock, if that changes a result."""
         after, latest = self.options.idle_after, self.ledger.latest
         if after is None or latest is None:
             return False
         if self._last_rows is None:  # an earlier run may have read the last rows
             self._last_rows = latest.published_at
-        now = self.clock.now()
         if now - self._last_rows < after:
             return False
         try:
@@ -404,7 +391,6 @@ class Runner:
             HeadwaterError: the replay failed; nothing is changed, and the call can be repeated.
         """
         table = self._dead_letters_table()
-        assert not isinstance(self.source, InputSource)  # it has no dead letters
         work = Replay(self.service, self.source, table)
         self._ledger = None  # another process may have run the pipeline since
         with self.engine.working():
@@ -441,38 +427,36 @@ class Runner:
             with phase("publish"):
                 self.publisher.catch_up(self.ledger, self._rows)
 
-    def _step_and_publish(self, offsets: OffsetRange, phase: _Phases) -> tuple[Step, int, Loss | None]:
-        """Run the step and publish it; return the step, the rows written, and the loss if it exceeds the limit.
+    def _step_and_publish(
+        self, offsets: OffsetRange, phase: _Phases
+    ) -> tuple[Step, int, Loss | None, Mapping[str, int]]:
+        """Run the step and publish it.
+
+        Returns the step, the rows written, the loss if it exceeds the limit, and the skipped messages by table.
 
         Raises:
             BadInput: all rows that the pipeline has ever read are dead letters; nothing is committed.
         """
         epoch = self.ledger.begin(offsets)
-        self._take_passed_over()  # discard the counts of a try that failed
         if self._rows is not None:  # the next epoch is likely to be as large as the last one
             self.engine.expect(self._rows)
         with ExitStack() as holding:
             with phase("read"), add_place(self.options.source_place):
-                batch = self._batch(epoch, offsets, holding)
+                batch = holding.enter_context(self.source.open(epoch, offsets))
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())
                 so_far = self._tally_so_far
                 tally = so_far and so_far.plus(step.rows, step.dead_letters)
                 loss = self.losses.check(epoch, step, tally)
-            return step, self._commit(step, phase, tally), loss
+            written = self._commit(step, phase, tally)
+            if not batch.inputs:  # these are more rows than are new
+                self._rows = step.rows
+            return step, written, loss, batch.passed_over()
 
     @property
     def _tally_so_far(self) -> Tally | None:
         """The counts of the pipeline up to its newest publication."""
         return self.ledger.latest.tally if self.ledger.latest else Tally()
-
-    def _batch(self, epoch: Epoch, offsets: OffsetRange, holding: ExitStack) -> Batch:
-        """Read the batch of an epoch; inputs stay readable until `holding` is closed."""
-        if not isinstance(self.source, InputSource):
-            return self.source.batch(epoch, offsets)
-        inputs = holding.enter_context(self.source.hold(offsets))
-        nothing = self.store.read(self.tables[-1].name, None)
-        return Batch(epoch, nothing, offsets, self.source.format, inputs=inputs)
 
     def _commit(self, step: Step, phase: _Phases, tally: Tally | None, base: Publication | None = None) -> int:
         """Commit every table that changes, and last the anchor table with the publication; return the rows written.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from ...domain.duration import show_duration
+from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.epoch.watermark import format_watermark
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
-from ...domain.ports import InputSource
+from ...domain.ports import Source
 from ...domain.service.base import ReadAt
 from ...domain.service.input import ViewInput
 from ...domain.service.materialized_view import ViewPlan
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
-    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.epoch.epoch import Epoch, Offsets, Publication
     from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import Pace
+    from ...domain.ports import Now
     from ...domain.service.base import Service
     from ...domain.service.materialized_view import ViewSettings
     from .runner import Runner
@@ -50,7 +51,7 @@ class Blocker:
 
 
 @define(eq=False)
-class ViewInputs(InputSource):
+class ViewInputs(Source):
     """Views of other pipelines as of one event time, with their changes since the last epoch.
 
     The versions that the last epoch read stay leased, so that the next epoch can read the changes since then.
@@ -70,9 +71,10 @@ class ViewInputs(InputSource):
     def __attrs_post_init__(self) -> None:
         self._pipelines = Pipelines(self.settings.pipeline, self.runner)
 
-    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:  # noqa: ARG002 - the pace does not matter
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        """The newest event time that all inputs have reached, with a version of each."""
         last = None if after is None else ViewPlan.of(after)
-        self._keep(last, now)
+        self._keep(last, now.time)
         found = self._next(last)
         return None if isinstance(found, Blocker) or found == last else OffsetRange(after, found.to_offsets())
 
@@ -87,21 +89,22 @@ class ViewInputs(InputSource):
         return True
 
     @contextmanager
-    def hold(self, offsets: OffsetRange) -> Iterator[Mapping[str, ViewInput]]:
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         plan = ViewPlan.of(offsets.until)
         before = self._before(offsets.after)
         try:
             self._lease(plan)
-            now = self._places(plan)
+            places = self._places(plan)
         except VersionExpired as error:
             raise SourceUnavailable(
                 f"an input version of view {self.settings.pipeline!r} has expired just before it was read; the newest"
                 " version is read instead"
             ) from error
-        yield {
-            name: ViewInput(self._service(name), self._pipelines.spec(each), now[name], before.get(name))
+        inputs = {
+            name: ViewInput(self._service(name), self._pipelines.spec(each), places[name], before.get(name))
             for name, each in self.settings.inputs.items()
         }
+        yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def lag(self, after: Offsets | None) -> str:
         last = None if after is None else ViewPlan.of(after)
@@ -113,12 +116,8 @@ class ViewInputs(InputSource):
         count = sum(found.inputs[name] - was.get(name, -1) for name in names)
         return f"{count} epoch{'' if count == 1 else 's'} of inputs"
 
-    def alarms(self, after: Offsets | None) -> Iterator[str]:
-        """Yield the reasons why the view is held back: an input that cannot be read yet, and inputs that lag.
-
-        Args:
-            after: the offsets of the newest epoch; None before the first.
-        """
+    def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
+        """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
         found = self._next(None if after is None else ViewPlan.of(after))
         if isinstance(found, Blocker):
             yield str(found)

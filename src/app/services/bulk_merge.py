@@ -19,7 +19,7 @@ from .kind import ServiceKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...domain.ports import StreamSource
+    from ...domain.ports import Source
     from ..deployment.deployment import BulkInput, SourceSettings
     from ..document.section import Section
     from .kind import Parts, SourceParts
@@ -76,7 +76,7 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         """See `ServiceKind.build`."""
         return BulkMerge(settings, parts.engine)
 
-    def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> StreamSource:
+    def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open the changelog and the bulk; changes name their transaction if the service needs whole transactions."""
         assert pipeline.bulk is not None
         loaded = parts.sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))

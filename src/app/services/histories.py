@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from ...domain.errors import ConfigError
-from ...domain.ports import ForeachBatchSource
 from ...domain.service.history_load import NoHistory
 from ...domain.service.wide_table import WideTable
 from ...domain.source.changelog.settings import ChangeSpec
@@ -19,7 +18,7 @@ from ..document.paths import check_local
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...domain.ports import FrameEngine, QueryEngine, StreamSource
+    from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
     from ...domain.service.base import Service
     from ...domain.service.wide_table import WideTableSettings
     from ..deployment.deployment import SourceSettings
@@ -41,7 +40,7 @@ class Histories:
         sources: Mapping[str, SourceSettings],
         tables: Mapping[str, HistoryTable],
         files: int,
-    ) -> tuple[Service, StreamSource]:
+    ) -> tuple[Service, Source]:
         """Open the history of a wide table as a source, and create the service that reads it.
 
         Args:
@@ -80,7 +79,7 @@ class Histories:
         if table.format in PLAIN_FORMATS:
             return self.sources.open(evolve(source, input=FilesInput(check_local(table.path), files)))
         handed = self.sources.open(evolve(source, input=StreamInput()))
-        assert isinstance(handed, ForeachBatchSource)
+        assert handed.submit is not None
         rows = self.queries.scan(table.path, table.format)
         there = rows.collect_schema().names()
         wanted = [each for each in source.records.schema.names if each in there]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ...domain.ledger.retention import Retention
-    from ...domain.ports import FrameEngine, InputSource, QueryEngine, StreamSource
+    from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
     from ...domain.service.input import ViewOf
     from ...domain.table.view_spec import ViewSpec
     from ..deployment.deployment import PipelineSettings, SourceSettings
@@ -125,7 +125,7 @@ class ServiceKind(ABC, Generic[_Settings, _Service]):
         settings: _Settings,  # noqa: ARG002 - for those that it matters to
         pipeline: PipelineSettings,
         parts: SourceParts,
-    ) -> StreamSource | InputSource:
+    ) -> Source:
         """Open what its epochs read: by default the pipeline's source."""
         return parts.open(pipeline.sources[0])
 
@@ -136,7 +136,7 @@ class ServiceKind(ABC, Generic[_Settings, _Service]):
         tables: Mapping[str, HistoryTable],  # noqa: ARG002
         files: int,  # noqa: ARG002
         parts: SourceParts,  # noqa: ARG002
-    ) -> tuple[Service, StreamSource]:
+    ) -> tuple[Service, Source]:
         """Open the history of its topics as a source, and create the service that reads it.
 
         Args:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...domain.ledger.retention import Retention
-    from ...domain.ports import InputSource
+    from ...domain.ports import Source
     from ...domain.service.input import ViewOf
     from ...domain.table.view_spec import ViewSpec
     from ..deployment.deployment import SourceSettings
@@ -62,7 +62,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         schema = settings.schema or columns_of(settings.sql, columns)
         return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), parts.engine, queries)
 
-    def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> InputSource:  # noqa: ARG002 - it has no source
+    def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines, as of one event time."""
         return ViewInputs(settings, parts.runner)
 

@@ -31,7 +31,7 @@ from .texts import Text, of_measures
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...domain.ports import StreamSource
+    from ...domain.ports import Source
     from ..deployment.deployment import SourceSettings
     from ..document.section import Section
     from .kind import Parts, SourceParts
@@ -100,7 +100,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         """See `ServiceKind.build`."""
         return Retraction(settings, parts.engine, parts.queries)
 
-    def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> StreamSource:
+    def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open the source; its rows have their position in the log if the service needs it."""
         return parts.open(pipeline.sources[0], tells_log=settings.tells_log)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ...domain.ledger.retention import Retention
-    from ...domain.ports import InputSource
+    from ...domain.ports import Source
     from ...domain.service.input import ViewOf
     from ...domain.service.snapshots import Input
     from ...domain.table.view_spec import ViewSpec
@@ -57,7 +57,7 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
         """See `ServiceKind.build`."""
         return Snapshots(settings, parts.engine, parts.queries)
 
-    def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> InputSource:  # noqa: ARG002 - it has no source
+    def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines and plain tables, on a schedule."""
         schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
         return PipelineInputs(settings, schedule, parts.runner, parts.queries)

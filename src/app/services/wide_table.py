@@ -40,7 +40,7 @@ from .texts import of_row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...domain.ports import StreamSource
+    from ...domain.ports import Source
     from ...domain.service.base import Service
     from ...domain.sql import Expression
     from ...domain.table.schema import Schema
@@ -84,7 +84,7 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
         """See `ServiceKind.build`."""
         return WideTable(settings, parts.engine, parts.queries)
 
-    def open(self, settings: WideTableSettings, pipeline: PipelineSettings, parts: SourceParts) -> StreamSource:
+    def open(self, settings: WideTableSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open a group of the topics; rows list the columns that their record did not have if that matters."""
         read = zip(settings.topics, pipeline.sources, strict=True)
         return TopicGroup({topic.name: parts.open(name, tells_absent=topic.absent == "keep") for topic, name in read})
@@ -96,7 +96,7 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
         tables: Mapping[str, HistoryTable],
         files: int,
         parts: SourceParts,
-    ) -> tuple[Service, StreamSource]:
+    ) -> tuple[Service, Source]:
         """See `ServiceKind.history`."""
         sources = {
             topic.name: parts.settings[name] for topic, name in zip(settings.topics, pipeline.sources, strict=True)

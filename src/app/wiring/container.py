@@ -25,7 +25,7 @@ from ..services.kind import Parts, SourceParts, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...domain.ports import Clock, StreamSource
+    from ...domain.ports import Clock, Source
     from ...domain.service.base import Service
     from ...domain.service.input import ViewOf
     from ...domain.table.view_spec import ViewSpec
@@ -113,7 +113,7 @@ class Container:
 
     def history(
         self, name: str, tables: Mapping[str, HistoryTable], files: int, others: Callable[[str], Runner]
-    ) -> tuple[Service, StreamSource]:
+    ) -> tuple[Service, Source]:
         """Open the history of a pipeline, and create the service that reads it; see `ServiceKind.history`."""
         pipeline = self.deployment.pipelines[name]
         return kind_of(pipeline).history(pipeline.service, pipeline, tables, files, self._parts(others))

@@ -12,7 +12,7 @@ from ..table.change import POSITION
 from ..table.row_kind import ROW_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .epoch import Epoch, OffsetRange
     from .key_range import KeyRange
@@ -78,16 +78,17 @@ class Batch:
         replay: the rows are dead letters read again. They are late for everything, and never treated as duplicates.
         topics: in a topic group, the rows of each topic that has some. Together they are `rows`; a query on one topic
             is planned faster on these.
-        inputs: in a pipeline that reads other pipelines, each input by its name; `rows` is empty then.
+        inputs: in a pipeline that reads other pipelines, each input by its name; there are no `rows` then.
         lanes: several logs were read in parallel. `_position` orders the rows of one `lane` by arrival, and does not
             order rows of different lanes.
         remaining: in a bulk load, the ranges of the first key column that unread chunks may contain; None if unknown.
         ranges: in a bulk load whose chunks are not repeatable, the range of the first key column of each chunk in the
             batch, by chunk number.
+        passed_over: returns the number of messages that were skipped while the rows were computed, by table.
     """
 
     epoch: Epoch
-    rows: nw.LazyFrame[Any]
+    _rows: nw.LazyFrame[Any] | None
     offsets: OffsetRange
     format: str
     replay: bool = False
@@ -96,3 +97,10 @@ class Batch:
     lanes: bool = False
     remaining: tuple[KeyRange, ...] | None = None
     ranges: Mapping[int, KeyRange] = field(factory=dict)
+    passed_over: Callable[[], Mapping[str, int]] = dict
+
+    @property
+    def rows(self) -> nw.LazyFrame[Any]:
+        """See the class."""
+        assert self._rows is not None  # a service that reads inputs asks for these
+        return self._rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, QueryEngine
 from .sinks import Receipt, StreamSink
-from .sources import BulkSource, ForeachBatchSource, InputSource, Pace, StreamSource
+from .sources import BulkRows, BulkSource, Now, Pace, Source, StreamSource
 from .system import Clock
 from .tables import (
     BaseReading,
@@ -26,23 +26,24 @@ from .tables import (
 
 __all__ = [
     "BaseReading",
+    "BulkRows",
     "BulkSource",
     "Clock",
     "Commit",
     "Expiry",
-    "ForeachBatchSource",
     "FrameCache",
     "FrameEngine",
     "FrameExchange",
     "FrameFunctions",
-    "InputSource",
     "KeptStore",
     "Leases",
     "LeasingKeeper",
+    "Now",
     "Pace",
     "QueryEngine",
     "Receipt",
     "SmallFiles",
+    "Source",
     "StreamSink",
     "StreamSource",
     "TableHistory",

@@ -3,72 +3,106 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import field, frozen
 
 from ..epoch.batch import Batch
+from ..errors import NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from datetime import datetime
 
     import narwhals as nw
 
-    from ..epoch.batch import Input
     from ..epoch.epoch import Epoch, OffsetRange, Offsets
     from ..epoch.key_range import KeyRange
     from ..table.schema import Schema
 
 
-class StreamSource(Protocol):
-    """A stream that is read in batches, each from one offset to another."""
+class Pace(Enum):
+    """When the next epoch of a pipeline that reads other pipelines is due."""
 
-    schema: Schema
-    """Columns of the rows (`RecordSpec.rows`), without `BATCH_COLUMNS`, which are added."""
+    SCHEDULE = "schedule"
+    """By its own schedule: by the clock or by the watermark."""
+    DRAIN = "drain"
+    """In a run that ends when its sources are drained: by the watermark only; the clock is ignored."""
+    CLOSE = "close"
+    """At the end of such a run: an epoch is due if any input has changed."""
+
+
+@frozen
+class Now:
+    """The moment at which an epoch is planned.
+
+    Args:
+        time: the present time (UTC).
+        pace: decides when a pipeline that reads other pipelines is due.
+        watermark: the pipeline's watermark after its latest epoch (UTC); None if it has none.
+    """
+
+    time: datetime
+    pace: Pace = Pace.SCHEDULE
+    watermark: datetime | None = None
+
+
+class Source(Protocol):
+    """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
 
     format: str
     """Format of the records, as it is stored with dead letters."""
 
-    reread_formats: Collection[str]
+    reread_formats: Collection[str] = ()
     """Formats of the dead letters that `reread` accepts; empty if rows cannot be restored from them."""
 
-    lanes: bool = False
-    """Whether several logs (Kafka partitions) are read in parallel; see `Batch`."""
+    submit: Callable[[str, int, Any], None] | None = None
+    """Submits a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if the source reads itself.
+
+    Its arguments are the streaming query that the batch belongs to; the batch's number, which increases within a query
+    (a batch that is published already is skipped); and the engine's own frame.
+    """
+
+    members: Mapping[str, StreamSource] = MappingProxyType({})
+    """The streams that a topic group reads, by topic; else empty."""
+
+    bulk: BulkSource | None = None
+    """The table that is loaded in bulk, beside its changelog; else None."""
 
     @abstractmethod
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
-        """The offsets that the next epoch reads, at most the configured size; None if there is nothing new.
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        """The offsets that the next epoch reads, at most the configured size; None if nothing is new, or none is due.
+
+        Args:
+            after: the offsets of the latest epoch; None before the first.
+            now: the moment of the plan.
 
         Raises:
+            ConfigError: what is read does not exist.
             SourceUnavailable: a temporary fault (the broker is down).
             SourceChanged: records read before are gone or have been rewritten.
         """
 
-    @abstractmethod
-    def end(self) -> Offsets | None:
-        """The present end of the source; later records are planned after it. None if the source is empty.
+    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that may lose what they planned
+        """Whether an unfinished epoch can be repeated: its range can still be read, with the same rows.
 
-        Raises the same errors as `plan`.
+        If not, the epoch is planned again, so that two reads are never mixed.
+        """
+        return True
+
+    @abstractmethod
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> AbstractContextManager[Batch]:
+        """The batch of an epoch. Inside the block each read of it returns the same rows.
+
+        Raises:
+            SourceUnavailable: a temporary fault, or what was planned has expired since: plan again.
         """
 
-    @abstractmethod
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of a range, with the columns of `Batch.rows`. Each read of a range returns the same rows."""
-
-    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
-        """The rows of a range as the batch of an epoch; see `read`."""
-        return Batch(epoch, self.read(offsets), offsets, self.format, lanes=self.lanes)
-
-    def passed_over(self) -> Mapping[str, int]:
-        """The number of messages skipped since the last call because `tables` excludes their table, by table.
-
-        Messages are counted while rows are read, so call it after an epoch's rows have been computed.
-        """
-        return {}
-
-    @abstractmethod
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - for those that have some
         """Decode the records of dead letters again, with the columns of `Batch.rows`.
 
         Origins are those of the dead letters. Positions are unique and keep the order in which the dead letters came.
@@ -81,10 +115,74 @@ class StreamSource(Protocol):
         Raises:
             NotSupported: the source cannot read such dead letters.
         """
+        raise NotSupported("reading dead letters again", f"a source of {self.format}", "send the records again")
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
+
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - for those that have some
+        """Problems that need an operator, each with its reason.
+
+        Args:
+            after: the offsets of the latest epoch; None before the first.
+            now: the present moment.
+        """
+        return ()
+
+
+class StreamSource(Source, Protocol):
+    """A stream of records. A new one needs `plan`, `read` and `lag`."""
+
+    schema: Schema
+    """Columns of the rows (`RecordSpec.rows`), without `BATCH_COLUMNS`, which are added."""
+
+    lanes: bool = False
+    """Whether several logs (Kafka partitions) are read in parallel; see `Batch`."""
+
+    @abstractmethod
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of a range, with the columns of `Batch.rows`. Each read of a range returns the same rows."""
+
+    @contextmanager
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        """The rows of a range as the batch of an epoch; see `read`."""
+        self.passed_over()  # discards the counts of a try that failed
+        rows = self.read(offsets)
+        yield Batch(epoch, rows, offsets, self.format, lanes=self.lanes, passed_over=self.passed_over)
+
+    def passed_over(self) -> Mapping[str, int]:
+        """The number of messages skipped since the last call because `tables` excludes their table, by table.
+
+        Messages are counted while rows are read, so call it after an epoch's rows have been computed.
+        """
+        return {}
+
+    def end(self) -> Offsets | None:
+        """The present end of the source; later records are planned after it. None if the source is empty.
+
+        Raises:
+            NotSupported: the source does not know its end.
+            SourceUnavailable: a temporary fault.
+        """
+        raise NotSupported("telling where it ends", f"a source of {self.format}", "give the offsets to start from")
+
+
+@frozen(eq=False)
+class BulkRows:
+    """The rows of some chunks of a bulk load.
+
+    Args:
+        rows: columns of `BulkSource.schema`, `bulk.CHUNK`, `bulk.SEARCH_TS` and `BATCH_COLUMNS`. If rows have a
+            position, it is the changelog's position before the read: every change after it is newer than the row or
+            already in it. The columns `bulk.reach_of` then hold the changelog's position after the read: the rows may
+            be shown once the changelog has been read up to there.
+        ranges: the range of the first key column of each chunk, by chunk number; empty if chunks are `repeatable`. No
+            read of a chunk has keys outside of its range.
+    """
+
+    rows: nw.LazyFrame[Any]
+    ranges: Mapping[int, KeyRange] = field(factory=dict)
 
 
 class BulkSource(Protocol):
@@ -116,32 +214,20 @@ class BulkSource(Protocol):
         """
 
     @abstractmethod
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of the chunks of a range: columns of `schema`, `bulk.CHUNK`, `bulk.SEARCH_TS` and `BATCH_COLUMNS`.
-
-        If rows have a position, it is the changelog's position before the read: every change after it is newer than
-        the row or already in it. The columns `bulk.reach_of` then hold the changelog's position after the read: the
-        rows may be shown once the changelog has been read up to there.
-        """
+    def read(self, offsets: OffsetRange) -> BulkRows:
+        """The rows of the chunks of a range."""
 
     def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that still have what they read
-        """Whether a range that was planned before can still be read with the same rows.
+        """See `Source.readable`.
 
-        If not, its epoch is planned again, so that two reads are never mixed. A source whose chunks may have other
-        rows by then must plan different offsets, so that the commits of the first try are rolled back.
+        A source whose chunks may have other rows by then must plan different offsets, so that the commits of the first
+        try are rolled back.
         """
         return self.repeatable
 
     @abstractmethod
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         """Ranges of the first key column that unfinished chunks may contain: a few, and none once all are done."""
-
-    def ranges(self, offsets: OffsetRange) -> Mapping[int, KeyRange]:  # noqa: ARG002 - for those that it matters to
-        """The range of the first key column of each chunk in an offset range, by chunk number.
-
-        A source whose chunks are not `repeatable` returns them: no read of a chunk has keys outside of its range.
-        """
-        return {}
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
@@ -150,66 +236,3 @@ class BulkSource(Protocol):
     @abstractmethod
     def trouble(self) -> tuple[str, ...]:
         """Messages about the chunks whose last read failed, each with the reason."""
-
-
-@runtime_checkable
-class ForeachBatchSource(StreamSource, Protocol):
-    """A source that receives its batches from a user's Spark program (``foreachBatch``)."""
-
-    @abstractmethod
-    def submit(self, query: str, batch: int, rows: Any) -> None:
-        """Submit a batch for the next epoch.
-
-        Args:
-            query: the streaming query that the batch belongs to.
-            batch: its number, which increases within a query; a batch that is published already is skipped.
-            rows: the engine's own frame.
-        """
-
-
-class Pace(Enum):
-    """When the next epoch of a pipeline that reads other pipelines is due."""
-
-    SCHEDULE = "schedule"
-    """By its own schedule: by the clock or by the watermark."""
-    DRAIN = "drain"
-    """In a run that ends when its sources are drained: by the watermark only; the clock is ignored."""
-    CLOSE = "close"
-    """At the end of such a run: an epoch is due if any input has changed."""
-
-
-@runtime_checkable
-class InputSource(Protocol):
-    """Views of other pipelines and plain tables, all read in each epoch. The offsets have the version of each input."""
-
-    format: str
-    """The `format` of its batches."""
-
-    @abstractmethod
-    def plan(self, after: Offsets | None, pace: Pace, now: datetime) -> OffsetRange | None:
-        """The versions of the inputs that the next epoch reads, the newest there are; None if it is not due yet.
-
-        Args:
-            after: the offsets of the latest epoch; None before the first.
-            pace: decides when the next epoch is due.
-            now: the present time (UTC).
-
-        Raises:
-            ConfigError: an input does not exist.
-        """
-
-    @abstractmethod
-    def readable(self, offsets: OffsetRange) -> bool:
-        """Whether an unfinished epoch can be repeated: the inputs are the same, and all their versions can be read."""
-
-    @abstractmethod
-    def hold(self, offsets: OffsetRange) -> AbstractContextManager[Mapping[str, Input]]:
-        """Each input by its name. Inside the block the inputs stay readable, and each read returns the same rows.
-
-        Raises:
-            SourceUnavailable: a version has expired since it was planned; plan again.
-        """
-
-    @abstractmethod
-    def lag(self, after: Offsets | None) -> str:
-        """The amount of unread input after these offsets, for display, with its unit."""

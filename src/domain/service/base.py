@@ -14,13 +14,14 @@ from ..table.fingerprint import changed_settings
 from ..table.net_changes import net_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Mapping
+    from datetime import date, datetime, timedelta
 
     import narwhals as nw
 
     from ..epoch.batch import Batch
     from ..epoch.epoch import Publication
+    from ..epoch.key_range import KeyRange
     from ..ledger.ledger import Snapshot
     from ..table.change import Change
     from ..table.spec import TableSpec
@@ -111,6 +112,21 @@ class Service(Protocol):
 
     reads: Mapping[str, str] = MappingProxyType({})
     """The pipelines that an epoch on a schedule reads, by input."""
+
+    day_of: Callable[[datetime], date] | None = None
+    """Returns the day of a moment in the pipeline's zone; None if the service has no past that is cut by day."""
+
+    roll: Callable[[date, Snapshot], Step] | None = None
+    """Moves the days before a cut into the past; None if the service has no past that is cut by day."""
+
+    settled: (
+        Callable[[nw.LazyFrame[Any], Snapshot, tuple[KeyRange, ...], datetime | None], nw.LazyFrame[Any]] | None
+    ) = None
+    """Adds boolean ``settled`` to keys: whether their rows are exact; None if all keys are always exact.
+
+    Its arguments are the keys, the publication at which rows are read, the key ranges of the chunks that are not read
+    yet, and the event time (UTC) as of which rows are read.
+    """
 
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.

@@ -10,6 +10,7 @@ This works for a service whose step reads nothing from the tables, and only merg
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -17,7 +18,7 @@ from attrs import define, evolve, field
 
 from ..epoch.epoch import OffsetRange
 from ..errors import ConfigError, NotSupported
-from ..ports import StreamSource
+from ..ports import Source, StreamSource
 from ..table.change import POSITION, Change
 from ..table.merge import fold
 from ..table.schema import column
@@ -25,12 +26,13 @@ from ..table.spec import TableSpec
 from .base import Service, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import NoReturn
 
     from ..epoch.batch import Batch
-    from ..epoch.epoch import Offsets
+    from ..epoch.epoch import Epoch, Offsets
     from ..ledger.ledger import Snapshot
+    from ..ports import Now
     from ..table.schema import Schema
     from ..table.view_spec import ViewSpec
     from .base import ReadAt
@@ -112,7 +114,7 @@ class HistoryLoad(Service):
 
 
 @define(eq=False)
-class HistorySource(StreamSource):
+class HistorySource(Source):
     """A source that reads a pipeline's history in chunks, and records the offsets where its stream takes over.
 
     Its offsets contain those of the history and the stream's starting offsets. The latter are recorded with the first
@@ -124,21 +126,15 @@ class HistorySource(StreamSource):
         stream: the stream's starting offsets, for a new load.
     """
 
-    source: StreamSource
+    source: Source
     tables: Mapping[str, str]
     stream: Offsets
-    schema: Schema = field(init=False)
     format: str = field(init=False)
-    reread_formats: Collection[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.schema, self.format, self.reread_formats = (
-            self.source.schema,
-            self.source.format,
-            self.source.reread_formats,
-        )
+        self.format = self.source.format
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next chunk; None if all are read.
 
         Raises:
@@ -147,19 +143,15 @@ class HistorySource(StreamSource):
         if after and after[_TABLES] != self.tables:
             began = ", ".join(f"{topic}={table}" for topic, table in after[_TABLES].items())
             raise ConfigError(f"the load of this history was begun with other tables: resume it with --from {began}")
-        planned = self.source.plan(after[_HISTORY] if after else None)
+        planned = self.source.plan(after[_HISTORY] if after else None, now)
         stream = takes_over(after) if after else self.stream
         return planned and OffsetRange(after, {_HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
 
-    def end(self) -> Offsets | None:
-        return self.source.end()
-
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+    @contextmanager
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         after = offsets.after[_HISTORY] if offsets.after else None
-        return self.source.read(OffsetRange(after, offsets.until[_HISTORY]))
-
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return self.source.reread(letters)
+        with self.source.open(epoch, OffsetRange(after, offsets.until[_HISTORY])) as batch:
+            yield evolve(batch, offsets=offsets)
 
     def lag(self, after: Offsets | None) -> str:
         return self.source.lag(after[_HISTORY] if after else None)
@@ -175,25 +167,15 @@ class NoHistory(StreamSource):
 
     schema: Schema
     format: str
-    reread_formats: Collection[str] = ()
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:  # noqa: ARG002 - the port's
-        return None
-
-    def end(self) -> Offsets | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         return None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
-        raise self._nothing()
-
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
-        raise self._nothing()
+        raise NotSupported("reading", "a topic without a history", "name a table of it by --from")
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
         return "nothing"
-
-    def _nothing(self) -> NotSupported:
-        return NotSupported("reading", "a topic without a history", "name a table of it by --from")
 
 
 def takes_over(gathered: Offsets) -> Offsets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -9,15 +10,16 @@ from attrs import define, field, frozen
 
 from ..epoch.batch import Batch
 from ..epoch.epoch import OffsetRange
-from ..ports import BulkSource, StreamSource
+from ..ports import Source
 from .topic_group import TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
     from ..epoch.epoch import Epoch, Offsets
-    from ..table.schema import Schema
+    from ..epoch.key_range import KeyRange
+    from ..ports import BulkSource, Now, StreamSource
     from .record_spec import RecordSpec
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
@@ -59,7 +61,7 @@ class BulkSpec:
 
 
 @define(eq=False)
-class BulkGroup(StreamSource):
+class BulkGroup(Source):
     """A changelog and the bulk of its table. Each epoch reads from both.
 
     Rows have `TOPIC`, the columns of their member and `BATCH_COLUMNS`. `TOPIC` and `Batch.topics` distinguish the
@@ -73,57 +75,53 @@ class BulkGroup(StreamSource):
 
     changelog: StreamSource
     bulk: BulkSource
-    schema: Schema = field(init=False)
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.schema, self.format = self.changelog.schema, self.changelog.format
-        self.reread_formats = self.changelog.reread_formats
+        self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
-        """As `plan_at`, without a watermark."""
-        return self.plan_at(after, None)
-
-    def plan_at(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each member; None if neither has anything to read.
 
-        Args:
-            after: the offsets of the latest epoch.
-            watermark: the changelog's watermark after that epoch (UTC); a chunk whose rows would have to wait for the
-                watermark may be read later.
+        A chunk whose rows would have to wait for the watermark may be read later.
         """
         so_far = after or {}
-        changes, chunks = self.changelog.plan(so_far.get(CHANGELOG)), self.bulk.plan(so_far.get(BULK), watermark)
-        planned = {CHANGELOG: changes, BULK: chunks}
+        planned = {
+            CHANGELOG: self.changelog.plan(so_far.get(CHANGELOG), now),
+            BULK: self.bulk.plan(so_far.get(BULK), now.watermark),
+        }
         until = {member: each.until for member, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
     def readable(self, offsets: OffsetRange) -> bool:
-        """Whether a range that was planned before can still be read with the same rows; see `BulkSource.readable`."""
-        before, until = (offsets.after or {}).get(BULK), offsets.until.get(BULK)
-        return until is None or until == before or self.bulk.readable(OffsetRange(before, until))
+        """See `BulkSource.readable`."""
+        chunks = _part(offsets, BULK)
+        return chunks is None or self.bulk.readable(chunks)
 
-    def end(self) -> Offsets | None:
-        """The present end of the changelog; the bulk is always read from its beginning."""
-        end = self.changelog.end()
-        return None if end is None else {CHANGELOG: end}
-
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of a range, of the members that have rows in it."""
-        return nw.concat(list(self._members(offsets).values()), how="diagonal")
-
-    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
-        """As `read`, with the rows of each member in `Batch.topics`."""
-        members, remaining = self._members(offsets), self.bulk.remaining(offsets.until.get(BULK))
-        rows = nw.concat(list(members.values()), how="diagonal")
-        read = OffsetRange((offsets.after or {}).get(BULK), offsets.until[BULK]) if BULK in members else None
-        ranges = self.bulk.ranges(read) if read else {}
-        return Batch(epoch, rows, offsets, self.format, topics=members, remaining=remaining, ranges=ranges)
-
-    def passed_over(self) -> Mapping[str, int]:
-        """The skipped messages of the changelog."""
-        return self.changelog.passed_over()
+    @contextmanager
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        """The rows of a range, of the members that have rows in it, and those of each member in `Batch.topics`."""
+        passed_over = self.changelog.passed_over
+        passed_over()  # discards the counts of a try that failed
+        found: dict[str, nw.LazyFrame[Any]] = {}
+        ranges: Mapping[int, KeyRange] = {}
+        if changes := _part(offsets, CHANGELOG):
+            found[CHANGELOG] = self.changelog.read(changes)
+        if chunks := _part(offsets, BULK):
+            read = self.bulk.read(chunks)
+            found[BULK], ranges = read.rows, read.ranges
+        members = {name: rows.with_columns(nw.lit(name).alias(TOPIC)) for name, rows in found.items()}
+        yield Batch(
+            epoch,
+            nw.concat(list(members.values()), how="diagonal"),
+            offsets,
+            self.format,
+            topics=members,
+            remaining=self.bulk.remaining(offsets.until.get(BULK)),
+            ranges=ranges,
+            passed_over=passed_over,
+        )
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog again; the format of the bulk's is not in `reread_formats`."""
@@ -135,12 +133,14 @@ class BulkGroup(StreamSource):
         chunks = self.bulk.lag(so_far.get(BULK))
         return f"{self.changelog.lag(so_far.get(CHANGELOG))}{', bulk: ' + chunks if chunks else ''}"
 
-    def _members(self, offsets: OffsetRange) -> dict[str, nw.LazyFrame[Any]]:
-        after, members = offsets.after or {}, {}
-        sources: dict[str, StreamSource | BulkSource] = {CHANGELOG: self.changelog, BULK: self.bulk}
-        for name, source in sources.items():
-            until = offsets.until.get(name)
-            if until is not None and until != after.get(name):
-                rows = source.read(OffsetRange(after.get(name), until))
-                members[name] = rows.with_columns(nw.lit(name).alias(TOPIC))
-        return members
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:
+        """The chunks that cannot be read."""
+        if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
+            self.bulk.plan((after or {}).get(BULK), now.watermark)
+        return self.bulk.trouble()
+
+
+def _part(offsets: OffsetRange, member: str) -> OffsetRange | None:
+    """The range of one member; None if nothing of it is read."""
+    before, until = (offsets.after or {}).get(member), offsets.until.get(member)
+    return None if until is None or until == before else OffsetRange(before, until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -11,15 +12,16 @@ from attrs import define, field
 from ..epoch.batch import BATCH_COLUMNS, ORIGIN, Batch
 from ..epoch.epoch import OffsetRange
 from ..errors import NotSupported
-from ..ports import StreamSource
+from ..ports import Source
 from ..table.change import POSITION
 from ..table.collect import collect_small
-from ..table.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ..epoch.epoch import Epoch, Offsets
+    from ..ports import Now, StreamSource
+    from ..table.schema import Schema
 
 TOPIC = "_topic"
 """string: the topic of a row."""
@@ -37,7 +39,7 @@ def column_of(at: int, name: str) -> str:
 
 
 @define(eq=False)
-class TopicGroup(StreamSource):
+class TopicGroup(Source):
     """Several sources, each with the name of its topic. Each epoch reads from all of them.
 
     Rows have `TOPIC`, the columns of their topic under the names of `column_of`, and `BATCH_COLUMNS`. If a topic has no
@@ -50,43 +52,26 @@ class TopicGroup(StreamSource):
     """
 
     members: Mapping[str, StreamSource]
-    schema: Schema = field(init=False)
     format: str = field(init=False, default="topic group")
     reread_formats: Collection[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        own = (
-            Column(column_of(at, each.name), each.type)
-            for at, member in enumerate(self.members.values())
-            for each in member.schema.columns
-        )
-        self.schema = Schema((Column(TOPIC, Schema.parse(f"{TOPIC} string")[TOPIC]), *own))
         self.reread_formats = sorted({name for member in self.members.values() for name in member.reread_formats})
 
-    def plan(self, after: Offsets | None) -> OffsetRange | None:
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each topic; None if no topic has new records."""
         so_far = after or {}
-        planned = {topic: member.plan(so_far.get(topic)) for topic, member in self.members.items()}
+        planned = {topic: member.plan(so_far.get(topic), now) for topic, member in self.members.items()}
         until = {topic: each.until for topic, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
-    def end(self) -> Offsets:
-        """The present end of each topic; empty topics are left out."""
-        ends = {topic: member.end() for topic, member in self.members.items()}
-        return {topic: each for topic, each in ends.items() if each is not None}
-
-    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of a range, of the topics that have rows in it."""
-        return nw.concat(list(self._topics(offsets).values()), how="diagonal")
-
-    def batch(self, epoch: Epoch, offsets: OffsetRange) -> Batch:
-        """As `read`, with the rows of each topic in `Batch.topics`."""
+    @contextmanager
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        """The rows of a range, of the topics that have rows in it, and those of each topic in `Batch.topics`."""
+        self._passed_over()  # discards the counts of a try that failed
         topics = self._topics(offsets)
-        return Batch(epoch, nw.concat(list(topics.values()), how="diagonal"), offsets, self.format, topics=topics)
-
-    def passed_over(self) -> Mapping[str, int]:
-        """The skipped messages of all topics."""
-        return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
+        rows = nw.concat(list(topics.values()), how="diagonal")
+        yield Batch(epoch, rows, offsets, self.format, topics=topics, passed_over=self._passed_over)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters again, each with its own topic's source.
@@ -108,6 +93,9 @@ class TopicGroup(StreamSource):
         """The unread input of each topic, for display."""
         so_far = after or {}
         return ", ".join(f"{topic}: {member.lag(so_far.get(topic))}" for topic, member in self.members.items())
+
+    def _passed_over(self) -> Mapping[str, int]:
+        return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
 
     def _topics(self, offsets: OffsetRange) -> dict[str, nw.LazyFrame[Any]]:
         """The rows of a range by topic."""

@@ -15,10 +15,11 @@ from headwater.adapters.kafka.plan import OffsetBounds, end, plan
 from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
+from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.domain.service.history_load import HistorySource, takes_over
-from headwater.domain.source.topic_group import TopicGroup
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from headwater.testing.trial import Trial
@@ -45,34 +46,35 @@ def rows():
 class TestOffsets:
     def test_chunks_carry_where_the_stream_takes_over(self, rows):
         history = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 7}})
-        first = history.plan(None)
+        first = history.plan(None, NOW)
         assert takes_over(first.until) == {"info": {"at": 7}}
-        later = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 99}}).plan(first.until)
+        later = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 99}}).plan(first.until, NOW)
         assert takes_over(later.until) == {"info": {"at": 7}}  # as it was written down first
         assert later.until["history"] == {"rows": 4}
-        assert history.read(later).collect(backend="polars")["id"].to_list() == [2, 3]
-        assert history.plan(HistorySource(rows, {"info": "/dump:csv"}, {}).plan(later.until).until) is None
+        with history.open(Epoch("p", 1), later) as batch:
+            assert batch.rows.collect(backend="polars")["id"].to_list() == [2, 3]
+        assert history.plan(HistorySource(rows, {"info": "/dump:csv"}, {}).plan(later.until, NOW).until, NOW) is None
 
     def test_other_tables_are_another_load(self, rows):
-        begun = HistorySource(rows, {"info": "/dump:csv"}, {}).plan(None)
+        begun = HistorySource(rows, {"info": "/dump:csv"}, {}).plan(None, NOW)
         with pytest.raises(ConfigError, match="resume it with --from info=/dump:csv"):
-            HistorySource(rows, {"info": "/dump2:csv"}, {}).plan(begun.until)
+            HistorySource(rows, {"info": "/dump2:csv"}, {}).plan(begun.until, NOW)
 
     @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
     def test_the_stream_starts_where_it_is_told(self, rows, wanted):
-        assert stream_offsets(wanted, TopicGroup({"info": rows})) == {"info": {"at": 1}}
+        assert stream_offsets(wanted, {"info": rows}) == {"info": {"at": 1}}
 
     def test_a_file_tells_where_the_stream_starts(self, rows, tmp_path):
         (tmp_path / "at.json").write_text(json.dumps({"info": {"at": 2}}))
-        group = TopicGroup({"info": rows})
-        assert stream_offsets(str(tmp_path / "at.json"), group) == {"info": {"at": 2}}
-        assert stream_offsets("beginning", group) == {}
-        assert stream_offsets("now", group) == {"info": {"rows": 5}}
+        topics = {"info": rows}
+        assert stream_offsets(str(tmp_path / "at.json"), topics) == {"info": {"at": 2}}
+        assert stream_offsets("beginning", topics) == {}
+        assert stream_offsets("now", topics) == {"info": {"rows": 5}}
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
         with pytest.raises(ConfigError, match=r"takes over"):
-            stream_offsets(wanted, TopicGroup({"info": rows}))
+            stream_offsets(wanted, {"info": rows})
 
 
 class TestEnds:

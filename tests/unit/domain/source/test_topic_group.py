@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.epoch import Epoch, OffsetRange
 from headwater.domain.errors import NotSupported
 from headwater.domain.source.dead_letter import SCHEMA as LETTERS
 from headwater.domain.source.topic_group import TopicGroup
 from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 
@@ -30,9 +31,14 @@ def group() -> TopicGroup:
 
 
 def read(group: TopicGroup, after: Offsets | None) -> tuple[list[dict[str, Any]], Offsets]:
-    planned = group.plan(after)
+    planned = group.plan(after, NOW)
     assert planned is not None
-    return group.read(planned).collect(backend="polars").rows(named=True), planned.until
+    return rows_of(group, planned), planned.until
+
+
+def rows_of(group: TopicGroup, offsets: OffsetRange) -> list[dict[str, Any]]:
+    with group.open(Epoch("p", 0), offsets) as batch:
+        return batch.rows.collect(backend="polars").rows(named=True)
 
 
 def test_an_epoch_reads_what_each_topic_has_up_to_its_own_limit(group: TopicGroup) -> None:
@@ -51,7 +57,7 @@ def test_a_topic_that_has_nothing_new_stays_where_it_is_and_is_not_read(group: T
     assert until == {"info": {"rows": 3}, "stock": {"rows": 1}}
     assert [(row["_topic"], row["_0_name"]) for row in rows] == [("info", "c")]
     assert "_1_items" not in rows[0]
-    assert group.plan(until) is None
+    assert group.plan(until, NOW) is None
 
 
 def test_a_topic_without_offsets_is_read_from_its_beginning(group: TopicGroup) -> None:
@@ -63,7 +69,7 @@ def test_a_topic_without_offsets_is_read_from_its_beginning(group: TopicGroup) -
 def test_a_range_gives_the_same_rows_though_more_have_come(group: TopicGroup) -> None:
     first, until = read(group, None)
     group.members["stock"].give([{"id": 9, "items": 9}])  # type: ignore[attr-defined] - it is one of rows
-    again = group.read(OffsetRange(None, until)).collect(backend="polars").rows(named=True)
+    again = rows_of(group, OffsetRange(None, until))
     assert again == first
 
 
