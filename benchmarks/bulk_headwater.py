@@ -25,7 +25,8 @@ from .reading import drain
 from .sides import Figures, folder_bytes, spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport, Runner
+    from headwater.app.run.report import EpochReport
+    from headwater.app.run.runner import Runner
     from headwater.domain.epoch.epoch import Publication
 
     from .floors import Floor

@@ -19,7 +19,7 @@ from .page_views import COLUMNS, curve_of
 from .sides import spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 _TICKS = "page_views.ticks"
 _WORK = f"""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headwater import Headwater
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
     from .floors import Floor
 

@@ -23,7 +23,7 @@ from .orders import COLUMNS
 from .sides import Figures, spark_settings, totals_of
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 _PIPELINE = "order_states"
 _COUNTING = f"""

@@ -24,7 +24,7 @@ from .reading import drain
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
     from .floors import Floor
 

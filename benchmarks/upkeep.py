@@ -26,7 +26,7 @@ from .deployment import PIPELINE, fresh
 from .reading import drain
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 _FOLDER = Path("var/bench")
 _UPKEEP = {

@@ -34,7 +34,8 @@ from .sides import spark_settings, typical_and_slow, wrong_rows
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport, Runner
+    from headwater.app.run.report import EpochReport
+    from headwater.app.run.runner import Runner
     from headwater.domain.epoch.epoch import Publication
 
 _FOLDER = Path("var/bench/view_freshness")

@@ -28,7 +28,7 @@ from .tables import print_table
 from .wide_headwater import PIPELINE, arrive, deployment
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 _FOLDER = Path("var/bench/wide_freshness")
 _READS = 3

@@ -19,7 +19,7 @@ from .items import KEY, TOPICS, columns, ddl, sequence
 from .sides import spark_settings
 
 if TYPE_CHECKING:
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 PIPELINE = "items"
 _SOURCE = """

@@ -15,7 +15,7 @@ from .app.config import (
     StreamInput,
 )
 from .app.read.latency import Latency
-from .app.run.runner import EpochReport
+from .app.run.report import EpochReport
 from .domain.errors import HeadwaterError
 from .domain.ledger.label import Label
 from .domain.ledger.latency import Span

@@ -26,7 +26,7 @@ from .departures import MEASURES, TICK, batch, messages, sent
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from headwater.app.run.runner import EpochReport
+    from headwater.app.run.report import EpochReport
 
 _CONFIG = Path(__file__).with_name("curve.toml")
 _PIPELINE, _TOPIC = "day_so_far", "departures"

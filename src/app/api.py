@@ -32,7 +32,7 @@ from .run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offs
 from .run.clock import SystemClock
 from .run.move import move
 from .run.progress import progress
-from .run.runner import EpochReport, Runner, run_all
+from .run.rounds import run_all
 from .wiring.container import Container, blueprints
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from ..domain.service.base import PendingRows, Service
     from .read.moments import Duration, Moment, Time
     from .run.replay import ReplayResult
+    from .run.report import EpochReport
+    from .run.runner import Runner
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.kafka.broker import origin
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.records.json_rows import json_rows
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.feed import FEED_FORMATS, Feed

@@ -10,7 +10,8 @@ from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import METHODS, Ranking, RankingSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend

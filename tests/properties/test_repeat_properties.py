@@ -12,7 +12,8 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.source.changelog.log_columns import LOG_COLUMNS

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.app.run.inputs import PipelineInputs
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.epoch.watermark import newest_of
 from headwater.domain.errors import VersionExpired
 from headwater.domain.ledger.retention import Retention

@@ -17,7 +17,8 @@ from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.schema import lazy, polars_schema
 from headwater.adapters.memory.store import MemoryStore
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.app.services.shapes import ValueTypes, columns_of
 from headwater.domain.epoch.batch import Batch, KeyedInput
 from headwater.domain.epoch.epoch import OffsetRange

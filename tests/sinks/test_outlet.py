@@ -14,7 +14,8 @@ from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.clock import SystemClock
-from headwater.app.run.runner import EpochReport, Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.errors import EpochConflict, SinkChanged, SinkUnavailable, VersionExpired
 from headwater.domain.service.feed import Feed
@@ -28,6 +29,7 @@ from headwater.testing.rows_source import RowsSource
 from tests.kafka_reading import committed, replica
 
 if TYPE_CHECKING:
+    from headwater.app.run.report import EpochReport
     from headwater.domain.ports import Clock, Commit, Version
     from headwater.testing.kafka_broker import KafkaBroker
 

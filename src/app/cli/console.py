@@ -13,7 +13,7 @@ from ..run.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..run.runner import EpochReport
+    from ..run.report import EpochReport
 
 PROGRESS, WARNING, ERROR = "cyan", "yellow", "bold red"
 """Styles of messages."""

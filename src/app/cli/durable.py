@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config import Deployment
-    from ..run.runner import EpochReport
+    from ..run.report import EpochReport
 
 
 def open_durable(config: str, report: Callable[[EpochReport], None] = log_progress) -> Headwater:

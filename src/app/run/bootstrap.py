@@ -14,7 +14,8 @@ from ...domain.service.history_load import HistoryLoad, HistorySource, loading_t
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
 from ..document.paths import resolve
-from .runner import Runner, RunOptions
+from .options import RunOptions
+from .runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Offsets, Publication
     from ...domain.ports import StreamSource
     from ...domain.service.base import Service
-    from .runner import EpochReport
+    from .report import EpochReport
 
 TABLE_FORMATS = ("delta", "hudi")
 """Formats of tables that are read whole, as one chunk."""

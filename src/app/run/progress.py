@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Publication
     from ...domain.service.base import PendingRows
-    from .runner import EpochReport
+    from .report import EpochReport
 
 _THOUSAND = 1000
 _UNITS = ("B", "kB", "MB", "GB")

@@ -4,122 +4,42 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
-from time import perf_counter
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
 from ...domain.epoch.watermark import advance, advance_group, advance_topics
 from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
-from ...domain.ledger.retention import Retention
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ports import Now, Pace, Version
-from ...domain.service.base import ReadAt, Step
+from ...domain.service.base import Step
 from ...domain.service.history_load import loading_table
 from ...domain.source import dead_letter
 from ...domain.table.change import Change
-from ...domain.table.net_changes import to_change
-from ...domain.table.spec import Layout, TableSpec
-from .backoff import Backoff
+from .keep_up import keep_up
 from .losses import Loss, Losses
+from .materialized import materialized_change, materialized_tables
+from .options import RunOptions
 from .replay import Replay, ReplayResult
+from .report import EpochReport, Phases
+from .rounds import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Snapshot
     from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
     from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
+    from ...domain.table.spec import TableSpec
     from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
 _REPLAY = "replay"
-
-
-@frozen
-class RunOptions:
-    """How a pipeline is run.
-
-    Args:
-        materialize: views that are also stored as plain tables.
-        watermark_delay: how late rows may be.
-        idle_after: after this much silence the watermark advances with the clock, staying
-            `idle_after + watermark_delay` behind it; None for never.
-        compact_every: number of epochs between compaction checks; 0 for never.
-        retention: which old versions are kept.
-        expire_every: number of epochs between expiries; 0 for never.
-        poll: the wait before an idle source is read again.
-        retries: the number of retries after a transient fault.
-        backoff: the waits before retries.
-        place: file and line of the pipeline's settings, for messages.
-        source_place: file and line of its source's settings, for messages; empty if it has several sources.
-        dead_letter_limit: the run warns of an epoch in which more rows than this are dead letters.
-        dead_letter_stop: the run stops if the pipeline's first rows, at least this many, are all dead letters; 0 for
-            never.
-    """
-
-    materialize: tuple[str, ...] = ()
-    watermark_delay: timedelta = timedelta()
-    idle_after: timedelta | None = None
-    compact_every: int = 16
-    retention: Retention = field(factory=Retention)
-    expire_every: int = 0
-    poll: timedelta = timedelta(seconds=1)
-    retries: int = 5
-    backoff: Backoff = field(factory=Backoff)
-    place: str = ""
-    source_place: str = ""
-    dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
-    dead_letter_stop: int = 1000
-
-
-@frozen
-class EpochReport:
-    """The result of one epoch.
-
-    Args:
-        epoch: the epoch.
-        rows: rows that were read.
-        dead_letters: those of them that could not be used.
-        written: rows written to the pipeline's tables.
-        watermark: event time (UTC) up to which the input is considered complete.
-        lag: the unread input of the source, as text.
-        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
-            ``expire``.
-        task: the kind of work, if the epoch read nothing of its source.
-        repeats: rows that were skipped because they had been read before.
-        passed_over: the number of skipped messages, by table.
-    """
-
-    epoch: Epoch
-    rows: int
-    dead_letters: int
-    written: int
-    watermark: datetime | None
-    lag: str
-    seconds: Mapping[str, float]
-    task: str | None = None
-    repeats: int = 0
-    passed_over: Mapping[str, int] = field(factory=dict)
-
-
-@define(eq=False)
-class _Phases:
-    seconds: dict[str, float] = field(factory=dict)
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        began = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - began
 
 
 @define(eq=False)
@@ -160,15 +80,7 @@ class Runner:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """All tables, in the order of their commits."""
-        views = [self._views[name] for name in self.options.materialize]
-        materialized = (
-            TableSpec(f"{self.pipeline}.{view.name}", view.schema, key=view.key, layout=Layout.MERGED) for view in views
-        )
-        return (*self.service.tables, *materialized)
-
-    @property
-    def _views(self) -> dict[str, ViewSpec]:
-        return {view.name: view for view in self.service.views}
+        return (*self.service.tables, *materialized_tables(self.service, self.pipeline, self.options.materialize))
 
     @property
     def ledger(self) -> Ledger:
@@ -235,8 +147,8 @@ class Runner:
         return False
 
     def _epoch(self, pace: Pace) -> bool:
-        self._publish_to_sink(_Phases())  # epochs that an earlier run or try has not published
-        phase, ledger = _Phases(), self.ledger
+        self._publish_to_sink(Phases())  # epochs that an earlier run or try has not published
+        phase, ledger = Phases(), self.ledger
         self._check_loaded()
         with phase("read"), add_place(self.options.source_place):
             now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
@@ -286,7 +198,7 @@ class Runner:
             self.amend("idle", lambda _epoch, _snapshot: step)
         finally:
             self.engine.release()
-        self._keep_up(self.ledger.next_epoch.number - 1, _Phases())
+        self._keep_up(self.ledger.next_epoch.number - 1, Phases())
         return True
 
     @property
@@ -294,22 +206,9 @@ class Runner:
         """The upkeep of the pipeline's tables."""
         return Upkeep(self.ledger, self.keeper, self.options.retention)
 
-    def _keep_up(self, epoch: int, phase: _Phases) -> None:
+    def _keep_up(self, epoch: int, phase: Phases) -> None:
         """Do the upkeep that is due after an epoch."""
-        if _due(epoch, self.options.compact_every):
-            with phase("compact"), self._log_failure("compact"):
-                self.upkeep.compact()
-        if _due(epoch, self.options.expire_every):
-            with phase("expire"), self._log_failure("expire"):
-                self.upkeep.expire(dry_run=False)
-
-    @contextmanager
-    def _log_failure(self, what: str) -> Iterator[None]:
-        """Log a fault of the upkeep and continue; no row depends on it."""
-        try:
-            yield
-        except HeadwaterError as fault:
-            _log.warning("%s: %s failed, and will be tried again: %s", self.pipeline, what, fault)
+        keep_up(self.upkeep, self.options, epoch, phase)
 
     def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
         """Change the tables in a separate epoch that reads nothing of the source.
@@ -325,7 +224,7 @@ class Runner:
         latest = self.ledger.latest
         if latest is None:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
-        phase = _Phases()
+        phase = Phases()
         try:
             with self.engine.working():
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
@@ -364,7 +263,7 @@ class Runner:
             ConfigError: the pipeline already has publications.
             HeadwaterError: the load failed; readers see nothing of it, and the call can be repeated.
         """
-        phase = _Phases()
+        phase = Phases()
         try:
             with self.engine.working():
                 epoch = self.ledger.adopt(base)
@@ -421,14 +320,14 @@ class Runner:
                 " that began it, or remove the pipeline's folder to start again"
             )
 
-    def _publish_to_sink(self, phase: _Phases) -> None:
+    def _publish_to_sink(self, phase: Phases) -> None:
         """Publish the epochs that the sink is missing."""
         if self.publisher:
             with phase("publish"):
                 self.publisher.catch_up(self.ledger, self._rows)
 
     def _step_and_publish(
-        self, offsets: OffsetRange, phase: _Phases
+        self, offsets: OffsetRange, phase: Phases
     ) -> tuple[Step, int, Loss | None, Mapping[str, int]]:
         """Run the step and publish it.
 
@@ -445,7 +344,7 @@ class Runner:
                 batch = holding.enter_context(self.source.open(epoch, offsets))
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())
-                so_far = self._tally_so_far
+                so_far = self.ledger.latest.tally if self.ledger.latest else Tally()
                 tally = so_far and so_far.plus(step.rows, step.dead_letters)
                 loss = self.losses.check(epoch, step, tally)
             written = self._commit(step, phase, tally)
@@ -453,12 +352,7 @@ class Runner:
                 self._rows = step.rows
             return step, written, loss, batch.passed_over()
 
-    @property
-    def _tally_so_far(self) -> Tally | None:
-        """The counts of the pipeline up to its newest publication."""
-        return self.ledger.latest.tally if self.ledger.latest else Tally()
-
-    def _commit(self, step: Step, phase: _Phases, tally: Tally | None, base: Publication | None = None) -> int:
+    def _commit(self, step: Step, phase: Phases, tally: Tally | None, base: Publication | None = None) -> int:
         """Commit every table that changes, and last the anchor table with the publication; return the rows written.
 
         The watermarks of the publication come from the step, or from `base` if it is set.
@@ -495,41 +389,8 @@ class Runner:
     def _change(self, spec: TableSpec, step: Step) -> Change:
         if (view := _short(spec)) not in self.options.materialize:
             return step.changes.get(spec.name, Change())
-        before, ahead = self.ledger.snapshot(), self.ledger.ahead()
-        if before.publication and before.version(spec.name) is None:  # newly materialized: start with all rows
-            return Change(overwrite=self.service.view(view, ReadAt(ahead)))
-        net = self.engine.persist(self.service.view_changes(view, before, ahead))
-        return to_change(net, self._views[view])
-
-
-def _due(epoch: int, every: int) -> bool:
-    return every > 0 and (epoch + 1) % every == 0
+        return materialized_change(self.service, view, self.ledger, self.engine)
 
 
 def _short(spec: TableSpec) -> str:
     return spec.name.split(".", 1)[1]
-
-
-def run_all(runners: Sequence[Runner], *, until_idle: bool) -> None:
-    """Run pipelines side by side, one epoch each in turn, until they stop or (`until_idle`) all sources are drained.
-
-    With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
-
-    Raises:
-        HeadwaterError: as `Runner.run`.
-    """
-    pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
-    while not any(runner.stopping for runner in runners):
-        if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
-            continue
-        if until_idle or not runners:
-            break
-        runners[0].clock.sleep(min(runner.options.poll for runner in runners))
-    for runner in runners:
-        runner.losses.summarize()
-
-
-def _round(runners: Sequence[Runner], pace: Pace) -> bool:
-    """Run one epoch of each; return whether any pipeline had one."""
-    progressed = [runner.advance(pace) for runner in runners if not runner.stopping]
-    return any(progressed)

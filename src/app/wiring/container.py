@@ -18,7 +18,8 @@ from ..read.keyed_views import feed_of, keyed_views
 from ..registry.backends import Gap, Part, Sources, load_backend
 from ..registry.packages import require
 from ..run.backoff import Backoff
-from ..run.runner import EpochReport, Runner, RunOptions
+from ..run.options import RunOptions
+from ..run.runner import Runner
 from ..run.sink_publisher import SinkPublisher
 from ..services.kind import Parts, SourceParts, kind_of
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ...domain.table.view_spec import ViewSpec
     from ..config import KafkaOutput, PipelineSettings
     from ..run.bootstrap import HistoryTable
+    from ..run.report import EpochReport
 
 
 class Container:

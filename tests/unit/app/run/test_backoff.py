@@ -12,7 +12,8 @@ from attrs import define, field
 
 from headwater.app.config import load
 from headwater.app.run.backoff import Backoff
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.app.wiring.container import Container
 from headwater.domain.errors import SourceUnavailable
 from headwater.domain.service.ranking import Ranking, RankingSettings

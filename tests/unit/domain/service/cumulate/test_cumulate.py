@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from headwater.adapters.kafka.broker import origin
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings

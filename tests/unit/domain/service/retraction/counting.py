@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import define, field
 
-from headwater.app.run.runner import Runner, RunOptions
+from headwater.app.run.options import RunOptions
+from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt, Step
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.table.change import Change

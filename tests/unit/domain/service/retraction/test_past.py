@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from attrs import evolve
 
-from headwater.app.run.runner import RunOptions
+from headwater.app.run.options import RunOptions
 from headwater.domain.errors import ConfigError, SumOverflow
 from headwater.domain.service.retraction import PastTable, PlainTable
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.app.run.runner import RunOptions
+from headwater.app.run.options import RunOptions
 from headwater.domain.errors import BadInput, ConfigError
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, PastTable, PlainTable

@@ -1,0 +1,60 @@
+"""What is told of an epoch."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from ...domain.epoch.epoch import Epoch
+
+
+@frozen
+class EpochReport:
+    """The result of one epoch.
+
+    Args:
+        epoch: the epoch.
+        rows: rows that were read.
+        dead_letters: those of them that could not be used.
+        written: rows written to the pipeline's tables.
+        watermark: event time (UTC) up to which the input is considered complete.
+        lag: the unread input of the source, as text.
+        seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
+            ``expire``.
+        task: the kind of work, if the epoch read nothing of its source.
+        repeats: rows that were skipped because they had been read before.
+        passed_over: the number of skipped messages, by table.
+    """
+
+    epoch: Epoch
+    rows: int
+    dead_letters: int
+    written: int
+    watermark: datetime | None
+    lag: str
+    seconds: Mapping[str, float]
+    task: str | None = None
+    repeats: int = 0
+    passed_over: Mapping[str, int] = field(factory=dict)
+
+
+@define(eq=False)
+class Phases:
+    """The seconds that each phase of an epoch takes."""
+
+    seconds: dict[str, float] = field(factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - began

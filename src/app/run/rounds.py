@@ -1,0 +1,54 @@
+"""Runs pipelines side by side in one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ...domain.ports import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...domain.ports import Clock
+    from .losses import Losses
+    from .options import RunOptions
+
+
+class Advancing(Protocol):
+    """What can be run epoch by epoch; see `Runner`."""
+
+    clock: Clock
+    options: RunOptions
+    losses: Losses
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to end."""
+
+    def advance(self, pace: Pace) -> bool:
+        """Run one epoch; False if there was nothing to read."""
+
+
+def run_all(runners: Sequence[Advancing], *, until_idle: bool) -> None:
+    """Run pipelines side by side, one epoch each in turn, until they stop or (`until_idle`) all sources are drained.
+
+    With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
+
+    Raises:
+        HeadwaterError: as `Runner.run`.
+    """
+    pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
+    while not any(runner.stopping for runner in runners):
+        if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
+            continue
+        if until_idle or not runners:
+            break
+        runners[0].clock.sleep(min(runner.options.poll for runner in runners))
+    for runner in runners:
+        runner.losses.summarize()
+
+
+def _round(runners: Sequence[Advancing], pace: Pace) -> bool:
+    """Run one epoch of each; return whether any pipeline had one."""
+    progressed = [runner.advance(pace) for runner in runners if not runner.stopping]
+    return any(progressed)
