@@ -21,7 +21,7 @@ from headwater.adapters.spark.jvm import java_class
 from headwater.app.run.clock import SystemClock
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import VersionExpired, VersionNotFound
-from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.ports import Version
 from headwater.domain.table.change import Change
 from headwater.domain.table.lease import Lease
@@ -254,7 +254,9 @@ class TestArchive(Lake):
 
     def test_publications_end_where_the_archive_begins(self) -> None:
         table, spec = self.table(self.reopen(), NAMES), NAMES
-        ledger = Ledger(table.store, "pipeline", [spec.name], SystemClock(), "writer", "settings")
+        ledger = LedgerWriter(
+            table.store, "pipeline", [spec.name], SystemClock(), lambda _built: None, "settings", "writer"
+        )
         ledger.open()
         for number in range(7):
             ledger.begin(OffsetRange(ledger.latest and ledger.latest.offsets, {"at": number}))

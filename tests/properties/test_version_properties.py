@@ -14,7 +14,7 @@ from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import VersionNotFound
 from headwater.domain.ledger.label import Label
-from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
 from headwater.domain.table.net_changes import align, net_changes, net_rows
 from headwater.domain.table.schema import Schema
@@ -104,7 +104,7 @@ def test_a_label_names_the_newest_version_that_has_it(drawn: list[tuple[int | No
     """Watermarks only go forward; a version may have an earlier label than its watermark, or none."""
     store, start = MemoryStore(), datetime(2024, 3, 1, tzinfo=UTC)
     store.ensure(TableSpec("p.a", SCHEMA, ("id",)))
-    ledger = Ledger(store, "p", ["p.a"], ManualClock(), "writer", "settings")
+    ledger = LedgerWriter(store, "p", ["p.a"], ManualClock(), lambda _built: None, "settings", "writer")
     ledger.open()
     labels: dict[int, Label | None] = {}
     for number, (days, labelled) in enumerate(drawn):

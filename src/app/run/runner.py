@@ -14,6 +14,7 @@ from ...domain.epoch.watermark import advance, advance_group, advance_topics
 from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
+from ...domain.ledger.writer import LedgerWriter
 from ...domain.ports import Now, Pace, Version
 from ...domain.service.base import Step
 from ...domain.service.history_load import loading_table
@@ -67,7 +68,7 @@ class Runner:
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     publisher: SinkPublisher | None = None
     losses: Losses = field(init=False)
-    _ledger: Ledger | None = field(init=False, default=None)
+    _ledger: LedgerWriter | None = field(init=False, default=None)
     _stopping: threading.Event = field(init=False, factory=threading.Event)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
@@ -83,30 +84,30 @@ class Runner:
         return (*self.service.tables, *materialized_tables(self.service, self.pipeline, self.options.materialize))
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> LedgerWriter:
         """The pipeline's ledger, opened; opening writes nothing."""
         if self._ledger is None:
             self._ledger = self.open_ledger(self.tables)
         return self._ledger
 
-    def open_ledger(self, tables: Sequence[TableSpec]) -> Ledger:
+    def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
         """Open a ledger over tables of the pipeline and check each against its spec; its first commit creates a table.
 
         Raises:
             SchemaConflict: a table differs from its spec by more than new columns.
         """
-        ledger = self._ledger_over([spec.name for spec in tables])  # first: its errors about settings are clearer
+        service, names = self.service, [spec.name for spec in tables]
+        ledger = LedgerWriter(
+            self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer
+        )
+        ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)
         return ledger
 
     def current_ledger(self) -> Ledger:
         """Open a ledger on the current tables, for reading; it does not disturb a run."""
-        return self._ledger_over(self.ledger.tables)
-
-    def _ledger_over(self, tables: Sequence[str]) -> Ledger:
-        built, changed = self.service.fingerprint, self.service.changed
-        ledger = Ledger(self.store, self.pipeline, tables, self.clock, self.writer, built, changed)
+        ledger = Ledger(self.store, self.pipeline, self.ledger.tables, self.clock, self.service.changed)
         ledger.open()
         return ledger
 

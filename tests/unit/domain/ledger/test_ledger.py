@@ -12,7 +12,7 @@ import pytest
 from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.epoch.epoch import Epoch, OffsetRange
 from headwater.domain.errors import ConfigError, EpochConflict, VersionNotFound
-from headwater.domain.ledger.ledger import Ledger
+from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
 from headwater.domain.table.merge import Sum
 from headwater.domain.table.schema import Schema
@@ -44,9 +44,17 @@ def store() -> MemoryStore:
 
 def opened(
     store: MemoryStore, tables: Sequence[str] = TABLES, fingerprint: str = "settings", clock: ManualClock | None = None
-) -> Ledger:
+) -> LedgerWriter:
     """The pipeline as a process finds it that starts now."""
-    ledger = Ledger(store, "p", tables, clock or ManualClock(), f"writer-{next(WRITERS)}", fingerprint)
+    ledger = LedgerWriter(
+        store,
+        "p",
+        tables,
+        clock or ManualClock(),
+        lambda built: None if built == fingerprint else "settings",
+        fingerprint,
+        f"writer-{next(WRITERS)}",
+    )
     ledger.open()
     return ledger
 
@@ -62,7 +70,7 @@ def adding(number: int) -> Change:
 
 
 def publish(
-    ledger: Ledger, until: int, *, tables: Sequence[str] | None = None, after: int | None = None
+    ledger: LedgerWriter, until: int, *, tables: Sequence[str] | None = None, after: int | None = None
 ) -> Publication:
     """An epoch that adds its offset to some of the tables; to all, where none are named."""
     ledger.begin(offsets(until, after))
@@ -72,7 +80,7 @@ def publish(
     return ledger.publish(adding(until), None)
 
 
-def totals(ledger: Ledger, publication: Publication | None = None) -> dict[str, int]:
+def totals(ledger: LedgerWriter, publication: Publication | None = None) -> dict[str, int]:
     """What the rows of each table add up to, as a reader sees them."""
     snapshot = ledger.snapshot(publication)
     read = {table: snapshot.read(table).collect(backend="polars")["n"].to_list() for table in ledger.tables}
@@ -154,7 +162,7 @@ class TestPublications:
 class TestAdopting:
     """A ledger that begins with what another store has published."""
 
-    def copy(self, ledger: Ledger, published: Publication, *, tables: int = 3) -> None:
+    def copy(self, ledger: LedgerWriter, published: Publication, *, tables: int = 3) -> None:
         """The epoch's content; of a try that is cut off, the first tables only."""
         ledger.adopt(published)
         for table in TABLES[: min(tables, 2)]:
@@ -253,7 +261,7 @@ class TestTwoWriters:
         first, second = opened(store), opened(store)
         for ledger in (first, second):
             ledger.begin(offsets(2))
-        steps: list[Callable[[Ledger], Any]] = [
+        steps: list[Callable[[LedgerWriter], Any]] = [
             lambda ledger: ledger.commit("p.rows", adding(2)),
             lambda ledger: ledger.commit("p.cells", adding(2)),
             lambda ledger: ledger.publish(adding(2), None),

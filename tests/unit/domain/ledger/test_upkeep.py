@@ -14,9 +14,9 @@ from headwater.adapters.memory.store import MemoryStore
 from headwater.app.cli.main import main
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, LeaseNotFound, StoreUnavailable, VersionExpired, VersionNotFound
-from headwater.domain.ledger.ledger import Ledger
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.ledger.upkeep import Upkeep
+from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import TableSpec
@@ -39,15 +39,15 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def opened(store: MemoryStore, clock: ManualClock | None = None) -> Ledger:
+def opened(store: MemoryStore, clock: ManualClock | None = None) -> LedgerWriter:
     for table in (ROWS, ANCHOR):
         store.ensure(TableSpec(table, SCHEMA, ("id",)))
-    ledger = Ledger(store, "p", (ROWS, ANCHOR), clock or ManualClock(), "writer", "settings")
+    ledger = LedgerWriter(store, "p", (ROWS, ANCHOR), clock or ManualClock(), lambda _built: None, "settings", "writer")
     ledger.open()
     return ledger
 
 
-def publish(ledger: Ledger, count: int = 1, *, rows: bool = True) -> None:
+def publish(ledger: LedgerWriter, count: int = 1, *, rows: bool = True) -> None:
     """So many epochs, of one row each in both tables; in the anchor alone, if not `rows`."""
     for _ in range(count):
         number = ledger.next_epoch.number
@@ -58,7 +58,7 @@ def publish(ledger: Ledger, count: int = 1, *, rows: bool = True) -> None:
         ledger.publish(change, None)
 
 
-def readable(ledger: Ledger) -> list[int]:
+def readable(ledger: LedgerWriter) -> list[int]:
     """The epochs all of whose tables can be read, and are as they were."""
     found = []
     for publication in ledger.known():

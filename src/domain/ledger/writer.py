@@ -1,0 +1,182 @@
+"""The protocol that makes each epoch of a pipeline happen exactly once.
+
+Order within an epoch: `begin` (rolls back what an earlier try left, unless it is the same work), `commit` for each
+table, `publish` with the last one. Until `publish` has returned, readers see the previous epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field
+
+from ..epoch.epoch import Epoch, Mark, OffsetRange, Publication
+from ..errors import ConfigError, EpochConflict, VersionExpired
+from .ledger import Ledger, Snapshot, mark_of, published_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ..epoch.epoch import Tally
+    from ..ports import Commit, Version
+    from ..table.change import Change
+
+
+@define(eq=False)
+class LedgerWriter(Ledger):
+    """A ledger that publishes epochs, with the commits of the pipeline's tables.
+
+    Args:
+        fingerprint: the fingerprint of the service's settings.
+        writer: identifies this run; unique for each run.
+    """
+
+    fingerprint: str
+    writer: str
+    _sequences: dict[str, int] = field(init=False, factory=dict)
+    _orphans: dict[str, Commit] = field(init=False, factory=dict)
+    _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
+    _began_at: datetime | None = field(init=False, default=None)
+    _ahead: dict[str, Version] = field(init=False, factory=dict)
+
+    def open(self) -> None:
+        """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`."""
+        super().open()
+        self._under_way, self._ahead = None, {}
+        self._sequences = {table: mark_of(commit).sequence for table, commit in self._newest.items()}
+        self._orphans = {table: commit for table, commit in self._newest.items() if self._is_unpublished(table, commit)}
+
+    @property
+    def unfinished(self) -> OffsetRange | None:
+        """The range of an epoch that was begun but not published, so that a restart can repeat it; None if none."""
+        begun = (mark for mark in map(mark_of, self._orphans.values()) if mark.epoch == self.next_epoch)
+        return next((mark.offsets for mark in begun if not mark.rolls_back and not mark.task), None)
+
+    def adopt(self, publication: Publication) -> Epoch:
+        """Start this empty ledger with an epoch that another store has published, when a pipeline moves.
+
+        An unfinished earlier try is resumed. Afterwards commit an overwrite of every table, then publish.
+
+        Raises:
+            ConfigError: this ledger already has publications.
+            EpochConflict: as in `begin`.
+        """
+        if self.latest:
+            raise ConfigError(
+                f"pipeline {self.pipeline!r} exists there already, at epoch {self.latest.epoch.number}: move to another"
+                " path, or remove its folder"
+            )
+        return self._begin(Epoch(self.pipeline, publication.epoch.number), OffsetRange(None, publication.offsets))
+
+    def begin(self, offsets: OffsetRange, task: str | None = None) -> Epoch:
+        """Start the next epoch over a range. Commits that an earlier try made for other work are rolled back first.
+
+        Args:
+            offsets: the range to read.
+            task: the name of a task that it does instead of reading; all commits of an earlier try are rolled back.
+
+        Raises:
+            EpochConflict: another run is writing this pipeline.
+        """
+        return self._begin(self.next_epoch, offsets, task)
+
+    def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
+        self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
+        for table, commit in self._orphans.items():
+            # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
+            same = not task and mark_of(commit).holds(epoch, offsets, self.fingerprint)
+            if same and table != self.tables[-1]:
+                self._ahead[table] = commit.version
+            else:
+                self._take_back(table)
+        self._orphans = {}
+        return epoch
+
+    def ahead(self) -> Snapshot:
+        """The latest publication, with the tables that the current epoch has committed so far."""
+        return Snapshot(self.store, self.latest, dict(self._ahead))
+
+    def commit(self, table: str, change: Change) -> Version:
+        """Commit one table's part of the epoch, unless an earlier try has committed it already.
+
+        Raises:
+            EpochConflict: another writer has committed to the table.
+        """
+        if table not in self._ahead:
+            mark = self._next_mark(table)
+            self._ahead[table] = self.store.commit(table, change, mark)
+            self._sequences[table] = mark.sequence
+        return self._ahead[table]
+
+    def publish(
+        self,
+        change: Change,
+        watermark: datetime | None,
+        watermarks: Mapping[str, datetime] | None = None,
+        tally: Tally | None = None,
+    ) -> Publication:
+        """Commit the last table's part together with the publication.
+
+        Args:
+            change: the change of the last table.
+            watermark: see `Publication`.
+            watermarks: see `Publication`; if None, they stay as they were.
+            tally: see `Publication`.
+
+        Raises:
+            EpochConflict: another writer has committed to the table.
+        """
+        anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
+        before = dict(self.latest.tables) if self.latest else {}
+        if watermarks is None:
+            watermarks = self.latest.watermarks if self.latest else {}
+        publication = Publication(
+            mark.epoch,
+            {table: version for table, version in (before | self._ahead).items() if table != anchor},
+            mark.offsets.until,
+            watermark,
+            self.clock.now(),
+            self.fingerprint,
+            watermarks,
+            self._began_at,
+            tally,
+        )
+        version = self.store.commit(anchor, change, evolve(mark, publication=publication))
+        self._sequences[anchor] = mark.sequence
+        self._latest = published_by(anchor, version, evolve(mark, publication=publication))
+        self._under_way, self._ahead = None, {}
+        assert self._latest is not None
+        return self._latest.publication
+
+    def _next_mark(self, table: str) -> Mark:
+        if self._under_way is None:
+            raise EpochConflict(f"pipeline {self.pipeline!r}: no epoch has begun")
+        epoch, offsets, task = self._under_way
+        return Mark(
+            epoch,
+            offsets,
+            self._sequences.get(table, 0) + 1,
+            self.writer,
+            self.fingerprint,
+            self.tables[-1],
+            self._latest.place if self._latest else None,
+            task=task,
+        )
+
+    def _take_back(self, table: str) -> None:
+        mark = evolve(self._next_mark(table), rolls_back=True)
+        self.store.rollback(table, self.snapshot().version(table), mark)
+        self._sequences[table] = mark.sequence
+
+    def _is_unpublished(self, table: str, commit: Commit) -> bool:
+        """Whether a table's newest marked commit has other rows than the latest publication."""
+        pinned, mark = self.snapshot().version(table), mark_of(commit)
+        if not mark.rolls_back:
+            return commit.version != pinned
+        # A writer that lost a race may have rolled back to a publication that was no longer the latest.
+        try:
+            restored = self._at(mark.previous) if mark.previous else None
+        except VersionExpired:  # the restored version is unknown by now; a further rollback is always right
+            return True
+        return Snapshot(self.store, restored.publication if restored else None).version(table) != pinned
