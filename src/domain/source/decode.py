@@ -1,4 +1,4 @@
-"""The strict decoder of all engines. It converts a parsed record to typed Python values, or raises `Undecodable`.
+"""The strict conversion of a record's values to the types of its columns, for all engines.
 
 Nothing is guessed or rounded. If a value does not fit its column's type exactly, the record is `Undecodable`, and
 becomes a dead letter with the reason. Only `float` and `double` take the nearest value.
@@ -10,20 +10,18 @@ import base64
 import binascii
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ..errors import BadInput
-from ..table.row_kind import INSERT, KNOWN, row_kind
 
 if TYPE_CHECKING:
     from ..table.schema import Column, DataType, Schema
-    from .record_spec import RecordSpec
 
 Convert: TypeAlias = Callable[[Any], Any]
 """Converts a parsed value that is not null to a typed one, or raises `Undecodable`.
@@ -49,10 +47,6 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-
-
-UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-"""Debezium's placeholder for a large value that did not change and was not sent: as text, and as Base64 bytes."""
 
 
 class Undecodable(BadInput):
@@ -321,90 +315,3 @@ def converters(
         (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json)))
         for each in schema.columns
     )
-
-
-@frozen
-class Presence:
-    """Finds the columns that are missing in a record.
-
-    Args:
-        names: the columns that a record may have.
-    """
-
-    names: tuple[str, ...]
-    _all: frozenset[str] = field(init=False)
-
-    @_all.default
-    def _every(self) -> frozenset[str]:
-        return frozenset(self.names)
-
-    @staticmethod
-    def available(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The fields without those whose value was not sent."""
-        values = fields.values()
-        if UNAVAILABLE[0] not in values and UNAVAILABLE[1] not in values:
-            return fields
-        return {name: value for name, value in fields.items() if value not in UNAVAILABLE}
-
-    def absent(self, fields: Mapping[str, Any]) -> str | None:
-        """The value of `batch.ABSENT` for a record.
-
-        >>> Presence(("id", "name", "city")).absent({"id": 1, "city": None})
-        '`name`'
-        """
-        if fields.keys() >= self._all:
-            return None
-        return "".join(f"`{name}`" for name in self.names if name not in fields)
-
-
-@define(eq=False)
-class RowDecoder:
-    """Makes rows from parsed records.
-
-    JSON values: numbers with a fraction are `Decimal` (or float, if exact digits do not matter), all others are as the
-    `json` module gives them. CSV values: text, and None for an empty field without quotes.
-
-    Args:
-        spec: the format and the columns of the records.
-        to_json: writes a JSON value as text.
-    """
-
-    spec: RecordSpec
-    to_json: ToJson
-    _columns: tuple[tuple[str, Convert], ...] = field(init=False)
-    _presence: Presence | None = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        written = from_text if self.spec.format == "csv" else from_json
-        self._columns = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=written)
-        self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
-
-    def row(self, record: object) -> tuple[str, list[Any]]:
-        """The row kind of a record and its values, in the order of `RecordSpec.rows`; missing values are null.
-
-        Raises:
-            Undecodable: the message has the column, its type and the value.
-        """
-        if type(record) is not dict:
-            hint = f"; {ONE_OBJECT}" if type(record) is list else ""
-            raise Undecodable(f"a JSON object wanted, not {shown(record)}{hint}")
-        return self.kind(record) if self.spec.row_kind else INSERT, self.values(record)
-
-    def values(self, fields: Mapping[str, Any]) -> list[Any]:
-        """The typed values of a record's fields, in the order of `RecordSpec.rows`."""
-        if self._presence:
-            fields = self._presence.available(fields)
-        get = fields.get
-        values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
-        return [*values, self._presence.absent(fields)] if self._presence else values
-
-    def kind(self, fields: Mapping[str, Any]) -> str:
-        """The row kind in the row-kind column.
-
-        Raises:
-            Undecodable: it is not a row kind.
-        """
-        word = fields.get(self.spec.row_kind or "")
-        if (kind := row_kind(word)) is None:
-            raise Undecodable(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not {shown(word)}")
-        return kind

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..decode import UNAVAILABLE, Presence, Undecodable, shown
+from ..decode import Undecodable, shown
+from ..presence import UNAVAILABLE, Presence
 from .images import Images
 from .message import EMPTIED, NO_ROWS, as_object
 from .tables import Tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..decode import RowDecoder
+from ..row_decoder import RowDecoder
 from ..transactions import TRANSACTION_COLUMNS
 from .canal import CanalDecoder
 from .debezium import DebeziumDecoder

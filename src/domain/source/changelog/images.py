@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..decode import Presence, converters
+from ..decode import converters
+from ..presence import Presence
 from .values import instants, written
 
 if TYPE_CHECKING:

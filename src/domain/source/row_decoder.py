@@ -1,0 +1,70 @@
+"""The decoder of records that are rows: a parsed record becomes a row kind and typed values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ..table.row_kind import INSERT, KNOWN, row_kind
+from .decode import ONE_OBJECT, Undecodable, converters, from_json, from_text, shown
+from .presence import Presence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .decode import Convert, ToJson
+    from .record_spec import RecordSpec
+
+
+@define(eq=False)
+class RowDecoder:
+    """Makes rows from parsed records.
+
+    JSON values: numbers with a fraction are `Decimal` (or float, if exact digits do not matter), all others are as the
+    `json` module gives them. CSV values: text, and None for an empty field without quotes.
+
+    Args:
+        spec: the format and the columns of the records.
+        to_json: writes a JSON value as text.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    _columns: tuple[tuple[str, Convert], ...] = field(init=False)
+    _presence: Presence | None = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        written = from_text if self.spec.format == "csv" else from_json
+        self._columns = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=written)
+        self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
+
+    def row(self, record: object) -> tuple[str, list[Any]]:
+        """The row kind of a record and its values, in the order of `RecordSpec.rows`; missing values are null.
+
+        Raises:
+            Undecodable: the message has the column, its type and the value.
+        """
+        if type(record) is not dict:
+            hint = f"; {ONE_OBJECT}" if type(record) is list else ""
+            raise Undecodable(f"a JSON object wanted, not {shown(record)}{hint}")
+        return self.kind(record) if self.spec.row_kind else INSERT, self.values(record)
+
+    def values(self, fields: Mapping[str, Any]) -> list[Any]:
+        """The typed values of a record's fields, in the order of `RecordSpec.rows`."""
+        if self._presence:
+            fields = self._presence.available(fields)
+        get = fields.get
+        values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
+        return [*values, self._presence.absent(fields)] if self._presence else values
+
+    def kind(self, fields: Mapping[str, Any]) -> str:
+        """The row kind in the row-kind column.
+
+        Raises:
+            Undecodable: it is not a row kind.
+        """
+        word = fields.get(self.spec.row_kind or "")
+        if (kind := row_kind(word)) is None:
+            raise Undecodable(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not {shown(word)}")
+        return kind
