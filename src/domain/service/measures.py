@@ -24,7 +24,7 @@ ROWS = "_rows"
 """bigint: the number of rows of a group, or the change of it."""
 
 _BIGINT = DataType("bigint")
-_DIGITS = 10  # additional digits of a sum's type, as in Spark
+_DIGITS = 10  # additional digits of a sum's type
 _MAX_PRECISION = 38
 _BATCH = "batch"
 
@@ -37,13 +37,13 @@ class Measure:
         name: the name of its column.
         aggregate: the aggregate.
         where: the condition on rows; None: all rows.
-        argument_type: the type of the aggregate's argument; None for a count.
+        value_type: the type of the aggregate's argument; a count does not use it.
     """
 
     name: str
     aggregate: Aggregate
-    where: Expression | None = None
-    argument_type: DataType | None = None
+    where: Expression | None
+    value_type: DataType
 
     @classmethod
     def parse(cls, name: str, text: str, where: str | None, schema: Schema, *, estimates: bool = False) -> Measure:
@@ -67,22 +67,22 @@ class Measure:
             expression.check_of_one_row()
             expression.check_columns(schema)
         kind = aggregate.argument.declared_type(schema) if aggregate.argument else None
-        measure = cls(name, aggregate, condition, kind)
+        if kind is None and aggregate.function != "count":
+            raise ConfigError(
+                f"{text!r}: the type of its argument is unknown; write a column, or cast(… as decimal(18,2))"
+            )
+        measure = cls(name, aggregate, condition, kind or _BIGINT)
         measure._check(text)
         return measure
 
     def _check(self, text: str) -> None:
         if self.aggregate.function == "count":
             return
-        if self.argument_type is None:
-            raise ConfigError(
-                f"{text!r}: the type of its argument is unknown; write a column, or cast(… as decimal(18,2))"
-            )
         if self.counted or self.estimated:
-            check_groupable(self.name, self.argument_type)
-        elif self.argument_type.name != "decimal" and self.argument_type.name not in INTEGERS:
+            check_groupable(self.name, self.value_type)
+        elif self.value_type.name != "decimal" and self.value_type.name not in INTEGERS:
             raise ConfigError(
-                f"{text!r} is over a {self.argument_type.ddl}, whose sums do not cancel exactly; declare the column"
+                f"{text!r} is over a {self.value_type.ddl}, whose sums do not cancel exactly; declare the column"
                 " decimal(p,s) in the source's schema, or cast it to one"
             )
 
@@ -113,11 +113,6 @@ class Measure:
         return f"{self.name} = {self.aggregate.function}({self.argument}){over}"
 
     @property
-    def simple(self) -> bool:
-        """Whether it uses only columns of the batch, so that no SQL has to be evaluated."""
-        return self.where is None and (self.aggregate.argument is None or self.aggregate.argument.bare is not None)
-
-    @property
     def type(self) -> DataType:
         """The type of its column."""
         match self.aggregate.function:
@@ -129,13 +124,6 @@ class Measure:
                 return self.sum_type
             case _:
                 return self.value_type
-
-    @property
-    def value_type(self) -> DataType:
-        """The type of the aggregate's argument."""
-        if self.argument_type is None:
-            raise ConfigError(f"measure {self.name!r} has no argument")
-        return self.argument_type
 
     @property
     def sum_type(self) -> DataType:
@@ -241,7 +229,7 @@ def evaluate(
         queries: evaluates expressions that are more than a column.
     """
     wanted = {name: expression for measure in measures for name, expression in measure.expressions}
-    if all(measure.simple for measure in measures):
+    if all(each.bare for each in wanted.values()):
         named = {name.lower(): name for name in schema.names}
         taken = (nw.col(named[str(each.bare).lower()]).alias(name) for name, each in wanted.items())
         return rows.with_columns(nw.col(ROW_KIND), *taken)
