@@ -35,8 +35,7 @@ class Label:
             return cls(datetime.fromisoformat(text))
         except ValueError as error:
             raise ConfigError(
-                f"{text!r} is not a label; write a watermark such as 2024-03-01T09:00:00Z, as `headwater versions`"
-                " lists them"
+                f"{text!r} is not a label; write a watermark such as 2024-03-01T09:00:00Z, as `versions` lists them"
             ) from error
 
     def __str__(self) -> str:

@@ -205,8 +205,8 @@ class Upkeep:
         """
         if not (found := [each for each in self.leases() if each.id == lease]):
             raise LeaseNotFound(
-                f"pipeline {self.ledger.pipeline!r} has no lease {lease!r}: it has ended or been released; `headwater"
-                " versions` lists the present leases"
+                f"pipeline {self.ledger.pipeline!r} has no lease {lease!r}: it has ended or been released; `versions`"
+                " lists the present leases"
             )
         for each in found:
             self.keeper.unpin(each.table, each.id)

@@ -147,10 +147,10 @@ def _split_top_level(ddl: str) -> Iterator[str]:
 
 
 def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, ...]) -> None:
-    # Spark's names are case-insensitive, so `A` and `a` would be one column in Spark and two elsewhere.
+    # SQL's names are case-insensitive, so `A` and `a` would be one column to some engines and two to others.
     seen: dict[str, str] = {}
     for each in columns:
-        if "`" in each.name or "." in each.name:  # Spark reads both as syntax, and narwhals cannot quote them
+        if "`" in each.name or "." in each.name:  # some engines read both as syntax, and narwhals cannot quote them
             raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
         lower = each.name.lower()
         if lower in seen or not lower:

@@ -19,7 +19,7 @@ class ViewSpec:
         schema: its columns.
         key: the columns that identify a row; empty if rows have no key.
         sort: the columns that it is sorted by for display.
-        about: one line for ``headwater check``.
+        about: one line about it, for display.
         between: whether it is queried between two publications instead of at one.
         takes_as_of: whether it can be read as of an event time.
         timed: whether such a read is exact: it has the rows of that time, not only those up to it.

@@ -93,9 +93,7 @@ class RetractionSettings:
         if self.past:
             self.past.check(self.measures)
             if self.roll_after is not None:
-                raise ConfigError(
-                    "roll_after is only for Headwater's own past; with `past`, run `headwater roll` instead"
-                )
+                raise ConfigError("roll_after is only for Headwater's own past; with `past`, use `roll` instead")
         elif self.roll_after is not None and self.event_time is None:
             raise ConfigError("roll_after goes by the watermark, so the source needs event_time")
 

@@ -46,7 +46,7 @@ DAY = timedelta(days=1)
         ({"roll_after": DAY}, "roll_after goes by the watermark, so the source needs event_time"),
         (
             {"roll_after": DAY, "event_time": "mtime", "past": TOTALS},
-            "roll_after is only for Headwater's own past; with `past`, run `headwater roll` instead",
+            "roll_after is only for Headwater's own past; with `past`, use `roll` instead",
         ),
         (
             {"past": TOTALS, "measures": measures(amount="sum(amount)", amounts="count(amount)")},
