@@ -12,7 +12,7 @@ from ...domain.table.spec import Layout, TableSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...domain.ledger.ledger import Ledger
+    from ...domain.ledger.writer import LedgerWriter
     from ...domain.ports import FrameCache
     from ...domain.service.base import Service
 
@@ -25,7 +25,7 @@ def materialized_tables(service: Service, pipeline: str, names: Iterable[str]) -
     )
 
 
-def materialized_change(service: Service, view: str, ledger: Ledger, cache: FrameCache) -> Change:
+def materialized_change(service: Service, view: str, ledger: LedgerWriter, cache: FrameCache) -> Change:
     """The change of a view's table by the epoch that the ledger is in; a new table begins with all rows."""
     before, ahead = ledger.snapshot(), ledger.ahead()
     spec = service.known(view)
