@@ -131,7 +131,7 @@ def _forget_tables() -> Iterator[None]:
 
 def compact_few_files(runner: Runner) -> None:
     """Let a compaction take up the few files of a scenario."""
-    from headwater.adapters.delta.compact import CompactionPolicy as DeltaPolicy
+    from headwater.adapters.delta.compaction_policy import CompactionPolicy as DeltaPolicy
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.hudi.compact import CompactionPolicy as HudiPolicy
     from headwater.adapters.hudi.store import HudiStore

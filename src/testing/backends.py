@@ -39,9 +39,9 @@ class Backend:
 
 def memory_backend() -> Backend:
     """The memory backend; its store lives as long as the backend."""
-    from ..adapters.memory.engine import PolarsEngine
     from ..adapters.memory.queries import DuckQueries
     from ..adapters.memory.store import MemoryStore
+    from ..adapters.polars.engine import PolarsEngine
 
     store = MemoryStore()
     return Backend("memory", PolarsEngine(), DuckQueries(), polars_frame, lambda: store)
@@ -49,7 +49,7 @@ def memory_backend() -> Backend:
 
 def delta_backend(session: SparkSession, root: str) -> Backend:
     """The Delta backend, with its tables below the folder `root`."""
-    from ..adapters.delta.compact import CompactionPolicy
+    from ..adapters.delta.compaction_policy import CompactionPolicy
     from ..adapters.delta.store import DeltaStore
 
     eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted

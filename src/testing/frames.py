@@ -21,7 +21,7 @@ def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFram
     import narwhals as nw
     import polars as pl
 
-    from ..adapters.memory.schema import polars_schema
+    from ..adapters.polars.schema import polars_schema
 
     return nw.from_native(pl.DataFrame(rows, schema=polars_schema(schema), orient="row").lazy())
 

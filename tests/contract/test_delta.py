@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import pytest
 
-from headwater.adapters.delta.compact import CompactionPolicy
+from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.spark.schema import frame_of
 from headwater.domain.errors import ConfigError
 from headwater.domain.table.change import Change

@@ -249,7 +249,7 @@ class TestLog(Lake):
 
     def test_small_files_do_not_add_up(self) -> None:
         """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
-        from headwater.adapters.delta.compact import CompactionPolicy
+        from headwater.adapters.delta.compaction_policy import CompactionPolicy
         from headwater.adapters.delta.expire import SweepPolicy
         from headwater.adapters.delta.store import DeltaStore
 

@@ -10,9 +10,9 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.store import MemoryStore
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.domain.errors import BadInput, ConfigError, NotSupported
 from headwater.domain.table.change import Change
 from headwater.testing.engine_contract import FrameEngineContract

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory.store import MemoryStore
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.domain.errors import SumOverflow
 from headwater.domain.table.change import POSITION, Change
 from headwater.domain.table.merge import Sum

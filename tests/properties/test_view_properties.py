@@ -13,10 +13,10 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
-from headwater.adapters.memory.schema import lazy, polars_schema
 from headwater.adapters.memory.store import MemoryStore
+from headwater.adapters.polars.engine import PolarsEngine
+from headwater.adapters.polars.schema import lazy, polars_schema
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.app.services.shapes import ValueTypes, columns_of

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
-from headwater.adapters.memory.engine import PolarsEngine
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError, EpochConflict, SinkUnavailable
 from headwater.domain.ports import Receipt

@@ -11,8 +11,8 @@ from attrs import define, evolve, field
 
 from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.store import MemoryStore
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.app.run.clock import SystemClock
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner

@@ -2,8 +2,8 @@
 
 from injector import provider, singleton
 
-from headwater.adapters.memory.engine import PolarsEngine
 from headwater.adapters.memory.queries import DuckQueries
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.app.config import Deployment
 from headwater.app.registry.backends import Backend, Sources
 from headwater.app.wiring.sources import PolarsSources

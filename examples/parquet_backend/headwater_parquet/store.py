@@ -12,8 +12,8 @@ import narwhals as nw
 import polars as pl
 from attrs import define, evolve, field
 
-from headwater.adapters.memory.schema import collect, lazy, polars_schema
-from headwater.adapters.memory.sums import add_up
+from headwater.adapters.polars.schema import collect, lazy, polars_schema
+from headwater.adapters.polars.sums import add_up
 from headwater.adapters.shared.leases import LeaseFiles
 from headwater.adapters.shared.local_files import LocalFiles
 from headwater.domain.errors import ConfigError, StoreUnavailable

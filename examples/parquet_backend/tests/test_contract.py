@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.adapters.memory.engine import PolarsEngine
+from headwater.adapters.polars.engine import PolarsEngine
 from headwater.domain.errors import EpochConflict
 from headwater.domain.table.change import Change
 from headwater.testing.engine_contract import FrameEngineContract

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...domain.table.change import Matching
 from ...domain.table.net_changes import net_changes
 from ..spark.schema import empty_frame, lazy, named
-from .rows import has_log
+from .stored import has_log
 
 if TYPE_CHECKING:
     import narwhals as nw

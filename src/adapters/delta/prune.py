@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...domain.table.change import Between
 from ...domain.table.schema import INTEGERS
-from ..spark.match import instant, literal
+from ..shared.match import instant, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -8,10 +8,12 @@ from attrs import define
 from pyspark.sql import functions as F
 
 from ...domain.table.change import Matching
-from ..spark.match import only_matching, parted
+from ..shared.match import parted
+from ..spark.match import only_matching
 from ..spark.schema import empty_frame, quoted, typed
 from .prune import prune
-from .rows import APPENDED, DELETED, OPERATION, fold_parts, fold_rows, has_log, stored_schema
+from .rows import fold_parts, fold_rows
+from .stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

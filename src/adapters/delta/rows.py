@@ -1,9 +1,4 @@
-"""The rows that a log-structured table stores, and the content they fold to.
-
-Besides the table's own columns, a row has `_sequence`, the number of the commit that wrote it, and `_op`, its operation
-(0 append, 1 merge, 2 delete). Each commit writes at most one row per key, so `_sequence` orders the rows of a key by
-arrival.
-"""
+"""Stored rows on Spark, and the content they fold to; see `stored`."""
 
 from __future__ import annotations
 
@@ -14,34 +9,18 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...domain.table.merge import Replace
-from ...domain.table.schema import Column, DataType
-from ...domain.table.spec import Layout
 from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import named, typed
+from .stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...domain.table.change import Change
     from ...domain.table.merge import ColumnRule
-    from ...domain.table.schema import Schema
     from ...domain.table.spec import TableSpec
 
-SEQUENCE, OPERATION = "_sequence", "_op"
-APPENDED, MERGED, DELETED = 0, 1, 2
-
-_HIDDEN = (Column(SEQUENCE, DataType("bigint")), Column(OPERATION, DataType("tinyint")))
 _NEWEST_DELETE = "_newest_delete"
-
-
-def has_log(spec: TableSpec) -> bool:
-    """Whether a table keeps a log of changes next to its base rows."""
-    return bool(spec.key) and spec.layout is Layout.LOG
-
-
-def stored_schema(spec: TableSpec) -> Schema:
-    """The columns a table has on disk."""
-    return spec.schema.plus(*_HIDDEN) if has_log(spec) else spec.schema
 
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:

@@ -6,27 +6,38 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import types as spark_types
+from attrs import frozen
 
 from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.table.schema import Column, DataType, Schema
 from ...domain.table.spec import Layout, TableSpec
-from ..spark.jvm import each_of
-from ..spark.schema import quoted, spark_schema
-from .rows import OPERATION, SEQUENCE, has_log, stored_schema
+from .stored import OPERATION, SEQUENCE, bounded_columns, has_log, stored_schema
 
 if TYPE_CHECKING:
-    from .transaction import Transaction
+    from collections.abc import Callable, Mapping
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
-_WITHOUT_BOUNDS = {"boolean", "binary"}
+_DELTA_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
 
-def create(spec: TableSpec, transaction: Transaction) -> None:
-    """Create the table as part of a transaction, so that a failed commit leaves no table behind."""
-    transaction.redefine(spark_schema(stored_schema(spec)).json())
-    transaction.define(spec.partition_by, _properties(spec))
+@frozen
+class TableMetadata:
+    """What Delta's metadata says of a table: its columns as JSON, its partition columns and its properties."""
+
+    schema_text: str
+    partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+def describe(spec: TableSpec) -> TableMetadata:
+    """The metadata of a new table."""
+    return TableMetadata(schema_json(stored_schema(spec)), spec.partition_by, _properties(spec))
+
+
+def schema_json(schema: Schema) -> str:
+    """Columns as JSON for Delta's metadata; every column may hold null."""
+    return json.dumps({"type": "struct", "fields": _fields(schema)})
 
 
 def widen_schema(spec: TableSpec, schema_text: str, *, empty: bool) -> str | None:
@@ -38,7 +49,7 @@ def widen_schema(spec: TableSpec, schema_text: str, *, empty: bool) -> str | Non
         empty: whether the table has no rows; then columns that the spec lacks are dropped.
     """
     there = {each["name"]: each for each in json.loads(schema_text)["fields"]}
-    wanted = json.loads(spark_schema(stored_schema(spec)).json())["fields"]
+    wanted = _fields(stored_schema(spec))
     new = [each for each in wanted if each["name"] not in there]
     fields = [*there.values(), *new]
     if empty:
@@ -51,33 +62,67 @@ def _as_it_is(wanted: dict[str, Any], there: dict[str, Any] | None) -> dict[str,
     return there if there and there["type"] == wanted["type"] else wanted
 
 
-def read_spec(metadata: Any, name: str) -> TableSpec:
-    """The spec that a table was created with, without merge rules, from Delta's metadata.
+def read_spec(metadata: TableMetadata, name: str) -> TableSpec:
+    """The spec that a table was created with, without merge rules.
 
     Raises:
         SchemaConflict: the table was not made by Headwater.
     """
-    properties = {str(pair._1()): str(pair._2()) for pair in each_of(metadata.configuration())}
-    if _KEY not in properties:
+    if _KEY not in metadata.properties:
         raise SchemaConflict(
             f"table {name}: its folder has a Delta table that Headwater did not create; move that table away"
         )
-    partition_by = (str(column) for column in each_of(metadata.partitionColumns()))
     return TableSpec(
         name,
-        columns(str(metadata.schemaString())),
-        key=json.loads(properties[_KEY]),
-        partition_by=tuple(partition_by),
-        layout=Layout(properties[_LAYOUT]),
-        whole=_WHOLE in properties,
+        columns(metadata.schema_text),
+        key=json.loads(metadata.properties[_KEY]),
+        partition_by=metadata.partition_by,
+        layout=Layout(metadata.properties[_LAYOUT]),
+        whole=_WHOLE in metadata.properties,
     )
+
+
+def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], Schema] | None) -> None:
+    """Check that a stored table can be used as declared; see `TableStore.ensure`.
+
+    Args:
+        there: the stored table.
+        wanted: the declared table.
+        counted: reads the columns of the latest publication, which alone must agree; None: all stored columns count.
+
+    Raises:
+        SchemaConflict: they differ by more than new columns.
+    """
+    if there.layout is not wanted.layout:
+        raise SchemaConflict(
+            f"table {wanted.name} is laid out as {there.layout.value}, not {wanted.layout.value}: give the pipeline"
+            " another name, or remove the old table"
+        )
+    try:
+        there.added_columns(wanted)
+    except SchemaConflict:
+        if counted is None:
+            raise
+        there.with_schema(counted()).added_columns(wanted)
 
 
 def columns(schema_text: str) -> Schema:
     """The columns in the JSON of Delta's metadata, without hidden ones."""
-    fields = spark_types.StructType.fromJson(json.loads(schema_text)).fields
-    found = Schema(tuple(Column(each.name, DataType.parse(each.dataType.simpleString())) for each in fields))
+    fields = json.loads(schema_text)["fields"]
+    found = Schema(tuple(Column(each["name"], DataType.parse(str(each["type"]))) for each in fields))
     return found.without((SEQUENCE, OPERATION))
+
+
+def check_column_names(spec: TableSpec) -> None:
+    """Refuse column names that Spark reads as syntax.
+
+    Raises:
+        ConfigError: with the first such name.
+    """
+    if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
+        raise ConfigError(
+            f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
+        )
 
 
 def check_plain_names(schema: Schema, name: str) -> None:
@@ -91,6 +136,13 @@ def check_plain_names(schema: Schema, name: str) -> None:
             f"table {name}: a published table on Delta has no column named {unusable[0]!r}: leave out spaces and any of"
             " ,;{}()="
         )
+
+
+def _fields(schema: Schema) -> list[dict[str, Any]]:
+    return [
+        {"name": each.name, "type": _DELTA_NAMES.get(each.type.name, each.type.ddl), "nullable": True, "metadata": {}}
+        for each in schema.columns
+    ]
 
 
 def _properties(spec: TableSpec) -> dict[str, str]:
@@ -107,13 +159,7 @@ def _properties(spec: TableSpec) -> dict[str, str]:
     if spec.whole:
         properties[_WHOLE] = "true"
     if has_log(spec):
-        # Only statistics of the key and of `_op` are used; each further column makes a commit slower.
-        properties["delta.dataSkippingStatsColumns"] = ",".join(_bounded(spec))
+        properties["delta.dataSkippingStatsColumns"] = ",".join(f"`{name}`" for name in bounded_columns(spec))
     if any(_NEEDS_MAPPING.search(name) for name in spec.schema.names):
         properties["delta.columnMapping.mode"] = "name"
     return properties
-
-
-def _bounded(spec: TableSpec) -> list[str]:
-    inside = [name for name in spec.key if name not in spec.partition_by]
-    return [*(quoted(name) for name in inside if spec.schema[name].name not in _WITHOUT_BOUNDS), OPERATION]

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import ConfigError, SchemaConflict, StoreUnavailable, VersionExpired
+from ...domain.errors import StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, Expiry, Version
 from ...domain.table.change import Matching
 from ...domain.table.spec import Ensured, TableSpec
+from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
+from ..shared.path import absolute, folder_of
 from ..spark.hadoop_files import HadoopFiles
-from ..spark.kept_store import FolderStore
+from ..spark.jvm import each_of
 from ..spark.own_session import work_in_own_session
-from ..spark.path import absolute, folder_of
 from ..spark.schema import empty_frame, lazy
 from . import spec as definition
-from .compact import CompactionPolicy, compact_files
+from .compact import compact_files
+from .compaction_policy import CompactionPolicy
 from .diff import diff_versions
 from .errors import CommitConflict, translate_errors
 from .expire import Sweep, SweepPolicy
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...domain.table.change import Change
+    from ...domain.table.schema import Schema
     from .transaction import Transaction
 
 _TRIES = 5
@@ -103,10 +106,11 @@ class DeltaStore(FolderStore):
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
         log = TableLog(self.session, folder_of(self.root, spec.name))
-        _check_names(spec)
+        definition.check_column_names(spec)
         with translate_errors(spec.name, log.path):
             if log.newest() >= 0:
-                _check_continues(log, spec, published)
+                counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
+                definition.check_continues(definition.read_spec(_metadata(log), spec.name), spec, counted)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -201,7 +205,9 @@ class DeltaStore(FolderStore):
     def _prepare_table(self, used: _Table, stored: TableVersion, transaction: Transaction) -> None:
         """Create the table or widen its schema, as part of the commit that needs it."""
         if stored.version < 0:
-            definition.create(used.spec, transaction)
+            new_table = definition.describe(used.spec)
+            transaction.redefine(new_table.schema_text)
+            transaction.define(new_table.partition_by, new_table.properties)
         elif not used.spec.whole and (there := transaction.columns) != used.columns:
             if new := definition.widen_schema(used.spec, there, empty=not stored.files):
                 transaction.redefine(new)
@@ -216,22 +222,16 @@ class DeltaStore(FolderStore):
         return self._tables[name]
 
 
-def _check_continues(log: TableLog, spec: TableSpec, published: Mapping[str, Version] | None) -> None:
-    """Check a spec against the stored table; see `TableStore.ensure`."""
-    there = definition.read_spec(log.metadata(), spec.name)
-    if there.layout is not spec.layout:
-        raise SchemaConflict(
-            f"table {spec.name} is laid out as {there.layout.value}, not {spec.layout.value}: give the pipeline"
-            " another name, or remove the old table"
-        )
-    try:
-        there.added_columns(spec)
-    except SchemaConflict:
-        if published is None:
-            raise
-        version = published.get(spec.name)
-        counted = spec.schema if version is None else definition.columns(log.columns(log.number(version)))
-        there.with_schema(counted).added_columns(spec)
+def _columns_at(log: TableLog, spec: TableSpec, version: Version | None) -> Schema:
+    """The columns of a version; those of the spec if there is none."""
+    return spec.schema if version is None else definition.columns(log.columns(log.number(version)))
+
+
+def _metadata(log: TableLog) -> definition.TableMetadata:
+    found = log.metadata()
+    properties = {str(pair._1()): str(pair._2()) for pair in each_of(found.configuration())}
+    partition_by = tuple(str(column) for column in each_of(found.partitionColumns()))
+    return definition.TableMetadata(str(found.schemaString()), partition_by, properties)
 
 
 def _commit(log: TableLog, number: int) -> Commit:
@@ -242,10 +242,3 @@ def _commit(log: TableLog, number: int) -> Commit:
 def _mark(log: TableLog, number: int) -> Mark | None:
     text = log.commit(number).user_metadata
     return None if text is None else Mark.from_json(text, f"version {number} of {log.path}")
-
-
-def _check_names(spec: TableSpec) -> None:
-    if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
-        raise ConfigError(
-            f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
-        )

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 from ...domain.table.schema import Schema
 from ..spark.jvm import sequence
 from ..spark.merge import one_row_per_key
-from ..spark.schema import named, spark_schema, typed
+from ..spark.schema import named, typed
 from ..spark.size import fits_one_task, measure, persist
 from .compact import repartition
 from .prune import prune
-from .rows import APPENDED, as_rows, fold_rows, has_log, with_operation
-from .spec import check_plain_names
+from .rows import as_rows, fold_rows, with_operation
+from .spec import check_plain_names, schema_json
+from .stored import APPENDED, has_log
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -68,7 +69,7 @@ def _redefine(stored: TableVersion, schema: Schema, transaction: Transaction) ->
     """The stored version with the columns of the rows that replace its content."""
     if schema != stored.spec.schema:
         check_plain_names(schema, stored.spec.name)
-        transaction.redefine(spark_schema(schema).json())
+        transaction.redefine(schema_json(schema))
     return evolve(stored, spec=evolve(stored.spec, schema=schema))
 
 

@@ -8,7 +8,8 @@ from attrs import define
 
 from ...domain.table.change import Between, Matching
 from ...domain.table.schema import column
-from ..spark.match import literal, only_matching, parted
+from ..shared.match import literal, parted
+from ..spark.match import only_matching
 from ..spark.merge import fold_by_key
 from ..spark.schema import empty_frame, quoted
 from .key_encoding import folder_values

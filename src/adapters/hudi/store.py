@@ -13,13 +13,13 @@ from ...domain.errors import ConfigError
 from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table.change import Matching
 from ...domain.table.spec import Ensured, Layout
+from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
+from ..shared.path import absolute, folder_of
 from ..spark.hadoop_files import HadoopFiles
-from ..spark.kept_store import FolderStore
 from ..spark.match import only_matching
 from ..spark.merge import one_row_per_key
 from ..spark.own_session import work_in_own_session
-from ..spark.path import absolute, folder_of
 from ..spark.schema import lazy, named
 from ..spark.size import measure
 from .append import refold, restore_arrivals

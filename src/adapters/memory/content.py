@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 from attrs import define, evolve, frozen
 
-from .schema import stack
+from ..polars.schema import stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,8 +13,8 @@ from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
 from ...domain.table.sums import overflow, read_overflow
+from ..polars.schema import collect, ddl_types, lazy, polars_schema
 from .scan import scan_files, state
-from .schema import collect, ddl_types, lazy, polars_schema
 from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from ...domain.table.apply import select_matching
 from ...domain.table.change import Matching
-from .schema import collect, lazy, polars_schema, stack
+from ..polars.schema import collect, lazy, polars_schema, stack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

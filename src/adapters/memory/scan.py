@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ...domain.errors import ConfigError, NotSupported
-from .schema import lazy
+from ..polars.schema import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from ...domain.ports import Commit, Expiry, KeptStore, Version
 from ...domain.table.net_changes import net_changes
 from ...domain.table.schema import Schema
 from ...domain.table.spec import Ensured, TableSpec
+from ..polars.schema import lazy, stack
 from .content import Content
 from .read import read
-from .schema import lazy, stack
 from .write import apply_change, compute_change
 
 if TYPE_CHECKING:

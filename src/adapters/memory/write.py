@@ -11,9 +11,9 @@ from ...domain.errors import BadInput
 from ...domain.table.apply import merge_rows
 from ...domain.table.change import POSITION
 from ...domain.table.merge import Sum
+from ..polars.schema import collect, conform, empty, lazy, stack
+from ..polars.sums import add_up, may_overflow
 from .content import Content
-from .schema import collect, conform, empty, lazy, stack
-from .sums import add_up, may_overflow
 
 if TYPE_CHECKING:
     from ...domain.table.change import Change

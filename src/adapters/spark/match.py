@@ -1,21 +1,20 @@
-"""Filters the matching rows of a read, and converts literals for comparisons."""
+"""Filters the matching rows of a read."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from ...domain.table.change import Between, Matching
+from ...domain.table.change import Between
+from ..shared.match import literal
 from .schema import named, spark_type
 from .size import fits_one_task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import Column, DataFrame
 
+    from ...domain.table.change import Matching
     from ...domain.table.schema import DataType, Schema
 
 
@@ -29,25 +28,6 @@ def only_matching(rows: DataFrame, wanted: Matching, schema: Schema) -> DataFram
     if fits_one_task(rows, keys):
         rows, keys = rows.coalesce(1), F.broadcast(keys)
     return rows.join(keys, list(keys.columns), "left_semi")
-
-
-def parted(matching: Matching, key: Collection[str]) -> tuple[Matching, Matching]:
-    """Split conditions into those to apply before folding by key and those after, as other columns may change."""
-    early = {name: values for name, values in matching.within.items() if name in key}
-    late = {name: values for name, values in matching.within.items() if name not in key}
-    if matching.keys is None or set(key).issuperset(matching.keys.collect_schema().names()):
-        return Matching(matching.keys, early), Matching(None, late)
-    return Matching(None, early), Matching(matching.keys, late)
-
-
-def literal(value: Any, data_type: DataType) -> Any:
-    """A literal in the form in which values of its type are compared; timestamps without a zone are UTC."""
-    return instant(value) if data_type.name == "timestamp" and isinstance(value, datetime) else value
-
-
-def instant(moment: datetime) -> datetime:
-    """A time in UTC; one without a zone is taken as UTC."""
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _within(name: str, values: tuple[Any, ...] | Between, data_type: DataType) -> Column:

@@ -40,7 +40,7 @@ def rows_of(sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[A
 
 def no_rows(schema: Schema) -> nw.LazyFrame[Any]:
     """Return a Polars frame with these columns and no rows."""
-    from ...adapters.memory.schema import empty, lazy
+    from ...adapters.polars.schema import empty, lazy
 
     return lazy(empty(schema))
 

@@ -50,7 +50,7 @@ class MemoryBackend(Backend):
     @provider
     def engine(self) -> FrameEngine:
         """Polars."""
-        from ...adapters.memory.engine import PolarsEngine
+        from ...adapters.polars.engine import PolarsEngine
 
         return PolarsEngine()
 
@@ -175,7 +175,7 @@ class DeltaBackend(_SparkBackend):
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         """Tables in Delta Lake."""
-        from ...adapters.delta.compact import CompactionPolicy
+        from ...adapters.delta.compaction_policy import CompactionPolicy
         from ...adapters.delta.store import DeltaStore
 
         policy = CompactionPolicy(target_bytes=_file_bytes(deployment))

@@ -197,7 +197,7 @@ def _check_views(inputs: Mapping[str, ViewOf], views: Mapping[str, ViewSpec]) ->
 
 
 def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
-    from ...adapters.memory.engine import PolarsEngine
+    from ...adapters.polars.engine import PolarsEngine
 
     with prefix_errors(pipeline.place or pipeline.name):
         parts = Parts(PolarsEngine(), _duck_queries, lambda each: each.of(built[each.pipeline]))

@@ -10,8 +10,8 @@ import narwhals as nw
 import polars as pl
 import pytest
 
-from headwater.adapters.memory.engine import PolarsEngine
-from headwater.adapters.memory.schema import polars_schema
+from headwater.adapters.polars.engine import PolarsEngine
+from headwater.adapters.polars.schema import polars_schema
 from headwater.app.cli.output import rows, write
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ...domain.table.lease import Lease
-    from ..shared.leases import LeaseFiles
+    from .leases import LeaseFiles
 
 
 class FolderStore(KeptStore, Protocol):

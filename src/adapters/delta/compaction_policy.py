@@ -1,0 +1,66 @@
+"""Which partitions of a table are worth compacting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .actions import DataFile
+
+_MEBIBYTE = 1024 * 1024
+
+
+@frozen
+class CompactionPolicy:
+    """Which partitions a compaction rewrites.
+
+    Args:
+        min_files: a partition with fewer small files is left alone.
+        min_share: a partition is left alone if its small files hold less than this share of its bytes, because all its
+            files are written again …
+        max_files: … unless it has at least this many small files.
+        target_bytes: the size of new files, in bytes; files smaller than half of it are small.
+        max_bytes: the most bytes that one compaction rewrites; the rest waits for the next compaction.
+    """
+
+    min_files: int = 8
+    min_share: float = 0.1
+    max_files: int = 64
+    target_bytes: int = 128 * _MEBIBYTE
+    max_bytes: int = 4096 * _MEBIBYTE
+
+    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
+        """All files of the partitions worth compacting, most small files first, up to `max_bytes`."""
+        partitions = defaultdict(list)
+        for file in files:
+            partitions[file.place].append(file)
+        paying = sorted(filter(self._pays, partitions.values()), key=self._small_files, reverse=True)
+        return self._affordable(paying)
+
+    def _affordable(self, partitions: list[list[DataFile]]) -> list[DataFile]:
+        chosen: list[DataFile] = []
+        for files in partitions:
+            if not chosen or total_bytes(chosen) + total_bytes(files) <= self.max_bytes:
+                chosen.extend(files)
+        return chosen
+
+    def _pays(self, files: list[DataFile]) -> bool:
+        small = self._small(files)
+        enough = len(small) >= self.min_files and total_bytes(small) >= self.min_share * total_bytes(files)
+        return enough or len(small) >= self.max_files
+
+    def _small_files(self, files: list[DataFile]) -> int:
+        return len(self._small(files))
+
+    def _small(self, files: list[DataFile]) -> list[DataFile]:
+        return [file for file in files if file.size < self.target_bytes / 2]
+
+
+def total_bytes(files: Iterable[DataFile]) -> int:
+    """The size of files, in bytes."""
+    return sum(file.size for file in files)

@@ -1,0 +1,1 @@
+"""What backends on Polars share: schemas, exact sums and the frame engine."""
