@@ -72,7 +72,8 @@ class DataFile:
 class CommitFile:
     """One commit: its time (UTC), its user metadata, and the files that it added and removed.
 
-    `rewrites` is true if the commit removed existing rows; compaction, which only moves rows, does not.
+    `rewrites` is true if the commit removed existing rows; compaction, which only moves rows, does not. `metadata` and
+    `protocol` are the bodies of these actions; None if the commit leaves them as they are.
     """
 
     committed_at: datetime
@@ -80,6 +81,8 @@ class CommitFile:
     added: tuple[DataFile, ...]
     removed: frozenset[str]
     rewrites: bool
+    metadata: Mapping[str, Any] | None = None
+    protocol: Mapping[str, Any] | None = None
 
     @classmethod
     def parse(cls, text: str) -> CommitFile:
@@ -93,6 +96,8 @@ class CommitFile:
             tuple(DataFile.from_action(action["add"]) for action in actions if "add" in action),
             frozenset(action["path"] for action in removed),
             any(action.get("dataChange", True) for action in removed),
+            next((action["metaData"] for action in actions if "metaData" in action), None),
+            next((action["protocol"] for action in actions if "protocol" in action), None),
         )
 
     @property

@@ -6,9 +6,10 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, frozen
+from attrs import define
 
 from ..spark.hadoop_files import delete_files
+from .stored_file import StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,33 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NUMBERED = re.compile(r"\d{20}\..+")
-
-
-@frozen
-class StoredFile:
-    """An existing file.
-
-    Args:
-        path: its path, as Hadoop writes it.
-        name: its path relative to the folder, decoded.
-        size: in bytes.
-        modified: the time of its last change on the file system (UTC).
-    """
-
-    path: str
-    name: str
-    size: int
-    modified: datetime
-
-    @property
-    def version(self) -> int:
-        """The version of a log file."""
-        return int(self.name.split(".", 1)[0])
-
-    @property
-    def is_commit(self) -> bool:
-        """Whether a log file is a commit."""
-        return self.name == f"{self.version:020}.json"
 
 
 @define(eq=False)

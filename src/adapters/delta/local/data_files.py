@@ -1,0 +1,301 @@
+"""Data files, written and read by Polars. Recent files are cached in memory, because a file never changes."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import define, field
+
+from ....domain.errors import TableDamaged
+from ...polars.schema import polars_schema, polars_type
+from ..actions import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ....domain.table.schema import DataType, Schema
+
+_MEBIBYTE = 1024 * 1024
+_READ_WHOLE = 32 * _MEBIBYTE
+"""Files up to this size are read whole, and cached; larger ones are scanned, so that only what is needed is read."""
+_TEXT = 32
+"""Bounds of texts have at most this number of characters, as Delta's own."""
+_BOUNDED = frozenset(
+    {"tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz"}
+)
+_STATS = msgspec.json.Encoder(decimal_format="number")  # a float would round a bound
+
+
+@define(eq=False)
+class FileCache:
+    """The rows of data files by path, up to a number of bytes; the least recently used file is dropped first."""
+
+    limit: int = 256 * _MEBIBYTE
+    _size: int = field(init=False, default=0)
+    _frames: OrderedDict[str, tuple[int, pl.DataFrame]] = field(init=False, factory=OrderedDict)
+
+    def get(self, path: str) -> pl.DataFrame | None:
+        """The rows of a file; None if they are not cached."""
+        if path not in self._frames:
+            return None
+        self._frames.move_to_end(path)
+        return self._frames[path][1]
+
+    def put(self, path: str, rows: pl.DataFrame) -> None:
+        """Cache the rows of a file, unless they would fill a quarter of the cache."""
+        size = int(rows.estimated_size())
+        if size > self.limit // 4 or path in self._frames:
+            return
+        self._frames[path] = (size, rows)
+        self._size += size
+        while self._size > self.limit:
+            _, (freed, _) = self._frames.popitem(last=False)
+            self._size -= freed
+
+
+@define(eq=False)
+class DataFiles:
+    """The data files of one table.
+
+    Args:
+        root: the folder of the table.
+        partition_by: its partition columns.
+        names: the name of each column inside the files; see `mapping.physical_names`.
+        cache: shared by all tables of a store.
+    """
+
+    root: str
+    partition_by: Sequence[str]
+    names: Mapping[str, str]
+    cache: FileCache
+
+    def write(self, rows: pl.DataFrame, bounded: Iterable[str] | None = None, *, parts: int = 1) -> list[DataFile]:
+        """Write rows to new files, one or several for each partition.
+
+        Args:
+            rows: the rows, with the partition columns.
+            bounded: the columns whose bounds are recorded; None for all that can be compared.
+            parts: the number of files to write of the rows of each partition, in their order.
+        """
+        if not rows.height:
+            return []
+        columns = [name for name in (rows.columns if bounded is None else bounded) if name not in self.partition_by]
+        by = list(self.partition_by)
+        if not by:
+            return [self._write_file(part, {}, columns) for part in _slices(rows, parts)]
+        places = rows.partition_by(by, as_dict=True, maintain_order=True)
+        return [
+            self._write_file(part, dict(zip(by, place, strict=True)), columns)
+            for place, found in places.items()
+            for part in _slices(found.drop(by), parts)
+        ]
+
+    def delete(self, files: Iterable[DataFile]) -> None:
+        """Delete files that no commit has taken."""
+        for file in files:
+            (Path(self.root) / file.path).unlink(missing_ok=True)
+
+    def read(self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], Path]) -> pl.LazyFrame:
+        """The rows of files in the columns of a schema; columns that a file lacks are null.
+
+        Raises:
+            TableDamaged: a file cannot be read.
+        """
+        stored = schema.without(tuple(self.partition_by))
+        places: dict[Any, list[DataFile]] = {}
+        for file in files:
+            places.setdefault(file.place, []).append(file)
+        parts = []
+        for found in places.values():
+            constants = self._constants(found[0], schema)
+            rows = self._rows([path_of(file) for file in found], found, stored)
+            parts += [each.with_columns(constants).select(schema.names) for each in rows]
+        return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
+
+    def _rows(self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema) -> Iterable[pl.LazyFrame]:
+        """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
+        for path, file in zip(paths, files, strict=True):
+            if file.size > _READ_WHOLE and not _has_int96(path):
+                yield self._scan(path, schema)
+                continue
+            rows = self.cache.get(str(path))
+            if rows is None:
+                rows = _read_whole(path)
+                self.cache.put(str(path), rows)
+            yield self._conform(rows, schema).lazy()
+
+    def _scan(self, path: Path, schema: Schema) -> pl.LazyFrame:
+        rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
+        there = rows.collect_schema()
+        return rows.select(self._columns(there, schema))
+
+    def _conform(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+        return rows.select(self._columns(rows.schema, schema))
+
+    def _columns(self, there: pl.Schema, schema: Schema) -> list[pl.Expr]:
+        found = []
+        for each in schema.columns:
+            name, dtype = self.names.get(each.name, each.name), polars_type(each.type)
+            if name not in there:
+                found.append(pl.lit(None, dtype).alias(each.name))
+            elif there[name] == dtype:
+                found.append(pl.col(name).alias(each.name))
+            else:
+                found.append(_cast(pl.col(name), there[name], dtype).alias(each.name))
+        return found
+
+    def _constants(self, file: DataFile, schema: Schema) -> list[pl.Expr]:
+        return [
+            pl.lit(
+                _partition_value(file.partition.get(self.names.get(name, name)), schema[name]),
+                polars_type(schema[name]),
+            ).alias(name)
+            for name in self.partition_by
+        ]
+
+    def _write_file(self, rows: pl.DataFrame, place: Mapping[str, Any], bounded: Sequence[str]) -> DataFile:
+        partition = {name: _partition_text(value) for name, value in place.items()}
+        folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
+        name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
+        path = Path(self.root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stored = rows.rename({column: self.names.get(column, column) for column in rows.columns})
+        stored.write_parquet(path, compression="snappy")
+        self.cache.put(str(path), stored)
+        action = {
+            "path": name,
+            "partitionValues": {self.names.get(column, column): text for column, text in partition.items()},
+            "size": path.stat().st_size,
+            "modificationTime": time.time_ns() // 1_000_000,
+            "dataChange": True,
+            "stats": self._stats(rows, bounded),
+        }
+        return DataFile.from_action(action)
+
+    def _stats(self, rows: pl.DataFrame, columns: Sequence[str]) -> str:
+        """The statistics of a file, as JSON for Delta's log."""
+        nulls = rows.select(pl.col(name).null_count() for name in columns).row(0) if columns else ()
+        bounds = {name: _bounds(rows[name]) for name in columns if _is_bounded(rows.schema[name])}
+        found = {
+            "numRecords": rows.height,
+            "minValues": {self.names.get(name, name): each[0] for name, each in bounds.items() if each},
+            "maxValues": {self.names.get(name, name): each[1] for name, each in bounds.items() if each},
+            "nullCount": {self.names.get(name, name): count for name, count in zip(columns, nulls, strict=True)},
+        }
+        return _STATS.encode(found).decode()
+
+
+def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:
+    """Rows in about `parts` slices of the same size."""
+    return list(rows.iter_slices(max(1, -(-rows.height // max(1, parts)))))
+
+
+def _read_whole(path: Path) -> pl.DataFrame:
+    try:
+        if _has_int96(path):
+            return _from_int96(path)
+        return pl.read_parquet(path, hive_partitioning=False, glob=False)
+    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+        raise TableDamaged(f"file {path} cannot be read ({error}); put it back from a backup") from error
+
+
+def _has_int96(path: Path) -> bool:
+    """Whether a file has times in the type INT96, which old versions of Headwater wrote through Spark."""
+    try:
+        schema = pq.ParquetFile(path).schema
+    except pa.ArrowException as error:
+        raise TableDamaged(f"file {path} cannot be read ({error}); put it back from a backup") from error
+    return any(schema.column(at).physical_type == "INT96" for at in range(len(schema)))
+
+
+def _from_int96(path: Path) -> pl.DataFrame:
+    # As nanoseconds they would overflow: these end in the year 2262.
+    rows = pl.from_arrow(pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read())
+    assert isinstance(rows, pl.DataFrame)
+    return rows
+
+
+def _cast(column: pl.Expr, there: pl.DataType, wanted: pl.DataType) -> pl.Expr:
+    if isinstance(wanted, pl.Datetime) and isinstance(there, pl.Datetime):
+        plain = column.cast(pl.Datetime("us", there.time_zone))
+        if wanted.time_zone and not there.time_zone:
+            return plain.dt.replace_time_zone(wanted.time_zone)
+        return plain.dt.convert_time_zone(wanted.time_zone) if wanted.time_zone else plain
+    return column.cast(wanted)
+
+
+def _is_bounded(dtype: pl.DataType) -> bool:
+    return dtype.is_integer() or dtype.is_decimal() or isinstance(dtype, pl.String | pl.Date | pl.Datetime)
+
+
+def _bounds(values: pl.Series) -> tuple[Any, Any] | None:
+    """The lowest and the highest value, as Delta writes them; None if all values are null."""
+    low, high = values.min(), values.max()
+    if low is None or high is None:
+        return None
+    if isinstance(low, str) and isinstance(high, str):
+        return low[:_TEXT], high if len(high) <= _TEXT else high[:_TEXT] + "\U0010ffff"
+    return _bound(low), _bound(high)
+
+
+def _bound(value: Any) -> Any:
+    if isinstance(value, datetime):
+        cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
+        return cut.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _is_plain(text: str | None) -> bool:
+    """Whether a text can be part of a path as it is."""
+    return text is not None and text.isascii() and text.replace("_", "").isalnum()
+
+
+def _partition_text(value: Any) -> str | None:
+    """A partition value in the log's form: letter by letter as Spark writes it, so that both mean one partition."""
+    if value is None or value == "":  # Delta has no empty text as a partition value
+        return None
+    if isinstance(value, datetime):
+        return _moment_text(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, bytes):
+        return value.decode()
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _moment_text(value: datetime) -> str:
+    if value.tzinfo:
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    text = value.isoformat(sep=" ")
+    return text.rstrip("0") if value.microsecond else text
+
+
+def _partition_value(text: str | None, data_type: DataType) -> Any:
+    return None if not text else _READERS.get(data_type.name, str)(text)
+
+
+def _instant(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
+    **dict.fromkeys(("float", "double"), float),
+    "boolean": "true".__eq__,
+    "decimal": Decimal,
+    "date": date.fromisoformat,
+    "timestamp": _instant,
+    "timestamp_ntz": datetime.fromisoformat,
+    "binary": str.encode,
+}

@@ -1,0 +1,89 @@
+"""The files in a table's folder on this machine, listed without the log."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from attrs import frozen
+
+from ..stored_file import StoredFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..actions import DataFile
+
+_NUMBERED = re.compile(r"\d{20}\..+")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+
+
+@frozen
+class LocalFolder:
+    """The folder of one table, which need not exist."""
+
+    path: str
+
+    @property
+    def log(self) -> Path:
+        """The folder of the log."""
+        return Path(self.path) / "_delta_log"
+
+    def path_of(self, file: DataFile) -> Path:
+        """The path of a data file; the log has it percent-encoded, relative to the folder."""
+        return Path(self.path) / unquote(file.path)
+
+    def data_files(self) -> list[StoredFile]:
+        """All files in the folder and its subfolders, without hidden ones."""
+        root = Path(self.path)
+        found: list[StoredFile] = []
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if not _hidden(name)]
+            found += [_stored(Path(folder) / name, root) for name in names if not _hidden(name)]
+        return found
+
+    def log_files(self) -> list[StoredFile]:
+        """The log files that belong to one version each, in the order of the versions."""
+        names = sorted(name for name in self._log_names() if _NUMBERED.fullmatch(name))
+        return [_stored(self.log / name, self.log) for name in names]
+
+    def checkpoint_at_or_before(self, version: int | None) -> int | None:
+        """The newest complete checkpoint up to a version (None: of all); None if there is none."""
+        found = (each for each in self._checkpoints() if version is None or each <= version)
+        return max(found, default=None)
+
+    def checkpoint_files(self, version: int) -> list[Path]:
+        """The files of a complete checkpoint."""
+        return [self.log / name for name in self._checkpoints()[version]]
+
+    def delete(self, files: Iterable[StoredFile]) -> None:
+        """Delete files one by one; missing files are ignored."""
+        for file in files:
+            Path(file.path).unlink(missing_ok=True)
+
+    def _log_names(self) -> list[str]:
+        return [each.name for each in self.log.iterdir()] if self.log.exists() else []
+
+    def _checkpoints(self) -> dict[int, list[str]]:
+        """The names of the files of each complete checkpoint; those of several parts need all of them."""
+        parts: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+        for name in sorted(self._log_names()):
+            if found := _CHECKPOINT.fullmatch(name):
+                parts[int(found[1]), int(found[3] or 1)].append(name)
+        return {version: names for (version, count), names in parts.items() if len(names) == count}
+
+
+def _hidden(name: str) -> bool:
+    """Whether readers of tables pass over a file or folder; a folder ``_x=…`` is a partition."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _stored(path: Path, root: Path) -> StoredFile:
+    status = path.stat()
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    return StoredFile(str(path), path.relative_to(root).as_posix(), status.st_size, modified)

@@ -1,0 +1,323 @@
+"""A table's Delta log, followed commit by commit in this process, without a JVM.
+
+A commit is one file that must not exist yet, so the second of two writers fails, on whichever engine it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from attrs import define, field, frozen
+
+from ....domain.errors import NotInstalled, NotSupported, TableDamaged, VersionExpired, VersionNotFound
+from ...shared.local_files import create
+from ..actions import CommitFile, DataFile
+from ..spec import TableMetadata
+from .checkpoint import read_checkpoint
+from .folder import LocalFolder
+from .mapping import needed_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_WRITER = "headwater"
+_KEPT_VERSIONS = 32
+_KEPT_COMMITS = 4000
+_BEFORE_ALL = -1
+_CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+_READER, _WRITER_FEATURES = 3, 7
+_KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
+_K = TypeVar("_K")
+_T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
+
+
+class CommitConflict(Exception):
+    """Another commit has this version; nothing was changed."""
+
+
+@frozen(eq=False)
+class LogState:
+    """A table at one version: its data files by path, and the bodies of its newest metadata and protocol actions."""
+
+    version: int = _BEFORE_ALL
+    files: Mapping[str, DataFile] = field(factory=dict)
+    metadata: Mapping[str, Any] = field(factory=dict)
+    protocol: Mapping[str, Any] = field(factory=dict)
+
+    def after(self, commit: CommitFile) -> LogState:
+        """The state after the next commit."""
+        return LogState(
+            self.version + 1,
+            commit.apply_to(self.files),
+            commit.metadata or self.metadata,
+            commit.protocol or self.protocol,
+        )
+
+    @property
+    def table(self) -> TableMetadata:
+        """What its metadata says of the table."""
+        found = self.metadata
+        return TableMetadata(found["schemaString"], tuple(found["partitionColumns"]), found["configuration"])
+
+    def check_protocol(self, path: str) -> None:
+        """Refuse a table that needs more of its readers and writers than this engine can do.
+
+        Raises:
+            NotSupported: names the features.
+        """
+        features = {*(self.protocol.get("readerFeatures") or ()), *(self.protocol.get("writerFeatures") or ())}
+        reader, writer = self.protocol.get("minReaderVersion", 1), self.protocol.get("minWriterVersion", 2)
+        if reader > _READER or writer > _WRITER_FEATURES or not features.issubset(_KNOWN_FEATURES):
+            what = ", ".join(sorted(features - _KNOWN_FEATURES)) or f"protocol versions {reader} and {writer}"
+            raise NotSupported(f"the Delta features of {path} ({what})", "delta, engine local", 'set engine = "spark"')
+
+
+@define(eq=False)
+class LocalLog:
+    """The log of the table at `path`, a folder of this machine that need not exist yet."""
+
+    path: str
+    _newest: LogState = field(init=False, factory=LogState)
+    _states: OrderedDict[int, LogState] = field(init=False, factory=OrderedDict)
+    _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+
+    def folder(self) -> LocalFolder:
+        """The files in the table's folder."""
+        return LocalFolder(self.path)
+
+    def newest(self) -> int:
+        """The newest version now; -1 if the table does not exist."""
+        if self._newest.version == _BEFORE_ALL:
+            self._reopen()
+        # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
+        while self._follow() or (not self._file(self._newest.version).exists() and self._reopen()):
+            pass
+        return self._newest.version
+
+    @property
+    def newest_known(self) -> int:
+        """The newest version when the log was last read."""
+        return self._newest.version
+
+    def number(self, version: str) -> int:
+        """The number of a version.
+
+        Raises:
+            VersionNotFound: there never was such a version.
+        """
+        number = int(version) if version.isdecimal() else None
+        if number is None or (number > self.newest_known and number > self.newest()):
+            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
+        return number
+
+    def commit(self, version: int) -> CommitFile:
+        """One commit of the log.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+            TableDamaged: its file cannot be parsed.
+        """
+        if version in self._commits:
+            return self._commits[version]
+        try:
+            text = self._file(version).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise VersionExpired(_expired_message(self.path, version)) from None
+        return _keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
+
+    def check_listed(self, version: int) -> None:
+        """Check that the commit of a version is still in the log.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+        """
+        if not self._file(version).exists():
+            raise VersionExpired(_expired_message(self.path, version))
+
+    def state(self, version: int) -> LogState:
+        """The table at a version.
+
+        Raises:
+            VersionExpired: the log files that describe it have been deleted.
+        """
+        if version == self._newest.version:
+            return self._newest
+        if version == _BEFORE_ALL:
+            return LogState()
+        if version not in self._states:
+            state = self._start(version)
+            while state.version < version:
+                state = state.after(self.commit(state.version + 1))
+            _keep(self._states, version, state, _KEPT_VERSIONS)
+        return self._states[version]
+
+    def files(self, version: int) -> Mapping[str, DataFile]:
+        """The data files of a version, by path; see `state`."""
+        return self.state(version).files
+
+    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
+        """Check that the files of a version still exist; files of the newest known version are not looked up.
+
+        Raises:
+            VersionExpired: one of them has been deleted.
+        """
+        current = self._newest.files
+        if any(file.path not in current and not self.folder().path_of(file).exists() for file in files):
+            raise VersionExpired(_expired_message(self.path, version))
+
+    def append(
+        self,
+        upon: LogState,
+        actions: Iterable[str],
+        *,
+        table: TableMetadata | None = None,
+        mark: str | None = None,
+        sequence: int | None = None,
+    ) -> int:
+        """Commit upon a version, and return the new one.
+
+        Args:
+            upon: the table at the version that the commit builds on.
+            actions: add and remove actions, as JSON.
+            table: the table's new metadata; None if it stays as it is.
+            mark: the mark of an epoch; None for upkeep.
+            sequence: the number of the marked commit.
+
+        Raises:
+            CommitConflict: that version is not the newest; nothing is changed.
+            StoreUnavailable: the disk fails; nothing is changed.
+        """
+        now = time.time_ns() // 1_000_000
+        lines = [json.dumps({"commitInfo": _info(now, mark)})]
+        if table is not None:
+            lines += _definition(upon, table, now)
+        if sequence is not None:
+            lines.append(json.dumps({"txn": {"appId": _WRITER, "version": sequence, "lastUpdated": now}}))
+        text = "\n".join([*lines, *actions]) + "\n"
+        version = upon.version + 1
+        if upon.version != self.newest() or not create(self._file(version), text):
+            raise CommitConflict
+        self._advance(self._parse(version, text))
+        self._checkpoint_if_due()
+        return version
+
+    def _file(self, version: int) -> Path:
+        return self.folder().log / f"{version:020}.json"
+
+    def _parse(self, version: int, text: str) -> CommitFile:
+        try:
+            return CommitFile.parse(text)
+        except (ValueError, KeyError) as error:
+            raise TableDamaged(
+                f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
+                " backup"
+            ) from error
+
+    def _follow(self) -> bool:
+        """Move on to the next commit; False if there is none."""
+        version = self._newest.version + 1
+        try:
+            text = self._file(version).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        self._advance(self._parse(version, text))
+        return True
+
+    def _advance(self, commit: CommitFile) -> None:
+        if self._newest.version != _BEFORE_ALL:
+            _keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
+        self._newest = self._newest.after(commit)
+        self._newest.check_protocol(self.path)
+        _keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
+
+    def _reopen(self) -> bool:
+        """Begin again at the newest checkpoint; False if it is not beyond what is known."""
+        checkpoint = self.folder().checkpoint_at_or_before(None)
+        if checkpoint is None or checkpoint <= self._newest.version:
+            return False
+        self._newest = self._from_checkpoint(checkpoint)
+        self._newest.check_protocol(self.path)
+        return True
+
+    def _start(self, version: int) -> LogState:
+        """The nearest state at or before a version that is known, or can be read at once."""
+        known = max((each for each in self._states if each < version), default=_BEFORE_ALL)
+        checkpoint = self.folder().checkpoint_at_or_before(version)
+        if checkpoint is not None and checkpoint > known:
+            return self._from_checkpoint(checkpoint)
+        return self._states.get(known, LogState())
+
+    def _from_checkpoint(self, version: int) -> LogState:
+        files, metadata, protocol = read_checkpoint(self.folder().checkpoint_files(version))
+        return LogState(version, files, metadata, protocol)
+
+    def _checkpoint_if_due(self) -> None:
+        """Write a checkpoint every so many commits, so that a new reader need not read all of them.
+
+        The commit stands without it, so a failure is only logged; the next one that is due is written again.
+        """
+        interval = int(self._newest.table.properties.get(_CHECKPOINT_INTERVAL, 10))
+        if self._newest.version % interval == 0 and self._newest.version:
+            try:
+                self.checkpoint()
+            except (OSError, NotInstalled) as error:
+                _logger.warning("%s: no checkpoint of version %s: %s", self.path, self._newest.version, error)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version.
+
+        Raises:
+            NotInstalled: the package ``deltalake`` is missing.
+            OSError: it cannot be written.
+        """
+        try:
+            from deltalake import DeltaTable
+            from deltalake.exceptions import DeltaError
+        except ImportError as error:
+            raise NotInstalled("deltalake is not installed: run pip install 'headwater[delta]'") from error
+        try:
+            DeltaTable(self.path).create_checkpoint()
+        except DeltaError as error:
+            raise OSError(str(error)) from error
+
+
+def _info(now: int, mark: str | None) -> dict[str, Any]:
+    marked = {} if mark is None else {"userMetadata": mark}
+    operation = "OPTIMIZE" if mark is None else "WRITE"
+    return {"timestamp": now, "operation": operation, "operationParameters": {}, "engineInfo": _WRITER, **marked}
+
+
+def _definition(upon: LogState, table: TableMetadata, now: int) -> list[str]:
+    """The actions that create a table, or change its columns."""
+    created = {
+        "id": str(uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "createdTime": now,
+    }
+    body = {
+        **(upon.metadata or created),
+        "schemaString": table.schema_text,
+        "partitionColumns": list(table.partition_by),
+        "configuration": dict(table.properties),
+    }
+    protocol = needed_protocol(table, upon.protocol)
+    changed = [] if protocol == upon.protocol else [json.dumps({"protocol": protocol})]
+    return [*changed, json.dumps({"metaData": body})]
+
+
+def _keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int) -> _T:
+    kept[name] = value
+    if len(kept) > at_most:
+        kept.popitem(last=False)
+    return value
+
+
+def _expired_message(path: str, version: int) -> str:
+    return f"version {version} of {path} has been cleaned away; read a newer one, or keep versions for longer"

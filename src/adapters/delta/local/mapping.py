@@ -1,0 +1,67 @@
+"""Delta's column mapping (names of columns inside the data files) and the protocol that a table needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from attrs import evolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..spec import TableMetadata
+
+_MODE, _MOST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
+_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_NTZ = "timestampNtz"
+_LEGACY = ["appendOnly", "invariants"]
+
+
+def is_mapped(table: TableMetadata) -> bool:
+    """Whether the columns have other names inside the data files."""
+    return table.properties.get(_MODE, "none") != "none"
+
+
+def physical_names(table: TableMetadata) -> dict[str, str]:
+    """The name of each column inside the data files, and in the partition values and statistics of the log."""
+    fields = json.loads(table.schema_text)["fields"]
+    return {each["name"]: each.get("metadata", {}).get(_PHYSICAL, each["name"]) for each in fields}
+
+
+def with_physical_names(table: TableMetadata) -> TableMetadata:
+    """The metadata in which each column has a physical name, if the table's columns are mapped."""
+    if not is_mapped(table):
+        return table
+    schema, most = json.loads(table.schema_text), int(table.properties.get(_MOST, 0))
+    for each in schema["fields"]:
+        if _PHYSICAL not in each["metadata"]:
+            most += 1
+            each["metadata"] |= {_ID: most, _PHYSICAL: f"col-{uuid4()}"}
+    return evolve(table, schema_text=json.dumps(schema), properties={**table.properties, _MOST: str(most)})
+
+
+def needed_protocol(table: TableMetadata, there: Mapping[str, Any]) -> dict[str, Any]:
+    """The protocol that the table needs; never less than the one that it has."""
+    features = {*(there.get("writerFeatures") or ())}
+    has_ntz = any(each["type"] == "timestamp_ntz" for each in json.loads(table.schema_text)["fields"])
+    mapped = is_mapped(table)
+    if not features and not has_ntz:
+        reader, writer = (2, 5) if mapped else (1, 2)
+        return {
+            **there,
+            "minReaderVersion": max(reader, there.get("minReaderVersion", 1)),
+            "minWriterVersion": max(writer, there.get("minWriterVersion", 2)),
+        }
+    reading = {
+        *(there.get("readerFeatures") or ()),
+        *(["columnMapping"] if mapped else ()),
+        *([_NTZ] if has_ntz else ()),
+    }
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": sorted(reading),
+        "writerFeatures": sorted({*features, *_LEGACY, *reading}),
+    }

@@ -1,0 +1,133 @@
+"""Reads the rows of one version of a table, only from files that may hold matching rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from attrs import define, evolve
+
+from ....domain.table.apply import select_matching
+from ....domain.table.change import Between, Matching
+from ...polars.schema import collect, lazy, polars_schema
+from ...shared.match import parted
+from ..prune import prune
+from ..stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
+from .data_files import DataFiles
+from .mapping import physical_names
+from .rows import fold_parts, fold_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import narwhals as nw
+
+    from ....domain.table.schema import Schema
+    from ....domain.table.spec import TableSpec
+    from ..actions import DataFile, PartitionValues
+    from .data_files import FileCache
+    from .log import LocalLog
+
+_FEW = 64
+"""Up to this number of different values, files are pruned by each value; else by the range that they span."""
+
+
+@define(eq=False)
+class LocalVersion:
+    """One version of a table.
+
+    Args:
+        spec: the table.
+        log: its log.
+        version: the version; -1 if the table does not exist yet.
+        cache: the rows of recent files.
+    """
+
+    spec: TableSpec
+    log: LocalLog
+    version: int
+    cache: FileCache
+
+    @property
+    def files(self) -> Collection[DataFile]:
+        """All data files."""
+        return self.log.files(self.version).values()
+
+    @property
+    def data(self) -> DataFiles:
+        """The data files, to be read and written."""
+        state = self.log.state(self.version)
+        names = physical_names(state.table) if state.metadata else {}
+        return DataFiles(self.log.path, self.spec.partition_by, names, self.cache)
+
+    def files_not_in(self, other: LocalVersion) -> list[DataFile]:
+        """The data files that another version does not have."""
+        elsewhere = self.log.files(other.version)
+        return [file for file in self.files if file.path not in elsewhere]
+
+    def content(self, matching: Matching, places: Collection[PartitionValues] | None = None) -> pl.LazyFrame:
+        """The matching rows, in the spec's columns; only from the given partitions, if any."""
+        files = [file for file in self.files if places is None or file.place in places]
+        return self.content_of(files, matching)
+
+    def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> pl.LazyFrame:
+        """The matching rows of files that contain all rows of their keys."""
+        schema = self.spec.schema
+        wanted = with_bounds(matching or Matching(), schema)
+        early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
+        held = prune(files, early.within, schema)
+        if not held:
+            return pl.LazyFrame(schema=polars_schema(schema))
+        self.log.check_present(self.version, held)
+        return _only(self.folded(held, early), late, schema).select(schema.names)
+
+    def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
+        """The stored rows of files."""
+        return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
+
+    def folded(self, files: Collection[DataFile], wanted: Matching) -> pl.LazyFrame:
+        """As `content_of`, for conditions that apply before folding; with `_sequence` if the table has a log."""
+        spec = self.spec
+        log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
+        if not has_log(spec) or not log:
+            return _only(self.stored(files), wanted, spec.schema)
+        deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
+        if wanted.keys is not None:
+            return fold_rows(_only(self.stored(files), wanted, spec.schema), spec, deletes=deletes)
+        base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
+        return fold_parts(
+            _only(self.stored(base), wanted, spec.schema).filter(pl.col(OPERATION) == APPENDED),
+            _only(self.stored(log), wanted, spec.schema).filter(pl.col(OPERATION) > APPENDED),
+            spec,
+            deletes=deletes,
+        )
+
+
+def with_bounds(matching: Matching, schema: Schema) -> Matching:
+    """The same conditions with computed keys, whose values are literals that prune files."""
+    if matching.keys is None:
+        return matching
+    keys = collect(matching.keys).unique()
+    within = dict(matching.within)
+    for name in keys.columns:
+        if name not in within and schema[name].name not in {"boolean", "binary", "float", "double"}:
+            within[name] = _span(keys[name].drop_nulls())
+    return evolve(matching, keys=lazy(keys), within=within)
+
+
+def _span(values: pl.Series) -> tuple[object, ...] | Between:
+    few = values.unique()
+    return tuple(few.to_list()) if few.len() <= _FEW else Between(values.min(), values.max())
+
+
+def _only(rows: pl.LazyFrame, wanted: Matching, schema: Schema) -> pl.LazyFrame:
+    if wanted.keys is None and not wanted.within:
+        return rows
+    frame: nw.LazyFrame[pl.LazyFrame] = select_matching(_narwhal(rows), wanted, schema)
+    return frame.to_native()
+
+
+def _narwhal(rows: pl.LazyFrame) -> nw.LazyFrame[pl.LazyFrame]:
+    import narwhals as nw
+
+    return nw.from_native(rows)

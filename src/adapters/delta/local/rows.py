@@ -1,0 +1,96 @@
+"""Stored rows as Polars frames, and the content they fold to; see `..stored`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ....domain.table.change import POSITION
+from ....domain.table.merge import Replace, Sum, fold
+from ...polars.schema import collect, conform, lazy, polars_schema
+from ...polars.sums import add_up, may_overflow
+from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from ....domain.table.change import Change
+    from ....domain.table.spec import TableSpec
+
+
+def as_rows(change: Change, spec: TableSpec, sequence: int) -> pl.DataFrame | None:
+    """A change of a keyed table as rows with `_sequence` and `_op`; None if the change is empty."""
+    added = change.append if change.overwrite is None else change.overwrite
+    parts = []
+    if added is not None:
+        parts.append(with_operation(collect(added), spec, sequence, APPENDED))
+    if change.merge is not None:
+        parts.append(with_operation(one_row_per_key(change.merge, spec), spec, sequence, MERGED))
+    if change.delete is not None:
+        parts.append(with_operation(_keys_alone(change.delete, spec), spec, sequence, DELETED))
+    return pl.concat(parts) if parts else None
+
+
+def with_operation(rows: pl.DataFrame, spec: TableSpec, sequence: int, operation: int) -> pl.DataFrame:
+    """Rows with the `_sequence` of one commit and the same `_op`."""
+    return conform(rows, spec.schema, spec.name).with_columns(
+        pl.lit(sequence, pl.Int64).alias(SEQUENCE), pl.lit(operation, pl.Int8).alias(OPERATION)
+    )
+
+
+def one_row_per_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> pl.DataFrame:
+    """Rows folded with each other by the table's merge rules, in the order of their `_position`, if any."""
+    found = collect(rows)
+    if not spec.key or POSITION not in found.columns:
+        return found
+    ordered = conform(found, spec.schema, spec.name).with_columns(found[POSITION].cast(pl.Int64).alias(SEQUENCE))
+    return _folded(ordered, spec)
+
+
+def fold_rows(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool = True) -> pl.LazyFrame:
+    """Fold stored rows to one row per key that is not deleted, with the `_sequence` of its newest row.
+
+    Args:
+        rows: all stored rows of their keys.
+        spec: the table's spec.
+        deletes: whether the rows may include deletes.
+    """
+    names = [*spec.schema.names, SEQUENCE]
+    if all(isinstance(rule, Replace) for rule in spec.column_rules.values()) and not spec.groups:
+        newest = rows.sort(SEQUENCE).unique(list(spec.key), keep="last", maintain_order=False)
+        return newest.filter(pl.col(OPERATION) != DELETED).select(names)
+    if deletes:
+        gone = pl.when(pl.col(OPERATION) == DELETED).then(pl.col(SEQUENCE)).max().over(list(spec.key))
+        rows = rows.filter(gone.is_null() | (pl.col(SEQUENCE) > gone))
+    schema = polars_schema(spec.schema) | {SEQUENCE: pl.Int64()}
+    # The rows are needed to see whether a sum may overflow; filters on the result must not be pushed down to them.
+    pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
+    return rows.select(names).map_batches(partial(_folded, spec=spec), schema=pl.Schema(schema), **pushed)
+
+
+def fold_parts(base: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
+    """Fold base rows (appended) with log rows (all others); base rows whose keys have no log rows stay as they are."""
+    key, columns = list(spec.key), [*spec.schema.names, SEQUENCE]
+    touched = log.select(key).unique()
+    untouched = base.join(touched, on=key, how="anti").select(columns)
+    met = base.join(touched, on=key, how="semi")
+    return pl.concat([untouched, fold_rows(pl.concat([met, log]), spec, deletes=deletes)])
+
+
+def _folded(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
+    """Rows of `_sequence` and the table's columns, folded by key."""
+    sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
+    exact = add_up if any(may_overflow(rows[name]) for name in sums) else None
+    found = fold(lazy(rows), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE, add_up=exact)
+    folded = collect(found)
+    schema = polars_schema(spec.schema)
+    return folded.select(*(pl.col(name).cast(schema[name]) for name in spec.schema.names), SEQUENCE)
+
+
+def _keys_alone(keys: nw.LazyFrame[Any], spec: TableSpec) -> pl.DataFrame:
+    """Keys, with null in all other columns."""
+    others = polars_schema(spec.schema.without(spec.key))
+    found = collect(keys.select(*spec.key)).unique()
+    return found.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in others.items())

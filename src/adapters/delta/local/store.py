@@ -1,0 +1,224 @@
+"""Versioned tables on Delta Lake, on Polars: the same tables as `..store`, without a JVM."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, evolve, field
+
+from ....domain.epoch.epoch import Mark
+from ....domain.errors import StoreUnavailable, VersionExpired
+from ....domain.ports import Commit, Expiry, Version
+from ....domain.table.change import Matching
+from ....domain.table.net_changes import net_changes
+from ....domain.table.spec import Ensured, TableSpec
+from ...polars.schema import empty, lazy
+from ...shared.kept_store import FolderStore
+from ...shared.leases import LeaseFiles
+from ...shared.local_files import LocalFiles
+from ...shared.path import folder_of
+from .. import spec as definition
+from ..compaction_policy import CompactionPolicy
+from ..expire import Sweep, SweepPolicy
+from .data_files import FileCache
+from .diff import diff_versions
+from .log import CommitConflict, LocalLog
+from .read import LocalVersion
+from .write import prepare_change, prepare_compaction, prepare_restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from datetime import datetime
+
+    from ....domain.table.change import Change
+    from ....domain.table.schema import Schema
+    from .write import Writing
+
+_TRIES = 5
+
+
+@define(eq=False)
+class _Table:
+    """A table in use.
+
+    Args:
+        spec, log, lease_files: the table's spec, log and lease files.
+        cache: the rows of recent files.
+        newest_mark: the version and the sequence of the newest marked commit found so far.
+    """
+
+    spec: TableSpec
+    log: LocalLog
+    lease_files: LeaseFiles
+    cache: FileCache
+    newest_mark: tuple[int, int] = (-1, 0)
+
+    def at(self, version: int) -> LocalVersion:
+        spec = self.spec
+        if spec.whole and version >= 0:
+            spec = evolve(spec, schema=definition.columns(self.log.state(version).table.schema_text))
+        return LocalVersion(spec, self.log, version, self.cache)
+
+    def readable_version(self, version: str) -> LocalVersion:
+        """The version that a caller names; raises `VersionExpired` if it has expired."""
+        newest, number = self.log.newest(), self.log.number(version)
+        if number != newest:  # the newest version never expires
+            self.log.check_listed(number)
+            self.lease_files.check_readable(version)
+        return self.at(number)
+
+    def sequence_at(self, version: int) -> int:
+        """The sequence of the newest marked commit at or before a version."""
+        for each in range(version, self.newest_mark[0], -1):
+            if (mark := _mark(self.log, each)) is not None:
+                self.newest_mark = (each, mark.sequence)
+                break
+        return self.newest_mark[1]
+
+
+@define(eq=False)
+class LocalDeltaStore(FolderStore):
+    """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``, in a folder of this machine.
+
+    Args:
+        root: the folder.
+        compaction: which partitions `compact` rewrites.
+        sweep: how long `expire` keeps unneeded files.
+        cache: the rows of recent files, in memory.
+    """
+
+    root: str
+    compaction: CompactionPolicy = field(factory=CompactionPolicy)
+    sweep: SweepPolicy = field(factory=SweepPolicy)
+    cache: FileCache = field(factory=FileCache)
+    _tables: Ensured[_Table] = field(init=False, factory=Ensured)
+
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+        log = LocalLog(folder_of(self.root, spec.name))
+        definition.check_column_names(spec)
+        if (newest := log.newest()) >= 0:
+            counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
+            there = definition.read_spec(log.state(newest).table, spec.name)
+            definition.check_continues(there, spec, counted)
+        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), self.cache)
+
+    def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        used = self._tables[table]
+        if at is None:
+            return lazy(empty(used.spec.schema))
+        rows = used.readable_version(at).content(matching or Matching())
+        # What is looked up by keys is small, and often used more than once.
+        return nw.from_native(rows) if matching is None else lazy(rows.collect())
+
+    def size(self, table: str, at: Version) -> int:
+        return sum(file.size for file in self._tables[table].readable_version(at).files)
+
+    def commit(self, table: str, change: Change, mark: Mark) -> Version:
+        self._tables[table].spec.check_takes(change)
+        file_bytes = self.compaction.target_bytes
+        return self._commit_marked(
+            table, mark, lambda stored: prepare_change(change, stored, mark.sequence, file_bytes)
+        )
+
+    def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
+        wanted = None if to is None else self._tables[table].readable_version(to)
+        return self._commit_marked(table, mark, partial(prepare_restore, wanted))
+
+    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        used = self._tables[table]
+        used.spec.check_compared()
+        before = None if after is None else used.readable_version(after)
+        old, new = diff_versions(before, used.readable_version(until))
+        return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
+
+    def versions(self, table: str) -> Iterator[Commit]:
+        log = self._log(table)
+        for number in range(log.newest(), -1, -1):
+            try:
+                commit = _commit(log, number)
+            except VersionExpired:
+                return
+            yield commit
+
+    def version(self, table: str, version: Version) -> Commit:
+        log = self._log(table)
+        return _commit(log, log.number(version))
+
+    def compact(self, table: str) -> Version | None:
+        used = self._tables[table]
+        newest = used.log.newest()
+        if newest < 0 or not (files := self.compaction.choose(used.log.files(newest).values())):
+            return None
+        stored = used.at(newest)
+        added, actions = prepare_compaction(files, stored, self.compaction.target_bytes)
+        for _ in range(_TRIES):
+            # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
+            upon = used.log.state(used.log.newest())
+            if any(file.path not in upon.files for file in files):
+                break
+            try:
+                return Version(str(used.log.append(upon, actions)))
+            except CommitConflict:
+                continue
+        stored.data.delete(added)
+        return None
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        used = self._tables[table]
+        if used.log.newest() < 0:
+            return Expiry(table)
+        return Sweep(table, used.log, used.lease_files, self.sweep, now).expire(keep, dry_run=dry_run)
+
+    @contextmanager
+    def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
+        yield self._tables[table].lease_files
+
+    def _check_listed(self, table: str, version: str) -> None:
+        log = self._tables[table].log
+        log.check_listed(log.number(version))
+
+    def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[LocalVersion], Writing]) -> Version:
+        used = self._tables[table]
+        for _ in range(_TRIES):
+            newest = used.log.newest()
+            mark.check_follows(used.sequence_at(newest), table)
+            stored = used.at(newest)
+            writing = prepare(stored)
+            try:
+                made = used.log.append(
+                    used.log.state(newest),
+                    writing.actions,
+                    table=writing.table,
+                    mark=mark.to_json(),
+                    sequence=mark.sequence,
+                )
+            except CommitConflict:
+                stored.data.delete(writing.written)
+                continue
+            used.newest_mark = (made, mark.sequence)
+            return Version(str(made))
+        raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+
+    def _log(self, table: str) -> LocalLog:
+        """The log of a table that need not have been ensured."""
+        return self._tables[table].log if table in self._tables else LocalLog(folder_of(self.root, table))
+
+
+def _columns_at(log: LocalLog, spec: TableSpec, version: Version | None) -> Schema:
+    """The columns of a version; those of the spec if there is none."""
+    if version is None:
+        return spec.schema
+    return definition.columns(log.state(log.number(version)).table.schema_text)
+
+
+def _commit(log: LocalLog, number: int) -> Commit:
+    found = log.commit(number)
+    return Commit(Version(str(number)), found.committed_at, _mark(log, number), found.written)
+
+
+def _mark(log: LocalLog, number: int) -> Mark | None:
+    text = log.commit(number).user_metadata
+    return None if text is None else Mark.from_json(text, f"version {number} of {log.path}")
