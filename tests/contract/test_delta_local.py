@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
+from headwater.adapters.delta.local import data_files
+from headwater.adapters.delta.local.engine import LocalEngine
 from headwater.adapters.delta.local.store import LocalDeltaStore
+from headwater.domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
-from headwater.testing.store_harness import StoreHarness
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from headwater.domain.ports import Version
+    from headwater.domain.table.spec import TableSpec
 
 pytestmark = pytest.mark.contract
+
+NAMES = spec_of("id bigint, name string", ["id"])
 
 
 class LocalDelta(PolarsFrames, StoreHarness):
@@ -28,3 +41,94 @@ class LocalDelta(PolarsFrames, StoreHarness):
 
 class TestLocalDeltaStore(LocalDelta, StoreContract):
     pass
+
+
+class TestLocalEngine(PolarsFrames, FrameEngineContract):
+    @pytest.fixture
+    def engine(self) -> LocalEngine:
+        return LocalEngine()
+
+
+def _tear(file: Path) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+
+
+class TestErrors(LocalDelta):
+    """What is wrong with a table is told as on Spark."""
+
+    def files(self) -> list[Path]:
+        return sorted((self.root / "pipeline" / "items").glob("*.parquet"))
+
+    def reopened(self, spec: TableSpec) -> tuple[LocalDeltaStore, Version]:
+        version = self.table(self.reopen(), spec).commit(append=[(1, "a"), (2, "b")])
+        store = self.reopen()
+        store.ensure(spec)
+        return store, version
+
+    @pytest.mark.parametrize("large", [False, True], ids=["read whole", "scanned"])
+    @pytest.mark.parametrize(("harm", "error"), [(_tear, TableDamaged), (Path.unlink, VersionExpired)])
+    def test_files_that_cannot_be_read(
+        self, harm: Callable[[Path], None], error: type[Exception], monkeypatch: pytest.MonkeyPatch, *, large: bool
+    ) -> None:
+        monkeypatch.setattr(data_files, "_READ_WHOLE", 0 if large else data_files._READ_WHOLE)
+        store, version = self.reopened(NAMES)
+        (file,) = self.files()
+        harm(file)
+        with pytest.raises(error, match="backup"), LocalEngine().explaining():
+            store.read(NAMES.name, version).collect()
+
+    def test_a_file_that_goes_after_the_read_was_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(data_files, "_READ_WHOLE", 0)
+        store, version = self.reopened(NAMES)
+        rows = store.read(NAMES.name, version)
+        self.files()[0].unlink()
+        with pytest.raises(VersionExpired, match="pin"), LocalEngine().explaining():
+            rows.collect()
+
+    def test_a_commit_that_cannot_be_parsed(self) -> None:
+        self.reopened(NAMES)
+        _tear(self.root / "pipeline" / "items" / "_delta_log" / f"{0:020}.json")
+        with pytest.raises(TableDamaged, match="version 0"):
+            self.reopen().ensure(NAMES)
+
+    def test_a_disk_that_is_full(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is committed, and nothing is left of the file."""
+        store, version = self.reopened(NAMES)
+        before = self.files()
+
+        def full(_rows: pl.DataFrame, path: Path, **_more: Any) -> None:
+            path.write_bytes(b"PAR1")
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(pl.DataFrame, "write_parquet", full)
+            table = TableDriver(self, store, NAMES, sequence=1, newest=version)
+            with pytest.raises(StoreUnavailable, match="space"):
+                table.commit(append=[(3, "c")])
+        assert self.files() == before
+        table.commit(append=[(3, "c")])
+        assert table.rows() == bag((1, "a"), (2, "b"), (3, "c"))
+
+
+class TestPartitions(LocalDelta):
+    def test_each_type_is_found_again(self) -> None:
+        """The values of partition columns are only in the log, as text."""
+        values = [
+            ("i", "int", -3),
+            ("t", "boolean", True),
+            ("m", "decimal(10,2)", Decimal("1.50")),
+            ("d", "date", date(2024, 2, 29)),
+            ("at", "timestamp", datetime(2024, 1, 1, 12, 30, 0, 120000, UTC)),
+            ("wall", "timestamp_ntz", datetime(2024, 1, 1, 12, 30, 0, 120000)),
+            ("s", "string", "a b/ü=%"),
+            ("gone", "string", None),
+        ]
+        names = [name for name, _, _ in values]
+        ddl = ", ".join(f"{name} {kind}" for name, kind, _ in values)
+        spec = spec_of(f"id bigint, {ddl}", ["id", *names[:-1]], partition_by=names[:-1])
+        row = (1, *(value for _, _, value in values))
+        self.table(self.reopen(), spec).commit(append=[row])
+        store = self.reopen()
+        store.ensure(spec)
+        assert self.rows(store.read(spec.name, next(store.versions(spec.name)).version)) == [row]

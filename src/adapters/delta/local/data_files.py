@@ -12,13 +12,12 @@ from uuid import uuid4
 
 import msgspec
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
 
-from ....domain.errors import TableDamaged
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile
+from .errors import explain_read_errors, explain_write_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -135,8 +134,9 @@ class DataFiles:
             yield self._conform(rows, schema).lazy()
 
     def _scan(self, path: Path, schema: Schema) -> pl.LazyFrame:
-        rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
-        there = rows.collect_schema()
+        with explain_read_errors(path):
+            rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
+            there = rows.collect_schema()
         return rows.select(self._columns(there, schema))
 
     def _conform(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
@@ -168,9 +168,10 @@ class DataFiles:
         folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
         path = Path(self.root) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         stored = rows.rename({column: self.names.get(column, column) for column in rows.columns})
-        stored.write_parquet(path, compression="snappy")
+        with explain_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stored.write_parquet(path, compression="snappy")
         self.cache.put(str(path), stored)
         action = {
             "path": name,
@@ -201,20 +202,16 @@ def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:
 
 
 def _read_whole(path: Path) -> pl.DataFrame:
-    try:
+    with explain_read_errors(path):
         if _has_int96(path):
             return _from_int96(path)
         return pl.read_parquet(path, hive_partitioning=False, glob=False)
-    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
-        raise TableDamaged(f"file {path} cannot be read ({error}); put it back from a backup") from error
 
 
 def _has_int96(path: Path) -> bool:
     """Whether a file has times in the type INT96, which old versions of Headwater wrote through Spark."""
-    try:
+    with explain_read_errors(path):
         schema = pq.ParquetFile(path).schema
-    except pa.ArrowException as error:
-        raise TableDamaged(f"file {path} cannot be read ({error}); put it back from a backup") from error
     return any(schema.column(at).physical_type == "INT96" for at in range(len(schema)))
 
 

@@ -1,0 +1,68 @@
+"""Translates errors of Polars, PyArrow and the disk about data files into Headwater's errors."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+
+from ....domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PARQUET = "parquet: "
+"""How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""
+_DISK = "underlying IO error"
+
+
+@contextmanager
+def explain_read_errors(path: Path | None = None) -> Iterator[None]:
+    """Translate errors in reading data files, as `FrameEngine.explaining` does; `path` is the file, if it is one.
+
+    Raises:
+        VersionExpired: a file is gone.
+        TableDamaged: a file is truncated or changed.
+        StoreUnavailable: the disk fails.
+    """
+    what = "a data file" if path is None else f"file {path}"
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise VersionExpired(
+            f"{what} is gone ({error}): its version expired while it was read. Read a newer version, and pin what you"
+            " read for long; if it was the newest, put the file back from a backup"
+        ) from error
+    except OSError as error:
+        raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}") from error
+    except pl.exceptions.PolarsError as error:
+        if not str(error).startswith(_PARQUET):
+            raise
+        if _DISK in str(error):
+            raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}") from error
+        raise _damaged(what, error) from error
+    except pa.ArrowException as error:
+        raise _damaged(what, error) from error
+
+
+@contextmanager
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Translate errors in writing a data file, and delete what was written of it.
+
+    Raises:
+        StoreUnavailable: the disk fails or is full.
+    """
+    try:
+        yield
+    except (OSError, pl.exceptions.ComputeError) as error:
+        path.unlink(missing_ok=True)
+        raise StoreUnavailable(
+            f"cannot write {path}: {error}; look at the disk and its free space, and who may write"
+        ) from error
+
+
+def _damaged(what: str, error: Exception) -> TableDamaged:
+    return TableDamaged(f"{what} cannot be read ({error}); put it back from a backup")
