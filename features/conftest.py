@@ -31,6 +31,7 @@ _TELLING = {
 BACKENDS = [
     "memory",
     pytest.param("parquet", marks=pytest.mark.example),
+    "delta:local",
     pytest.param("delta", marks=pytest.mark.delta),
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
     pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),

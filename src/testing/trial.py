@@ -49,7 +49,7 @@ class Trial:
 
     Args:
         folder: the folder of the deployment file, the tables and the files of the sources.
-        backend: the name of the backend.
+        backend: the name of the backend; with an engine of its own as ``name:engine``.
         exits: closes the opened deployments when it is closed.
         prepare: is called with each runner before it runs; does nothing by default.
         clock: the clock that all runs share.
@@ -104,7 +104,10 @@ class Trial:
 
     def deployment(self) -> Deployment:
         """The deployment on this backend; its sources read what the test feeds."""
-        chosen = {"HEADWATER_BACKEND__NAME": self.backend, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
+        name, _, engine = self.backend.partition(":")
+        chosen = {"HEADWATER_BACKEND__NAME": name, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
+        if engine:
+            chosen["HEADWATER_BACKEND__ENGINE"] = engine
         inputs = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
         if self._loaded is None or self._loaded[:2] != inputs:
             deployment = load(self.file, inputs[1])
@@ -255,7 +258,7 @@ class Trial:
 
     def _share_store(self, runner: Runner) -> None:
         """Pass the store on to the next run if the backend's tables would be lost with the process."""
-        if load_backend(self.backend).offers(Part.DURABILITY):
+        if load_backend(self.backend.partition(":")[0]).offers(Part.DURABILITY):
             return
         store: Any = runner.store
         if self._shared_store is None:

@@ -42,7 +42,7 @@ from ..document.value_types import (
     keys_of,
     whole,
 )
-from ..registry.backends import available, load_backend
+from ..registry.backends import available, chosen_backend
 from ..registry.sources import load_source_kind, source_kinds
 from ..services import kind as services
 from ..services.keys import PUBLISH, RETAIN
@@ -72,6 +72,7 @@ BACKEND = {
         retain=TABLE,
         expire_every=whole(0),
         file_mb=whole(1),
+        engine=TEXT,
         spark=OPTIONS,
     ),
 }
@@ -154,7 +155,7 @@ class _Loader:
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
-        if not load_backend(settings.name).needs_path:
+        if not self.document.build((*path, "engine"), lambda: chosen_backend(settings)).needs_path:
             return settings
         if settings.path is None:
             raise self.document.error(

@@ -35,6 +35,7 @@ class BackendSettings:
         retain: which old versions are kept; by default all.
         expire_every: number of epochs between expiries by a run; 0 for never.
         file_mb: target size of data files for loads and compaction, in mebibytes.
+        engine: what reads and writes the tables, if the backend has several engines; None for its default.
     """
 
     name: str = "memory"
@@ -44,6 +45,7 @@ class BackendSettings:
     retain: Retention = field(factory=Retention)
     expire_every: int = 0
     file_mb: int = 128
+    engine: str | None = None
 
 
 @frozen

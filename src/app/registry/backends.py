@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from attrs import evolve, frozen
 from injector import Module
 
-from ...domain.errors import NotSupported
+from ...domain.errors import ConfigError, NotSupported
 from . import installed
 
 if TYPE_CHECKING:
     from ...domain.ports import BulkSource, StreamSource
     from ...domain.source.bulk import BulkSpec
-    from ..deployment.deployment import BulkInput, Deployment, SourceSettings
+    from ..deployment.deployment import BackendSettings, BulkInput, Deployment, SourceSettings
 
 GROUP = "headwater.backends"
 _JOINED = ("spark.jars.packages", "spark.sql.extensions")
@@ -85,6 +85,17 @@ class Backend(Module):
     """Packages that must be installed besides Headwater's own, each with the extra of Headwater that installs it."""
 
     @classmethod
+    def chosen(cls, settings: BackendSettings) -> type[Backend]:
+        """Return the backend for these settings: of several engines, the one that they name.
+
+        Raises:
+            ConfigError: there is no such engine, or it cannot do what the other settings ask.
+        """
+        if settings.engine is not None:
+            raise ConfigError(f"backend {settings.name} has one engine only: leave this key out")
+        return cls
+
+    @classmethod
     def spark_settings(cls) -> Mapping[str, str]:
         """The settings with which a Spark session must be started for this backend; empty if it uses no Spark."""
         return {}
@@ -109,11 +120,20 @@ def load_backend(name: str) -> type[Backend]:
     return installed.load(GROUP, name, Backend)
 
 
+def chosen_backend(settings: BackendSettings) -> type[Backend]:
+    """Load a backend, for the engine that the settings name; see `Backend.chosen`.
+
+    Raises:
+        ConfigError: no backend of that name is installed, its entry point is not a `Backend`, or it has no such engine.
+    """
+    return load_backend(settings.name).chosen(settings)
+
+
 def on_one_session(*deployments: Deployment) -> list[Deployment]:
     """Return the deployments with joined Spark settings, so that one Spark in the process serves all of them."""
     needed: dict[str, str] = {}
     for each in deployments:
-        for name, value in load_backend(each.backend.name).spark_settings().items():
+        for name, value in chosen_backend(each.backend).spark_settings().items():
             needed[name] = f"{needed[name]},{value}" if name in _JOINED and name in needed else value
     return [evolve(each, backend=evolve(each.backend, spark=_with(each.backend.spark, needed))) for each in deployments]
 

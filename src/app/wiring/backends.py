@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from contextlib import ExitStack
 from types import MappingProxyType
@@ -22,10 +23,33 @@ from .sources import PolarsSources, SparkSources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..config import BackendSettings
+
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
 
 
-class MemoryBackend(Backend):
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+class _PolarsBackend(Backend):
+    """A backend on Polars, for any store."""
+
+    @singleton
+    @provider
+    def queries(self) -> QueryEngine:
+        """DuckDB."""
+        from ...adapters.memory.queries import DuckQueries
+
+        return DuckQueries()
+
+    @singleton
+    @provider
+    def sources(self, deployment: Deployment) -> Sources:
+        """Sources as Polars frames."""
+        return PolarsSources(deployment.backend.name)
+
+
+class MemoryBackend(_PolarsBackend):
     """Tables in memory, frames of Polars: no JVM, and nothing outlives the process."""
 
     needs_path = False
@@ -53,20 +77,6 @@ class MemoryBackend(Backend):
         from ...adapters.polars.engine import PolarsEngine
 
         return PolarsEngine()
-
-    @singleton
-    @provider
-    def queries(self) -> QueryEngine:
-        """DuckDB."""
-        from ...adapters.memory.queries import DuckQueries
-
-        return DuckQueries()
-
-    @singleton
-    @provider
-    def sources(self) -> Sources:
-        """Sources as Polars frames."""
-        return PolarsSources("memory")
 
 
 @frozen
@@ -165,6 +175,20 @@ class DeltaBackend(_SparkBackend):
     packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
 
     @classmethod
+    def chosen(cls, settings: BackendSettings) -> type[Backend]:
+        """Spark, or the local engine."""
+        if settings.engine in {None, "spark"}:
+            return cls
+        if settings.engine != "local":
+            raise ConfigError(f"is {settings.engine!r}; it must be one of spark, local")
+        if settings.path is not None and _SCHEME.match(settings.path):
+            raise ConfigError(
+                f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
+                ' "spark"'
+            )
+        return LocalDeltaBackend
+
+    @classmethod
     def table_format(cls) -> TableFormat:
         """Delta Lake."""
         from ...adapters.delta import package
@@ -180,6 +204,30 @@ class DeltaBackend(_SparkBackend):
 
         policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
         return DeltaStore(spark.session, _folder(deployment), policy)
+
+
+class LocalDeltaBackend(_PolarsBackend):
+    """Tables in Delta Lake, in a folder of this machine, frames of Polars: no JVM."""
+
+    gaps = (*PolarsSources.gaps, _NO_LOG)
+    packages = MappingProxyType({"deltalake": "delta"})
+
+    @singleton
+    @provider
+    def store(self, deployment: Deployment) -> KeptStore:
+        """Tables in Delta Lake."""
+        from ...adapters.delta.compaction_policy import CompactionPolicy
+        from ...adapters.delta.local.store import LocalDeltaStore
+
+        return LocalDeltaStore(_folder(deployment), CompactionPolicy(target_bytes=_file_bytes(deployment)))
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        """Polars."""
+        from ...adapters.delta.local.engine import LocalEngine
+
+        return LocalEngine()
 
 
 class _HudiBackend(_SparkBackend):

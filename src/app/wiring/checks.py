@@ -13,7 +13,7 @@ from ...domain.errors import ConfigError, HeadwaterError
 from ...domain.service.plain_table import PlainTable
 from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
-from ..registry.backends import load_backend
+from ..registry.backends import chosen_backend
 from ..registry.packages import not_installed
 from ..registry.sources import load_source_kind
 from ..run.clock import SystemClock
@@ -40,7 +40,7 @@ def check_packages(deployment: Deployment) -> None:
     Raises:
         NotInstalled: names the extra to install.
     """
-    backend = load_backend(deployment.backend.name)
+    backend = chosen_backend(deployment.backend)
     needed = dict(backend.packages)
     if not backend.spark_settings():
         for name in {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}:
@@ -92,7 +92,7 @@ class _Checker(Columns):
         """The query engine of the backend if it is DuckDB, which needs nothing to be started; else None."""
         from ...adapters.memory.queries import DuckQueries
 
-        if load_backend(self.deployment.backend.name).spark_settings():
+        if chosen_backend(self.deployment.backend).spark_settings():
             return None
         try:
             queries = Container(self.deployment, SystemClock()).queries

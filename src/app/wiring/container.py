@@ -15,7 +15,7 @@ from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
 from ..config import Deployment
 from ..read.keyed_views import feed_of, keyed_views
-from ..registry.backends import Gap, Part, Sources, load_backend
+from ..registry.backends import Gap, Part, Sources, chosen_backend
 from ..registry.packages import require
 from ..run.backoff import Backoff
 from ..run.options import RunOptions
@@ -47,7 +47,7 @@ class Container:
         self.deployment = deployment
         self._exits = ExitStack()
         self._clock = clock
-        self._backend = load_backend(deployment.backend.name)
+        self._backend = chosen_backend(deployment.backend)
         self._injector = Injector([self._shared, self._backend()], auto_bind=False)
 
     @property

@@ -19,7 +19,7 @@ from ...polars.schema import empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
-from ...shared.path import folder_of
+from ...shared.path import absolute, folder_of
 from .. import spec as definition
 from ..compaction_policy import CompactionPolicy
 from ..expire import Sweep, SweepPolicy
@@ -90,7 +90,7 @@ class LocalDeltaStore(FolderStore):
         cache: the rows of recent files, in memory.
     """
 
-    root: str
+    root: str = field(converter=absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     sweep: SweepPolicy = field(factory=SweepPolicy)
     cache: FileCache = field(factory=FileCache)

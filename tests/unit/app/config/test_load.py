@@ -151,7 +151,7 @@ class TestReading:
     [
         ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: backend, pipelines, run, sources; "
          "did you mean 'backend'?"),
-        ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, "
+        ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, engine, "
          "expire_every, file_mb, name, path, retain, spark; did you mean 'name'?"),
         ('path = "lake"', 'path = "lake"\nretain = { version = 5 }', "deploy.toml:4: backend.retain.version: unknown key; "
          "allowed: duration, versions; did you mean 'versions'?"),

@@ -36,6 +36,6 @@ class Declared(MemoryBackend):
 
 @pytest.mark.parametrize(("backend", "remedy"), [(Silent, "choose a backend that runs it"), (Declared, "write no SQL")])
 def test_a_backend_may_run_none(deployment, monkeypatch, backend, remedy):
-    monkeypatch.setattr(container, "load_backend", lambda _: backend)
+    monkeypatch.setattr(container, "chosen_backend", lambda _: backend)
     with pytest.raises(NotSupported, match=f"memory does not support user-supplied SQL: {remedy}"):
         _ = Container(deployment, SystemClock()).queries

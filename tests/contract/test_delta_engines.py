@@ -1,0 +1,125 @@
+"""Two engines over one Delta log: each operation runs on the other engine than the last one."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from attrs import define, fields
+
+from headwater.adapters.delta.local.log import LocalLog
+from headwater.adapters.delta.local.store import LocalDeltaStore
+from headwater.adapters.spark.schema import frame_of
+from headwater.domain.table.change import Change, Matching
+from headwater.domain.table.schema import Schema
+from headwater.testing.frames import SparkFrames
+from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_harness import StoreHarness, bag, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import narwhals as nw
+    from pyspark.sql import SparkSession
+
+    from headwater.domain.ports import KeptStore
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+
+def converted(value: Any, convert: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Any:
+    """An argument of a store, with frames of the other engine."""
+
+    def each(frame: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any] | None:
+        return None if frame is None else convert(frame)
+
+    if isinstance(value, Matching):
+        return Matching(each(value.keys), value.within)
+    if isinstance(value, Change):
+        return Change(**{part.name: each(getattr(value, part.name)) for part in fields(Change)})
+    return value
+
+
+def on_polars(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    return frame.collect(backend="polars").lazy()
+
+
+@define(eq=False)
+class TakingTurns:
+    """A store whose operations run in turn on one of two stores; both know the tables that are ensured."""
+
+    local: KeptStore
+    spark: KeptStore
+    turns: Iterator[str]
+    session: SparkSession
+
+    def ensure(self, *arguments: Any) -> None:
+        self.local.ensure(*arguments)
+        self.spark.ensure(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **more: Any) -> Any:
+            if next(self.turns) == "spark":
+                return getattr(self.spark, name)(*(converted(each, self._on_spark) for each in arguments), **more)
+            return getattr(self.local, name)(*(converted(each, on_polars) for each in arguments), **more)
+
+        return call
+
+    def _on_spark(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        if not frame.implementation.is_polars():
+            return frame
+        return frame_of(self.session, Schema.of(frame), frame.collect(backend="polars").rows())
+
+
+class BothEngines(SparkFrames, StoreHarness):
+    @pytest.fixture(autouse=True)
+    def _root(self, tmp_path: Path) -> None:
+        self.root = tmp_path
+        self.turns = cycle(["spark", "local"])
+
+    def reopen(self) -> KeptStore:
+        from headwater.adapters.delta.store import DeltaStore
+
+        local, spark = LocalDeltaStore(str(self.root)), DeltaStore(self.spark, str(self.root))
+        return cast("KeptStore", TakingTurns(local, spark, self.turns, self.spark))
+
+
+class TestTurns(BothEngines, StoreContract):
+    pass
+
+
+class TestCheckpoints(BothEngines):
+    @pytest.mark.parametrize("writer", ["local", "spark"])
+    def test_each_reads_the_checkpoint_of_the_other(self, writer: str) -> None:
+        """The commits before it are gone, so nothing else tells what the table holds."""
+        spec = spec_of("id bigint, day date, `a b` decimal(10,2)", ["id", "day"], partition_by=["day"])
+        table = self.table(self.reopen(), spec)
+        rows = [(number, date(2024, 1, number % 2 + 1), Decimal(number)) for number in range(6)]
+        for row in rows:
+            table.commit(append=[row])
+        folder = self.root / "pipeline" / "items"
+        deltas = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        deltas.clearCache()
+        if writer == "local":
+            log = LocalLog(str(folder))
+            log.newest()
+            log.checkpoint()
+        else:
+            deltas.forTable(self.spark._jsparkSession, str(folder)).checkpoint()
+        for version in range(5):
+            (folder / "_delta_log" / f"{version:020}.json").unlink()
+        deltas.clearCache()
+        self.turns = cycle(["spark", "local"] if writer == "local" else ["local", "spark"])
+        again = self.table(self.reopen(), spec)
+        again.sequence, again.newest = 6, table.newest
+        for _ in range(2):
+            assert again.rows() == bag(*rows)
+        for number in (6, 7):
+            rows.append((number, date(2024, 1, 1), Decimal(number)))
+            again.commit(append=rows[-1:])
+        for _ in range(2):
+            assert again.rows() == bag(*rows)
