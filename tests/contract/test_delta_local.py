@@ -92,6 +92,27 @@ class TestErrors(LocalDelta):
         with pytest.raises(TableDamaged, match="version 0"):
             self.reopen().ensure(NAMES)
 
+    @pytest.mark.parametrize("lost", [0, 1], ids=["the first", "one between"])
+    def test_a_commit_that_is_lost(self, lost: int) -> None:
+        """Without it the newest commits cannot be reached; a commit in its place would hide them."""
+        table = self.table(self.reopen(), NAMES)
+        for number in range(3):
+            table.commit(append=[(number, "a")])
+        log = self.root / "pipeline" / "items" / "_delta_log"
+        (log / f"{lost:020}.json").unlink()
+        before = sorted(each.name for each in log.iterdir())
+        with pytest.raises(TableDamaged, match=f"neither commit {lost}"):
+            self.reopen().ensure(NAMES)
+        assert sorted(each.name for each in log.iterdir()) == before
+
+    def test_a_checkpoint_of_a_newer_kind(self) -> None:
+        """Its commits are gone, so this engine cannot read the table, and must not take it for a new one."""
+        self.reopened(NAMES)
+        log = self.root / "pipeline" / "items" / "_delta_log"
+        (log / f"{0:020}.json").rename(log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json")
+        with pytest.raises(TableDamaged, match='engine = "spark"'):
+            self.reopen().ensure(NAMES)
+
     def test_a_disk_that_is_full(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is committed, and nothing is left of the file."""
         store, version = self.reopened(NAMES)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..actions import DataFile
 
 _NUMBERED = re.compile(r"\d{20}\..+")
+_LOGGED = re.compile(r"\d{20}\.(json$|checkpoint\.)")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
 
@@ -51,6 +52,10 @@ class LocalFolder:
         """The log files that belong to one version each, in the order of the versions."""
         names = sorted(name for name in self._log_names() if _NUMBERED.fullmatch(name))
         return [_stored(self.log / name, self.log) for name in names]
+
+    def newest_logged(self) -> int:
+        """The greatest version of which the log has a commit or a checkpoint of any kind; -1 if it has none."""
+        return max((int(name[:20]) for name in self._log_names() if _LOGGED.match(name)), default=-1)
 
     def checkpoint_at_or_before(self, version: int | None) -> int | None:
         """The newest complete checkpoint up to a version (None: of all); None if there is none."""

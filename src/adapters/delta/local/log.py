@@ -93,12 +93,19 @@ class LocalLog:
         return LocalFolder(self.path)
 
     def newest(self) -> int:
-        """The newest version now; -1 if the table does not exist."""
-        if self._newest.version == _BEFORE_ALL:
+        """The newest version now; -1 if the table does not exist.
+
+        Raises:
+            TableDamaged: commits are missing before others that are there, or a commit cannot be parsed.
+        """
+        opened = self._newest.version != _BEFORE_ALL
+        if not opened:
             self._reopen()
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
         while self._follow() or (not self._file(self._newest.version).exists() and self._reopen()):
             pass
+        if not opened:
+            self._check_whole()
         return self._newest.version
 
     @property
@@ -245,6 +252,18 @@ class LocalLog:
         self._newest = self._from_checkpoint(checkpoint)
         self._newest.check_protocol(self.path)
         return True
+
+    def _check_whole(self) -> None:
+        """Refuse a log whose newest commits cannot be reached: a commit upon what can be would hide them."""
+        last = self.folder().newest_logged()
+        while last > self._newest.version and self._follow():  # another writer may have committed since
+            pass
+        if last > self._newest.version:
+            raise TableDamaged(
+                f"{self.path}: its log has version {last}, and neither commit {self._newest.version + 1} nor a"
+                " checkpoint from which it can be read; put the missing file back from a backup; or, if another program"
+                ' has written a checkpoint of a newer kind, set engine = "spark"'
+            )
 
     def _start(self, version: int) -> LogState:
         """The nearest state at or before a version that is known, or can be read at once."""
