@@ -19,7 +19,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | 3       | 5     | 2   |
 
   @core
-  Scenario: The stream overlaps the history, and goes on behind it
+  Scenario: The stream overlaps the history and continues after it
     Given these rows arrive at info
       | kind | shop_id | name  | updated_at       |
       | +I   | 1       | North | 2024-03-01 09:00 |
@@ -46,7 +46,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | 4       | East     |            |
 
   @core @faults
-  Scenario Outline: A load that is cut off anywhere is gone on with
+  Scenario Outline: A load that was interrupted is resumed
     When loading the history of shop crashes after commit <commit>
     And the history of shop is loaded
     Then shop.rows shows exactly
@@ -71,7 +71,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | 3      |
       | 4      |
 
-  Scenario: Nothing of a load is seen before all of it is there, and the stream waits for it
+  Scenario: A load becomes visible as a whole, and the stream waits for it
     When loading the history of shop crashes after commit 1
     Then shop.rows shows nothing
     And running shop fails with ConfigError: is being loaded
@@ -82,7 +82,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | 2       | true          | 0          | false          |             |
       | 3       | false         |            | true           | 0           |
 
-  Scenario: The stream takes over where it stood when the load began
+  Scenario: The stream takes over at its position at the start of the load
     Given these rows arrive at stock
       | shop_id | items | seq |
       | 1       | 1     | 9   |
@@ -116,14 +116,14 @@ Feature: Loading a history in bulk, before the stream takes over
       | 1     | key column shop_id is null                                                 | json   |
       | 1     | sequence (seq) is null throughout: nothing tells whether it is newer       | json   |
 
-  Scenario: What has run already takes no history
+  Scenario: A pipeline that has already run cannot load a history
     When an epoch of stock brings
       | shop_id | items | seq |
       | 3       | 6     | 3   |
     Then loading the history of shop fails with ConfigError: has been run already
 
 
-  Scenario: Compaction goes on beside the stream
+  Scenario: Compaction runs next to the stream
     Given the history of shop is loaded
     When these rows arrive at stock
       | shop_id | items | seq |

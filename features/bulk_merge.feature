@@ -1,15 +1,15 @@
-Feature: A table is loaded in bulk while its changes come in
+Feature: A table is loaded in bulk while its changes arrive
   The load and the changelog run at the same time, without a lock or a stop. A row of the load is the oldest image of its
   key; every change of the key after the read is newer. Every publication shows the table as of the position that the
   changelog has reached, as far as the table is known by then.
 
-  Rule: Where the load and the changelog share a position, the newest image of a key is the one that counts
+  Rule: If the load and the changelog share a position, the newest image of a key counts
 
     Background:
       Given the deployment accounts.toml
 
     @core @lake
-    Scenario: A change before its chunk was read, one after, and one of a key that no chunk had
+    Scenario: A change before its chunk was read, a change after it, and a change of a key that is in no chunk
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 200 |
@@ -30,7 +30,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 3       | cat   | 30.00   |
         | 4       | dan   | 40.00   |
 
-    Scenario: A chunk that was read later than the changelog has got to waits for it
+    Scenario: A chunk waits until the changelog has reached the position at which the chunk was read
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 200 |
@@ -74,7 +74,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 1       | ann   | 10.00   |
         | 2       | bob   | 20.00   |
 
-    Scenario: A row that was deleted before its chunk was read, and came again after it
+    Scenario: A row that was deleted before its chunk was read, and inserted again after it
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 2       | bob   | 20.00   | 200 |
@@ -88,7 +88,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 1       | eve   | 50.00   |
         | 2       | bob   | 20.00   |
 
-    Scenario: A key that moves from a chunk that is read to one that is not
+    Scenario: A key that moves from a chunk that has been read to one that has not
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -109,7 +109,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 8       | hal   | 80.00   |
         | 9       | ann   | 10.00   |
 
-    Scenario: What a producer sends again after a crash changes nothing
+    Scenario: Changes that a producer sends again after a crash have no effect
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -128,7 +128,7 @@ Feature: A table is loaded in bulk while its changes come in
         | account | owner | balance |
         | 1       | ann   | 15.00   |
 
-    Scenario Outline: The load goes on where it was when its process dies
+    Scenario Outline: A load whose process dies resumes where it was
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -155,7 +155,7 @@ Feature: A table is loaded in bulk while its changes come in
         | before the publication  |
         | after the publication   |
 
-    Scenario: Each publication tells complete row kinds, whatever came first
+    Scenario: Each publication has complete row kinds, in whatever order rows arrive
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -189,7 +189,7 @@ Feature: A table is loaded in bulk while its changes come in
         | +U        | 8       | 82.00   |
         | -D        | 2       | 20.00   |
 
-    Scenario: A chunk settles as soon as the changelog has passed the position it was read at
+    Scenario: A chunk settles as soon as the changelog has passed the position at which it was read
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -220,7 +220,7 @@ Feature: A table is loaded in bulk while its changes come in
       And the table accounts.tombstones holds exactly
         | account |
 
-    Scenario: The position has the log's file, whose number gets another digit
+    Scenario: The position contains the log's file name, whose number gets one more digit
       Given the setting sources.account_log.schema = "kind string, account bigint, owner string, balance decimal(18,2), file string, pos bigint, at timestamp"
       And the setting pipelines.accounts.position = ["file", "pos"]
       And a chunk of accounts
@@ -261,7 +261,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 2       | 20.00   |
         | 4       | 41.00   |
 
-    Scenario: The table as it stood at an earlier time
+    Scenario: The table as it was at an earlier time
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 1       | ann   | 10.00   | 100 |
@@ -283,7 +283,7 @@ Feature: A table is loaded in bulk while its changes come in
         | account | owner | balance |
         | 2       | bob   | 20.00   |
 
-  Rule: Without a position, a row of the load shows once its changes must have come
+  Rule: Without a position, a row of the load is shown when its earlier changes must have arrived
 
     Background:
       Given the deployment accounts.toml
@@ -296,7 +296,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 2       | bob   | 20.00   |
         | 3       | cat   | 30.00   |
 
-    Scenario: It waits until the watermark has passed the moment of the read and the delay
+    Scenario: The row waits until the watermark has passed the time of the read plus the delay
       When these rows arrive at account_log
         | kind | account | owner | balance | at                  |
         | +I   | 4       | dan   | 40.00   | 2024-03-01 09:00:03 |
@@ -316,7 +316,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 4       | dan   | 40.00   |
         | 5       | eve   | 50.00   |
 
-    Scenario: A change that came first stands, and so does a delete
+    Scenario: A change or a delete that came first wins
       When these rows arrive at account_log
         | kind | account | owner | balance | at                  |
         | -U   | 1       | ann   | 10.00   | 2024-03-01 08:59:59 |
@@ -337,7 +337,7 @@ Feature: A table is loaded in bulk while its changes come in
         | +U        | 1       | 12.00   |
         | +I        | 3       | 30.00   |
 
-    Scenario: For a sink that knows rows by their key, the load shows at once
+    Scenario: For a sink that identifies rows by their key, the load is shown immediately
       Given the setting pipelines.accounts.mode = "upsert"
       When these rows arrive at account_log
         | kind | account | owner | balance | at                  |
@@ -350,7 +350,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 2       | bob   | 20.00   |
         | 3       | cat   | 30.00   |
 
-  Rule: The changelog is a database's, whose transactions count as a whole
+  Rule: Transactions of a database's changelog count as a whole
 
     Background:
       Given the deployment accounts.toml
@@ -364,7 +364,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 1       | ann   | 10.00   | 100 |
         | 2       | bob   | 20.00   | 100 |
 
-    Scenario: A transaction of which a part has come does not count
+    Scenario: An incomplete transaction does not count
       When these lines arrive at account_log
         """
         {"database":"bank","table":"accounts","type":"update","ts":1709283590,"xid":6,"commit":true,"position":"binlog.000001:190","data":{"account":2,"owner":"bea","balance":20},"old":{"owner":"bob"}}
@@ -385,7 +385,7 @@ Feature: A table is loaded in bulk while its changes come in
         | 1       | 4.00    |
         | 2       | 26.00   |
 
-    Scenario: A change of the table's definition, whose time is in milliseconds, makes no row and no dead letter
+    Scenario: A change of the table's definition, with a time in milliseconds, makes no row and no dead letter
       When these lines arrive at account_log
         """
         {"type":"table-alter","database":"bank","table":"accounts","old":{"columns":[]},"def":{"columns":[]},"ts":1709283580123,"sql":"ALTER TABLE accounts ADD note text","position":"binlog.000001:150"}
@@ -399,7 +399,7 @@ Feature: A table is loaded in bulk while its changes come in
       And the dead letters of accounts are exactly
         | reason |
 
-    Scenario: Each row of a transaction counts from the moment of its commit
+    Scenario: All rows of a transaction count from its commit
       When these lines arrive at account_log
         """
         {"database":"bank","table":"accounts","type":"update","ts":1709283590,"xid":6,"commit":true,"position":"binlog.000001:190","data":{"account":2,"owner":"bea","balance":20},"old":{"owner":"bob"}}

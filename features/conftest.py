@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from headwater.testing.trial import Trial
     from tests.kafka_reading import Found, Row
 
-_TELLING = {
-    "before it tells the topic": Fault(before=True, commit=1),
-    "right after it has told the topic": Fault(before=False, commit=1),
+_PUBLISHING = {
+    "before it publishes to the topic": Fault(before=True, commit=1),
+    "right after the topic's commit": Fault(before=False, commit=1),
 }
 
 
@@ -95,19 +95,19 @@ def _(headwater_trial: Trial, kafka: KafkaBroker) -> Topic:
     return topic
 
 
-@when(parsers.re(rf"contract_rank crashes (?P<moment>{'|'.join(_TELLING)})"))
+@when(parsers.re(rf"contract_rank crashes (?P<moment>{'|'.join(_PUBLISHING)})"))
 def _(headwater_trial: Trial, moment: str) -> None:
     with pytest.raises(Crash):
-        _run_telling(headwater_trial, _TELLING[moment])
+        _run_publishing(headwater_trial, _PUBLISHING[moment])
 
 
 @when("contract_rank runs until idle on a topic that cannot be reached once")
 def _(headwater_trial: Trial) -> None:
-    _run_telling(headwater_trial, Fault(before=True, commit=1, passing=True))
+    _run_publishing(headwater_trial, Fault(before=True, commit=1, passing=True))
 
 
-def _run_telling(trial: Trial, fault: Fault) -> None:
-    """Run with a sink that fails as told."""
+def _run_publishing(trial: Trial, fault: Fault) -> None:
+    """Run with a sink that has this fault."""
     deployment = trial.open()
     (runner,) = deployment.start(["contract_rank"])
     assert runner.publisher is not None
@@ -115,12 +115,12 @@ def _run_telling(trial: Trial, fault: Fault) -> None:
     deployment.run(until_idle=True)
 
 
-@then("who follows the topic has")
+@then("a consumer of the topic has these rows")
 def _(topic: Topic, datatable: Table) -> None:
     assert _shown(replica(topic.told()), datatable) == sorted(map(tuple, datatable[1:]))
 
 
-@then("the topic has told")
+@then("the topic has these records")
 def _(topic: Topic, datatable: Table) -> None:
     told = [found.value for found in topic.told() if found.value is not None]
     assert _shown(told, datatable) == sorted(map(tuple, datatable[1:]))

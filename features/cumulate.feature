@@ -6,7 +6,7 @@ Feature: Cumulate windows
     Given the deployment views.toml
 
   @core @lake
-  Scenario: The day so far, a point a minute
+  Scenario: The day so far, one point per minute
     When an epoch of views brings
       | at                  | page | visitor |
       | 2024-03-01 00:00:10 | a    | ann     |
@@ -24,7 +24,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:00 | 2024-03-01 00:02 | page     | a    | 3  | 2  | 0        |
       | 2024-03-01 00:00 | 2024-03-01 00:02 | ""       |      | 4  | 2  | 0        |
 
-  Scenario: A pane holds its start and not its end
+  Scenario: A pane includes its start and excludes its end
     When an epoch of views brings
       | at                         | page |
       | 2024-03-01 00:04:59.999999 | a    |
@@ -35,7 +35,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:05 | 1  |
       | 2024-03-01 00:06 | 2  |
 
-  Scenario: A watermark that jumps over several steps makes the ticks of each
+  Scenario: A watermark that passes several steps makes the ticks of each step
     Given the setting pipelines.page_views.ticks = "dense"
     When an epoch of views brings
       | at                  | page |
@@ -57,7 +57,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:00 | 2024-03-02 00:00 | page     | b    | 1  |
       | 2024-03-01 00:00 | 2024-03-02 00:00 | ""       |      | 2  |
 
-  Scenario: A page that is null is not all pages
+  Scenario: The page null is not the same as all pages
     When an epoch of views brings
       | at                  | page | visitor |
       | 2024-03-01 00:00:10 |      | ann     |
@@ -71,7 +71,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:01 | page     | a    | 1  | 1  |
       | 2024-03-01 00:01 | ""       |      | 3  | 2  |
 
-  Scenario: The curve goes on at night, when no rows come
+  Scenario: The curve continues at night, when no rows arrive
     Given the setting sources.views.idle_after = "5m"
     And the setting pipelines.page_views.ticks = "dense"
     And an epoch of views brings
@@ -91,7 +91,7 @@ Feature: Cumulate windows
       | 2024-01-01 00:00 | ""       |      | 2  |
     And page_views has published 2 epochs
 
-  Scenario: A curve to draw has every step, and tells where there is no tick
+  Scenario: A curve to draw has every step, with null for a missing tick
     When an epoch of views brings
       | at                  | page | visitor |
       | 2024-03-01 00:00:10 | a    | ann     |
@@ -111,7 +111,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:02 |    |    |
       | 2024-03-01 00:03 | 2  | 1  |
 
-  Scenario: What a crash leaves half done is counted once
+  Scenario: Work that a crash left unfinished is counted once
     When these rows arrive at views
       | at                  | page | visitor |
       | 2024-03-01 00:00:10 | a    | ann     |
@@ -127,7 +127,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:01 | 1  | 1  |
       | 2024-03-01 00:03 | 3  | 2  |
 
-  Scenario: The ticks of a dimension set are also kept as a plain table
+  Scenario: The ticks of a dimension set are also stored as a plain table
     Given the setting pipelines.page_views.materialize = ["ticks_page"]
     And the setting pipelines.page_views.late = "revise"
     When an epoch of views brings
@@ -143,7 +143,7 @@ Feature: Cumulate windows
       | 2024-03-01 00:01 | a    | 2  | 2  | 1        |
       | 2024-03-01 00:01 | b    | 1  | 1  | 0        |
 
-  Scenario: The day's orders, from the changes that a database tells of
+  Scenario: The day's orders, from the changes of a database
     Given the deployment
       """
       [sources.orders]
@@ -179,7 +179,7 @@ Feature: Cumulate windows
       | 2024-03-01 02:00 | state    | paid  | 1      | 10.50  |
       | 2024-03-01 03:00 | state    | new   | 0      |        |
 
-  Scenario: A row without a time is set aside with the reason
+  Scenario: A row without a time becomes a dead letter with the reason
     When an epoch of views brings
       | at                  | page |
       |                     | a    |
@@ -188,7 +188,7 @@ Feature: Cumulate windows
       | reason                                  |
       | column at is null, so it has no pane    |
 
-  Scenario: Dimensions and measures may be called as columns of the answer are
+  Scenario: Dimensions and measures may have the names of the view's own columns
     Given the setting sources.views.schema = "at timestamp, grouping string, tick string"
     And the setting pipelines.page_views.dimensions = [["grouping"], []]
     And the setting pipelines.page_views.measures = { tick = "count(distinct tick)", revision = "count(*)" }
@@ -211,7 +211,7 @@ Feature: Cumulate windows
       | _tick            | grouping | tick | revision |
       | 2024-03-01 00:01 | a        | 2    | 2        |
 
-  Scenario: A row whose window ends beyond the year 9999 is set aside with the reason, and one of the year 1 counts
+  Scenario: A row whose window ends after the year 9999 becomes a dead letter, and a row of the year 1 counts
     Given the setting sources.views.watermark_delay = "2m"
     When an epoch of views brings
       | at                         | page |
@@ -229,9 +229,9 @@ Feature: Cumulate windows
       | 0001-01-01 00:00 | 0001-01-01 00:01 | a    | 1  |
       | 2999-12-31 00:00 | 3000-01-01 00:00 | a    | 1  |
 
-  Rule: What a trigger that fires early gets wrong does not happen
+  Rule: The errors of early triggers do not occur
 
-    Scenario: The curve does not dip where rows come in disorder
+    Scenario: The curve does not dip if rows arrive out of order
       Given the setting sources.views.watermark_delay = "2m"
       When an epoch of views brings
         | at                  | page |
@@ -276,7 +276,7 @@ Feature: Cumulate windows
         | an epoch of views brings   |
         | these rows arrive at views |
 
-    Scenario: Parts sum to the whole at every tick
+    Scenario: At every tick the groups add up to the total
       Given the setting pipelines.page_views.ticks = "dense"
       When an epoch of views brings
         | at                  | page | visitor |
@@ -301,7 +301,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:04 | page     | b    | 2  |
         | 2024-03-01 00:04 | ""       |      | 4  |
 
-  Rule: A row whose pane has had its tick is late
+  Rule: A row is late if its pane already has its tick
 
     Background:
       Given an epoch of views brings
@@ -310,7 +310,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:01:20 | a    | bob     |
         | 2024-03-01 00:03:00 | b    | ann     |
 
-    Scenario: It is kept aside, and the curve stays as it is
+    Scenario: A late row becomes a dead letter, and the curve does not change
       When an epoch of views brings
         | at                  | page | visitor |
         | 2024-03-01 00:00:50 | a    | cat     |
@@ -327,7 +327,7 @@ Feature: Cumulate windows
         | 1     | late: the tick at the end of its pane was there already |
 
     @core
-    Scenario: It makes a new revision of the ticks that it changes, and what they were stays
+    Scenario: A late row makes a new revision of the ticks that it changes, and earlier revisions stay
       Given the setting pipelines.page_views.late = "revise"
       When an epoch of views brings
         | at                  | page | visitor |
@@ -355,7 +355,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | 3  | 2  | 1        |
         | 2024-03-01 00:04 | 4  | 2  | 0        |
 
-    Scenario: It makes a tick where its group had none
+    Scenario: A late row makes a tick if its group had none
       Given the setting pipelines.page_views.late = "revise"
       When an epoch of views brings
         | at                  | page | visitor |
@@ -366,7 +366,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | a    | 2  | 2  | 0        |
         | 2024-03-01 00:03 | a    | 3  | 2  | 0        |
 
-    Scenario: What was kept aside counts after all when late rows may revise
+    Scenario: Late rows among the dead letters count after late rows are allowed to revise
       When an epoch of views brings
         | at                  | page | visitor |
         | 2024-03-01 00:00:50 | a    | cat     |
@@ -378,13 +378,13 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | 3  | 3  | 1        |
       And page_views.dead_letters shows nothing
 
-  Rule: Which rows are late is a matter of their order, and not of where epochs end
+  Rule: The order of the rows decides which are late, not where epochs end
 
     Background:
       Given the setting pipelines.page_views.measures = { pv = "count(*)" }
       And the setting sources.views.files_per_epoch = 5
 
-    Scenario Outline: The same rows cut in another way leave the same ones aside
+    Scenario Outline: The same rows in other epochs give the same late rows
       When an epoch of views brings
         | at                  | page |
         | 2024-03-01 00:00:10 | a    |
@@ -414,7 +414,7 @@ Feature: Cumulate windows
         | an epoch of views brings   |
         | these rows arrive at views |
 
-    Scenario: Within one epoch a row may be late to those before it
+    Scenario: A row may be late because of earlier rows of the same epoch
       Given the setting pipelines.page_views.late = "revise"
       When an epoch of views brings
         | at                  | page |
@@ -437,7 +437,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | ""       |      | 4  | 0        |
         | 2024-03-01 00:02 | ""       |      | 5  | 1        |
 
-    Scenario: Rows that change no answer make no revision, and count in those to come
+    Scenario: Late rows that change no value make no revision, and count in later ticks
       Given the setting pipelines.page_views.measures = { letters = "avg(cast(length(visitor) as decimal(3,0)))" }
       And the setting pipelines.page_views.late = "revise"
       When an epoch of views brings
@@ -460,7 +460,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | ""       |      | 3.0     | 0        |
         | 2024-03-01 00:02 | ""       |      | 3.75    | 1        |
 
-    Scenario Outline: The same rows cut in another way make the same revisions
+    Scenario Outline: The same rows in other epochs make the same revisions
       Given the setting pipelines.page_views.late = "revise"
       When an epoch of views brings
         | at                  | page |
@@ -493,7 +493,7 @@ Feature: Cumulate windows
         | an epoch of views brings   |
         | these rows arrive at views |
 
-  Rule: Rows may be taken back
+  Rule: Rows may be retracted
 
     Background:
       Given the setting sources.views.row_kind = "kind"
@@ -516,7 +516,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:02 | a    | 2  | 2  | ann   |
         | 2024-03-01 00:03 | a    | 1  | 1  | bob   |
 
-    Scenario: An update changes what its pane came to
+    Scenario: An update changes the total of its pane
       When an epoch of views brings
         | kind | at                  | page | visitor |
         | +I   | 2024-03-01 00:00:10 | a    | ann     |
@@ -528,7 +528,7 @@ Feature: Cumulate windows
         | 2024-03-01 00:01 | a    | 0  | 0  |       |
         | 2024-03-01 00:01 | b    | 1  | 1  | ann   |
 
-  Rule: A day is a day of the clock on the wall
+  Rule: A day is a day of the local clock
 
     Background:
       Given the setting pipelines.page_views.time_zone = "Europe/Berlin"
@@ -561,7 +561,7 @@ Feature: Cumulate windows
         | 2024-10-26 22:00 | 2024-10-27 22:00 | 1  |
         | 2024-10-26 22:00 | 2024-10-27 23:00 | 2  |
 
-    Scenario: A window that starts in an hour which the clock shows twice holds what lies between its start and end
+    Scenario: A window that starts in an hour which the clock shows twice has the rows between its start and end
       Given the setting pipelines.page_views.offset = "2h30m"
       And the setting pipelines.page_views.step = "1d"
       When an epoch of views brings

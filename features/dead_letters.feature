@@ -18,7 +18,7 @@ Feature: Records that could not be used are kept, and read again after a fix
     And contract_rank runs until idle
 
   @core
-  Scenario: What can be used after the fix goes in, and the rest stays with its reason
+  Scenario: Records that can be used after the fix are added, and the others stay with their reason
     When the setting sources.contracts.row_kind is taken out
     And the dead letters of contract_rank are read again
     Then contract_rank.ranks shows exactly
@@ -32,7 +32,7 @@ Feature: Records that could not be used are kept, and read again after a fix
       | 1     | json   |          | no JSON: Input data was truncated | {"project": 1, "contract": 15                                      |
     And contract_rank has published 2 epochs
 
-  Scenario Outline: Reading again that dies <moment> is done by asking once more, and nothing counts twice
+  Scenario Outline: A replay that dies <moment> is completed by the next replay, and nothing counts twice
     When the setting sources.contracts.row_kind is taken out
     And reading the dead letters of contract_rank again crashes <moment>
     And these lines arrive at contracts

@@ -9,7 +9,7 @@ Feature: Every epoch happens exactly once
       | 1       | 12       | 2024-03-02 09:00 |
 
   @core @faults
-  Scenario Outline: A crash <moment> is made good by the next run
+  Scenario Outline: After a crash <moment> the next run completes the epoch
     When these rows arrive at contracts
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 08:00 |
@@ -46,7 +46,7 @@ Feature: Every epoch happens exactly once
     And contract_rank has published 2 epochs
 
   @core @faults
-  Scenario: More rows have come before the next run, and nothing but the tables tells where the last one stood
+  Scenario: More rows arrive before the next run, and only the tables record where the last run ended
     When these rows arrive at contracts
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 08:00 |
@@ -64,7 +64,7 @@ Feature: Every epoch happens exactly once
     And contract_rank has published 3 epochs
 
   @core @faults
-  Scenario: A second writer is turned away and damages nothing
+  Scenario: A second writer is refused and damages nothing
     Given a second run has opened contract_rank
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -76,7 +76,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
 
-  Scenario: A passing fault is tried again
+  Scenario: After a transient fault the epoch is retried
     When these rows arrive at contracts
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 08:00 |
@@ -88,7 +88,7 @@ Feature: Every epoch happens exactly once
       | 1       | 12       | 3    |
 
   @core @faults
-  Scenario: A reader keeps what it has while epochs and compaction pass
+  Scenario: A reader's rows do not change during epochs and compaction
     Given a reader holds contract_rank.ranks
     When an epoch of contracts brings
       | project | contract | sign_time        |

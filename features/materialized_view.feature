@@ -33,7 +33,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 101      | ann  | 1      | 10.00 |
         | 102      | bob  | 4      | 10.00 |
 
-    Scenario: A change of one product changes the lines of its orders, each once, and no other
+    Scenario: A change of one product changes each line of its orders once, and no other line
       When these rows arrive at product_log
         | kind | product_id | price | at               |
         | -U   | 7          | 2.50  | 2024-03-01 09:10 |
@@ -56,7 +56,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | -U        | 102      | bob  | 10.00 |
         | +U        | 102      | bob  | 16.00 |
 
-    Scenario: An order that goes to another customer, one that is deleted, and a customer that goes
+    Scenario: An order that gets another customer, an order that is deleted, and a customer that is deleted
       When these rows arrive at order_log
         | kind | order_id | customer_id | product_id | pieces | at               |
         | -U   | 101      | 1           | 8          | 1      | 2024-03-01 09:10 |
@@ -78,7 +78,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | name | orders | worth |
         | bob  | 1      | 10.00 |
 
-    Scenario: Two columns of a join may be whole numbers of two types
+    Scenario: A join may compare whole numbers of two types
       Given the setting pipelines.narrow.service = "materialized_view"
       And the setting pipelines.narrow.inputs = { l = "order_lines.rows", o = "orders.rows" }
       And the setting pipelines.narrow.key = ["order_id"]
@@ -122,7 +122,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 102      | bob  | 4      | 10.00 |
         | 103      | bob  | 3      | 33.00 |
 
-    Scenario: An order that comes and goes within one epoch shows at the moments between, while a source lags
+    Scenario: An order that is inserted and deleted within one epoch is shown at the moments between, while a source lags
       When these rows arrive at order_log
         | kind | order_id | customer_id | product_id | pieces | at               |
         | +I   | 103      | 2           | 8          | 3      | 2024-03-01 10:00 |
@@ -152,7 +152,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 101      | ann  | 10.00 |
         | 102      | bob  | 10.00 |
 
-    Scenario: An order that comes late for the moment shown, and goes within the same epoch
+    Scenario: An order that arrives late for the moment shown, and is deleted within the same epoch
       When these rows arrive at order_log
         | kind | order_id | customer_id | product_id | pieces | at               |
         | +I   | 103      | 2           | 8          | 3      | 2024-03-01 09:04 |
@@ -165,7 +165,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | 102      | bob  | 10.00 |
         | 103      | bob  | 30.00 |
 
-    Scenario Outline: A run that dies leaves nothing half
+    Scenario Outline: A run that dies leaves no half result
       When these rows arrive at product_log
         | kind | product_id | price | at               |
         | -U   | 7          | 2.50  | 2024-03-01 09:10 |
@@ -266,7 +266,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
       And the setting pipelines.order_lines.inputs = { o = "orders.rows" }
       Then order_lines cannot run: PARTITION BY
 
-    Scenario: Another answer each time
+    Scenario: A different answer each time
       Given the setting pipelines.order_lines.sql = "SELECT order_id, rand() AS luck FROM o"
       And the setting pipelines.order_lines.inputs = { o = "orders.rows" }
       Then order_lines cannot run: rand

@@ -8,7 +8,7 @@ Feature: A view's changes are published to a topic
     And the setting sources.contracts.row_kind = "kind"
     And the setting sources.contracts.schema = "project bigint, contract bigint, sign_time timestamp, kind string"
 
-  Scenario: The topic tells what came, what moved and what went
+  Scenario: The topic has the inserted, the updated and the deleted rows
     Given the ranks are published to a topic
     And an epoch of contracts brings
       | kind | project | contract | sign_time        |
@@ -18,7 +18,7 @@ Feature: A view's changes are published to a topic
       | kind | project | contract | sign_time        |
       | +I   | 1       | 13       | 2024-03-01 08:00 |
       | -D   |         | 12       |                  |
-    Then the topic has told
+    Then the topic has these records
       | row_kind | contract | rank | sign_time            |
       | +I       | 11       | 1    | 2024-03-01T09:00:00Z |
       | +I       | 12       | 2    | 2024-03-02T09:00:00Z |
@@ -26,12 +26,12 @@ Feature: A view's changes are published to a topic
       | -U       | 11       | 1    | 2024-03-01T09:00:00Z |
       | +U       | 11       | 2    | 2024-03-01T09:00:00Z |
       | -D       | 12       | 2    | 2024-03-02T09:00:00Z |
-    And who follows the topic has
+    And a consumer of the topic has these rows
       | contract | rank |
       | 13       | 1    |
       | 11       | 2    |
 
-  Scenario Outline: A run that dies <moment> loses nothing and tells nothing twice
+  Scenario Outline: A run that dies <moment> loses nothing and publishes nothing twice
     Given the ranks are published to a topic
     And an epoch of contracts brings
       | kind | project | contract | sign_time        |
@@ -46,13 +46,13 @@ Feature: A view's changes are published to a topic
       | +I   | 1       | 14       | 2024-02-01 08:00 |
     And contract_rank runs until idle
     Then contract_rank has published 3 epochs
-    And who follows the topic has
+    And a consumer of the topic has these rows
       | contract | rank |
       | 14       | 1    |
       | 13       | 2    |
       | 11       | 3    |
       | 12       | 4    |
-    And the topic has told
+    And the topic has these records
       | row_kind | contract | rank |
       | +I       | 11       | 1    |
       | +I       | 12       | 2    |
@@ -73,20 +73,20 @@ Feature: A view's changes are published to a topic
       | moment                            |
       | before the publication            |
       | after the publication             |
-      | before it tells the topic         |
-      | right after it has told the topic |
+      | before it publishes to the topic  |
+      | right after the topic's commit    |
 
-  Scenario: A topic that cannot be reached for a moment is told later
+  Scenario: If a topic cannot be reached for a moment, the epoch is published later
     Given the ranks are published to a topic
     When these rows arrive at contracts
       | kind | project | contract | sign_time        |
       | +I   | 1       | 11       | 2024-03-01 09:00 |
     And contract_rank runs until idle on a topic that cannot be reached once
-    Then the topic has told
+    Then the topic has these records
       | row_kind | contract | rank |
       | +I       | 11       | 1    |
 
-  Scenario: A topic that is told later than the pipeline began starts with all rows there are
+  Scenario: A topic that is added to a running pipeline starts with all existing rows
     Given an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | +I   | 1       | 11       | 2024-03-01 09:00 |
@@ -95,12 +95,12 @@ Feature: A view's changes are published to a topic
       | +I   | 1       | 12       | 2024-02-02 09:00 |
     When the ranks are published to a topic from now on
     And contract_rank runs until idle
-    Then the topic has told
+    Then the topic has these records
       | row_kind | contract | rank |
       | +I       | 12       | 1    |
       | +I       | 11       | 2    |
 
-  Scenario: A view that is kept as a table as well is published from there
+  Scenario: A view that is also stored as a table is published from that table
     Given the setting pipelines.contract_rank.materialize = ["ranks"]
     And the ranks are published to a topic
     And an epoch of contracts brings
@@ -109,7 +109,7 @@ Feature: A view's changes are published to a topic
     When an epoch of contracts brings
       | kind | project | contract | sign_time        |
       | +I   | 1       | 12       | 2024-02-02 09:00 |
-    Then the topic has told
+    Then the topic has these records
       | row_kind | contract | rank |
       | +I       | 11       | 1    |
       | +I       | 12       | 1    |

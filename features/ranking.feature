@@ -6,7 +6,7 @@ Feature: Ranking with a historical snapshot
     Given the deployment contracts.toml
 
   @core
-  Scenario: Ranks go on where the days before ended
+  Scenario: Ranks continue where the earlier days ended
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
@@ -25,7 +25,7 @@ Feature: Ranking with a historical snapshot
       | 2       | 22       | 2    |
 
   @core @lake
-  Scenario: A late row moves its own day and all days after it
+  Scenario: A late row changes the ranks of its own day and of all later days
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
@@ -49,7 +49,7 @@ Feature: Ranking with a historical snapshot
       | +U       | 12       | 2        | 3        |
       | +U       | 13       | 3        | 4        |
 
-  Scenario: Equal order values share a rank, also when they come in different epochs
+  Scenario: Equal order values share a rank, even if they come in different epochs
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |
@@ -65,7 +65,7 @@ Feature: Ranking with a historical snapshot
       | 1       | 13       | 2    |
       | 1       | 14       | 3    |
 
-  Scenario Outline: The three methods, both ways round
+  Scenario Outline: The three methods, ascending and descending
     Given the setting pipelines.contract_rank.method = "<method>"
     And the setting pipelines.contract_rank.order_by = "<order_by>"
     And the setting pipelines.contract_rank.tie_break = <ties>
@@ -95,7 +95,7 @@ Feature: Ranking with a historical snapshot
       | rank       | -sign_time | []           | 3   | 3   | 3   | 2   | 1   |
       | row_number | -sign_time | ["contract"] | 3   | 4   | 5   | 2   | 1   |
 
-  Scenario: Three rows at the very instant where a day begins belong to that day together
+  Scenario: Three rows at the first instant of a day all belong to that day
     When an epoch of contracts brings
       | project | contract | sign_time           |
       | 1       | 11       | 2024-03-01 23:59:59 |
@@ -161,7 +161,7 @@ Feature: Ranking with a historical snapshot
       | 1       | 2024-03-30T01:30:00Z | 2024-03-31T01:00:00Z | 0         |
       | 1       | 2024-03-31T01:00:00Z |                      | 1         |
 
-  Scenario: The last microsecond of a day far ahead belongs to that day, and the first of time has a day
+  Scenario: The last microsecond of a day far in the future belongs to that day, and the year 1 has days too
     When an epoch of contracts brings
       | project | contract | sign_time                  |
       | 1       | 11       | 2999-12-31 23:59:59.999999 |
@@ -175,7 +175,7 @@ Feature: Ranking with a historical snapshot
       | 2       | 0001-01-01T00:00:00Z | 9999-12-31T00:00:00Z | 0         |
       | 2       | 9999-12-31T00:00:00Z |                      | 1         |
 
-  Scenario: A changelog: the only holder of a value goes, one of two goes, and one changes its project
+  Scenario: A changelog: the only row with a value is deleted, one of two is deleted, and one changes its project
     Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
     And the setting sources.contracts.row_kind = "kind"
     When an epoch of contracts brings
@@ -205,7 +205,7 @@ Feature: Ranking with a historical snapshot
       | 2       | 14       | 1    |
       | 2       | 21       | 2    |
 
-  Scenario: An update that moves a row without naming where it was
+  Scenario: An update that moves a row without its old image
     Given the setting sources.contracts.schema = "kind string, project bigint, contract bigint, sign_time timestamp"
     And the setting sources.contracts.row_kind = "kind"
     When an epoch of contracts brings
@@ -253,7 +253,7 @@ Feature: Ranking with a historical snapshot
       | epoch | reason                       |
       | 0     | group column project is null |
 
-  Scenario Outline: Rows without an order value have a stated place, and are equal to each other
+  Scenario Outline: Rows without an order value come first or last, and are equal to each other
     Given the setting pipelines.contract_rank.order_by = "<order_by>"
     And the setting pipelines.contract_rank.nulls = "<place>"
     When an epoch of contracts brings
@@ -295,7 +295,7 @@ Feature: Ranking with a historical snapshot
       | 2       | 21       | 1    |
 
   @core
-  Scenario: What was the rank as of a time, and what was it thought to be
+  Scenario: The rank as of a time, and the rank as known at that time
     Given the setting pipelines.contract_rank.order_by = "-sign_time"
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -318,7 +318,7 @@ Feature: Ranking with a historical snapshot
       | 1       | 12       | 1    |
       | 1       | 11       | 2    |
 
-  Scenario: A view kept as a plain table follows every epoch
+  Scenario: A view that is stored as a plain table follows every epoch
     Given the setting pipelines.contract_rank.materialize = ["ranks"]
     When an epoch of contracts brings
       | project | contract | sign_time        |
@@ -338,7 +338,7 @@ Feature: Ranking with a historical snapshot
       | project | contract | sign_time |
     Then contract_rank.ranks shows nothing
 
-  Scenario: Columns may be called as those of the answer are
+  Scenario: Columns may have the names of the view's own columns
     Given the setting sources.contracts.schema = "Start bigint, contract bigint, sign_time timestamp, rank string, old_rank bigint"
     And the setting pipelines.contract_rank.group = ["Start"]
     And the setting pipelines.contract_rank.materialize = ["ranks"]
@@ -365,7 +365,7 @@ Feature: Ranking with a historical snapshot
       | 1     | 12       | general | 1     |
       | 1     | 11       | major   | 2     |
 
-  Scenario: Settings that stored ranks depend on are named where they have changed
+  Scenario: If settings have changed that stored ranks depend on, the error names them
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 11       | 2024-03-01 09:00 |

@@ -28,7 +28,7 @@ Feature: Changelog retraction
       | 2024-03-02 | new   | -1     | -10.50 |
       | 2024-03-02 | paid  | 1      | 10.50  |
 
-  Scenario: An order goes from one state to another and back
+  Scenario: An order changes from one state to another and back
     When these lines arrive at orders
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -44,7 +44,7 @@ Feature: Changelog retraction
       | state | orders | amount | buyers |
       | new   | 1      | 10.50  | 1      |
 
-  Scenario: Maxwell goes back days, and says again what it said before
+  Scenario: Maxwell goes back by days, and sends changes again
     When these lines arrive at orders
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000099:900","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -63,7 +63,7 @@ Feature: Changelog retraction
       | state | orders | amount | buyers |
       | new   | 3      | 13.75  | 2      |
 
-  Scenario: A record of a day that is in the past already counts at once, and leaves today as it is
+  Scenario: A record of a day that is already in the past counts immediately, and does not change today
     When these lines arrive at orders
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -118,7 +118,7 @@ Feature: Changelog retraction
       |       | 1      |        | 1      |
       | ""    | 1      |        | 1      |
 
-  Scenario: What a crash leaves half done is counted once
+  Scenario: Work that a crash left unfinished is counted once
     When these lines arrive at orders
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -133,7 +133,7 @@ Feature: Changelog retraction
       | state | orders | amount | buyers |
       | new   | 2      | 12.75  | 2      |
 
-  Scenario: A record that cannot be placed is set aside with the reason
+  Scenario: A record without a day or a position becomes a dead letter with the reason
     Given the setting sources.orders.schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp, file string, at bigint, line bigint"
     And the setting sources.orders.metadata = { file = "log_file", at = "log_position", line = "row" }
     And the setting pipelines.order_states.identity = ["file", "at", "line"]
@@ -153,7 +153,7 @@ Feature: Changelog retraction
       | 0     | column mtime is null, so it has no day                |
       | 0     | old: a JSON object wanted, not None                   |
 
-  Scenario: A measure may be called as the column of the day is
+  Scenario: A measure may have the name of the day column
     Given the setting pipelines.order_states.measures = { day = "count(*)", buyers = "count(distinct user_id)" }
     When these lines arrive at orders
       """
@@ -176,7 +176,7 @@ Feature: Changelog retraction
   Rule: Messages have a position in a log, so that a message that is sent again counts once
 
     @core
-    Scenario: A producer sends again what it sent before, within an epoch and across epochs
+    Scenario: A producer sends changes again, within an epoch and across epochs
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
@@ -197,9 +197,9 @@ Feature: Changelog retraction
         | state | orders | amount | buyers |
         | new   | 2      | 2.00   | 2      |
         | paid  | 1      | 1.00   | 1      |
-      And order_states has passed over 6 repeats
+      And order_states has skipped 6 repeats
 
-    Scenario: A change that comes behind a later one does not count, wherever epochs are cut
+    Scenario: A change that arrives after a later one does not count, wherever epochs end
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
@@ -219,7 +219,7 @@ Feature: Changelog retraction
       Then order_states.totals shows exactly
         | state | orders | amount | buyers |
         | new   | 2      | 2.00   | 2      |
-      And order_states has passed over 3 repeats
+      And order_states has skipped 3 repeats
 
     Scenario: Another server takes over, and its log counts from its beginning
       When these lines arrive at orders
@@ -247,10 +247,10 @@ Feature: Changelog retraction
       Then order_states.totals shows exactly
         | state | orders | amount | buyers |
         | new   | 4      | 4.00   | 4      |
-      And order_states has passed over 3 repeats
+      And order_states has skipped 3 repeats
 
     @core
-    Scenario: A server without a name takes over: the run stops until it is told that a new log begins
+    Scenario: A server without a name takes over: the run stops until the user accepts a new log
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000900:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
@@ -282,9 +282,9 @@ Feature: Changelog retraction
       Then order_states.totals shows exactly
         | state | orders | amount | buyers |
         | new   | 5      | 5.00   | 5      |
-      And order_states has passed over 2 repeats
+      And order_states has skipped 2 repeats
 
-    Scenario: A connector goes back by hours: the run stops until such a repeat is allowed
+    Scenario: A connector goes back by hours: the run stops until the user allows such repeats
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
@@ -307,7 +307,7 @@ Feature: Changelog retraction
         | state | orders | amount | buyers |
         | new   | 3      | 3.00   | 3      |
 
-    Scenario: Repeats are wanted
+    Scenario: Repeats can be counted
       Given the setting pipelines.order_states.identity = "none"
       And these lines arrive at orders
         """
@@ -335,7 +335,7 @@ Feature: Changelog retraction
         2024-03-01,new,5
         """
 
-    Scenario: Where batch and stream overlap, the stream's part of the past is left out
+    Scenario: If batch and stream overlap, the stream's part of the past is left out
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
@@ -348,7 +348,7 @@ Feature: Changelog retraction
         | new   | 4      |
         | paid  | 1      |
 
-    Scenario: A late record never disturbs today, and the batch run again absorbs it
+    Scenario: A late record never changes today, and counts when the batch has run again
       When these lines arrive at orders
         """
         {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-02 09:00:00"}}
@@ -373,7 +373,7 @@ Feature: Changelog retraction
         | state | orders |
         | new   | 7      |
 
-  Scenario: A day ends once, though the clock goes back over midnight
+  Scenario: A day ends once, even if the clock goes back over midnight
     Given the setting sources.orders.time_zone = "UTC"
     And the setting pipelines.order_states.time_zone = "America/St_Johns"
     When these lines arrive at orders

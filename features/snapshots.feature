@@ -1,4 +1,4 @@
-Feature: A batch stage publishes versions, and readers finish on the one they began with
+Feature: A batch stage publishes versions, and readers finish on the version they began with
   A version is the whole new content of one or several tables, published at the same time, and computed from the inputs as
   of one time. Its label is the watermark of its inputs. If no input has changed, there is no new version.
 
@@ -42,7 +42,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | 0       | 2024-03-02T09:00:00Z |
         | 1       | 2024-03-03T09:00:00Z |
 
-    Scenario: The watermark says when a version is due
+    Scenario: The watermark decides when a version is due
       Given the setting pipelines.project_dim.when = "watermark"
       And the setting pipelines.project_dim.every = "1d"
       When these rows arrive at contracts
@@ -76,7 +76,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       And project_dim runs one epoch
       Then project_dim has published 1 epoch
 
-    Scenario: What was begun and can no longer be read is taken back, and made of what there is
+    Scenario: An unfinished version whose inputs have expired is rolled back, and made from the current inputs
       Given the setting backend.retain = { versions = 1 }
       When these rows arrive at contracts
         | project | contract | sign_time        |
@@ -87,7 +87,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | project | contract | sign_time        |
         | 1       | 12       | 2024-03-02 09:00 |
       And contract_rank runs until idle
-      And contract_rank gives up its past
+      And contract_rank expires its old versions
       And project_dim runs until idle
       Then project_dim.projects shows exactly
         | project | tag | contracts |
@@ -118,7 +118,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         """
       And tagged runs until idle
 
-    Scenario: Where nothing has moved, a run makes no second version
+    Scenario: If no input has changed, a run makes no second version
       When tagged runs until idle
       And tagged runs until idle
       Then tagged has published 1 epoch
@@ -131,7 +131,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       Then tagged has published 2 epochs
 
     @core @faults
-    Scenario Outline: A crash <moment> leaves the version before, of all tables, until the next run
+    Scenario Outline: After a crash <moment> all tables show the previous version until the next run
       When the file tags.csv is
         """
         project,tag
@@ -176,7 +176,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | project | tag |
         | 1       | red |
 
-    Scenario Outline: A version is never made of <what> from before a crash and from after it
+    Scenario Outline: A version never mixes <what> from before a crash and after it
       When the file tags.csv is
         """
         project,tag
@@ -224,7 +224,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | 2       | blue |
       And tagged has published 2 epochs
 
-    Scenario Outline: A version whose key names no row is not published: <what>
+    Scenario Outline: A version whose key does not identify each row is not published: <what>
       When the file tags.csv is
         """
         project,tag
@@ -252,7 +252,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         | repeated | 1   |
         | null     |     |
 
-    Scenario: A second run that has been overtaken publishes nothing
+    Scenario: A second run that another run has overtaken publishes nothing
       Given a second run has opened tagged
       When the file tags.csv is
         """
@@ -278,7 +278,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       And tagged runs until idle
 
     @core @faults
-    Scenario: A reader with a lease is undisturbed by overwrites and expiry
+    Scenario: Overwrites and expiry do not affect a reader with a lease
       Given a reader leases tagged
       And a reader holds tagged.projects
       When the file tags.csv is
@@ -309,11 +309,11 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       And tagged.projects as known at epoch 2 shows exactly
         | project | tag   |
         | 1       | green |
-      When the reader gives its lease back
-      And tagged gives up its past
+      When the reader releases its lease
+      And tagged expires its old versions
       Then tagged.projects as known at epoch 0 has expired
 
-    Scenario: A version is kept for a while from when it was superseded, not from when it was made
+    Scenario: The retention of a version counts from when it was superseded, not from when it was made
       Given the setting pipelines.tagged.retain = { duration = "1h" }
       When 1d passes
       And the file tags.csv is
@@ -322,15 +322,15 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
         1,blue
         """
       And tagged runs until idle
-      And tagged gives up its past
+      And tagged expires its old versions
       Then tagged.projects as known at epoch 0 shows exactly
         | project | tag |
         | 1       | red |
       When 1d passes
-      And tagged gives up its past
+      And tagged expires its old versions
       Then tagged.projects as known at epoch 0 has expired
 
-  Rule: The clock says when to look
+  Rule: The clock decides when a version is due
 
     Background:
       Given the deployment tags.toml
@@ -355,7 +355,7 @@ Feature: A batch stage publishes versions, and readers finish on the one they be
       And tagged runs one epoch
       Then tagged has published 2 epochs
 
-    Scenario: A clock that steps back makes no version come early, and does not stand in its way for long
+    Scenario: If the clock steps back, no version comes early, and none is delayed for long
       When the file tags.csv is
         """
         project,tag

@@ -1,4 +1,4 @@
-Feature: Sums are exact, or stop
+Feature: Sums are exact, or fail with an error
   Amounts may be as large as their types allow. A sum that overflows only on the way is still exact. A sum that does not
   fit stops the run, with an error that names the measure, the group and the remedy. No sum ever wraps around or becomes
   0 or null.
@@ -7,7 +7,7 @@ Feature: Sums are exact, or stop
     Given the deployment sums.toml
 
   @core
-  Scenario: What overflows on the way is taken back
+  Scenario: An overflow that later changes undo has no effect
     When these rows arrive at entries
       | kind | id | account | whole               | wide                                    | at                  |
       | +I   | 1  | a       | 9223372036854775807 | 999999999999999999999999999999999999.99 | 2024-03-01 09:00:01 |
@@ -73,7 +73,7 @@ Feature: Sums are exact, or stop
     When stored runs until idle
     Then running sums fails with SumOverflow: does not fit
 
-  Scenario: Sums of several days that do not fit together stop the one who asks
+  Scenario: If the sums of several days fit only separately, reading their total fails
     When these rows arrive at entries
       | kind | id | account | whole               | wide | at                  |
       | +I   | 1  | a       | 9223372036854775807 | 1.00 | 2024-03-01 09:00:01 |

@@ -1,4 +1,4 @@
-Feature: Readers ask for versions by what they hold, and are told what changed between two
+Feature: Readers select versions by their content, and read the changes between two versions
   Every publication is a version, with its epoch, the time of its publication and a label, which is the watermark of its
   inputs. A reader can wait for a watermark, read the version with a label, and compare two versions.
 
@@ -11,7 +11,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 2       | 21       | 2024-03-02 09:00 |
 
   @core @lake
-  Scenario: How a table differs between two versions, row kind by row kind
+  Scenario: The changes of a table between two versions, with row kinds
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-01 08:00 |
@@ -30,7 +30,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 1       | 13       | 1    | +I        |
       | 3       | 31       | 1    | +I        |
 
-  Scenario: Without a key whole rows come and go, equal ones counted
+  Scenario: Without a key whole rows are added and removed, and equal rows are counted
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 12       | 2024-03-01 10:00 |
@@ -42,7 +42,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 2024-03-02 | -D        | 2             |
       | 2024-03-03 | +I        | 1             |
 
-  Scenario: What came and went again between two versions does not show
+  Scenario: A row that was added and removed between two versions is not shown
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 12       | 2024-03-04 09:00 |
@@ -54,7 +54,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
     And reports.days differs since epoch 0 by exactly
       | day | _row_kind |
 
-  Scenario: The first version differs from nothing by all its rows
+  Scenario: All rows of the first version are added rows
     Then reports.projects differs since epoch -1 by exactly
       | project | contracts | _row_kind |
       | 1       | 2         | +I        |
@@ -82,12 +82,12 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 21       | 1    |
     And asking reports.projects of label 2024-03-03T09:00:00Z fails with VersionNotFound
 
-  Scenario: A version that has gone is told to be gone by its label too
+  Scenario: Reading an expired version by its label fails too
     Given the setting backend.retain = { versions = 1 }
     When an epoch of contracts brings
       | project | contract | sign_time        |
       | 1       | 13       | 2024-03-05 09:00 |
-    And reports gives up its past
+    And reports expires its old versions
     Then asking reports.projects of label 2024-03-02T09:00:00Z fails with VersionExpired
     And reports.projects of label 2024-03-05T09:00:00Z shows exactly
       | project | contracts |
@@ -106,7 +106,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 2       | 1         |       | -U        |
       | 2       | 1         | 1     | +U        |
 
-  Scenario: A watermark that has been reached is not waited for, one that has not is given up in time
+  Scenario: A wait ends immediately if the watermark has been reached, and otherwise at its timeout
     Then reports has reached the watermark 2024-03-02 09:00 at epoch 0
     And waiting 5s for reports to reach the watermark 2024-03-03 fails with WaitTimeout
     When an epoch of contracts brings
@@ -114,7 +114,7 @@ Feature: Readers ask for versions by what they hold, and are told what changed b
       | 1       | 13       | 2024-03-05 09:00 |
     Then reports has reached the watermark 2024-03-03 at epoch 1
 
-  Scenario: A read that would outlast the retention is refused as it begins, and allowed under a lease
+  Scenario: A read that may outlast the retention is refused when it begins, and allowed under a lease
     Given the setting pipelines.reports.retain = { versions = 3 }
     Then reading reports.projects for 44m is allowed
     And reading reports.projects for 46m fails with RetentionTooShort

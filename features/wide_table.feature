@@ -1,4 +1,4 @@
-Feature: A wide table of which each topic knows a part
+Feature: A wide table of which each topic has a part
   Topics share a key, and each has some of the columns. One row per key shows the newest values of each topic, without a
   join, whatever the order in which the topics came, and wherever the batches ended.
 
@@ -6,7 +6,7 @@ Feature: A wide table of which each topic knows a part
     Given the deployment shops.toml
 
   @core @lake
-  Scenario: Three topics tell of one shop in one batch, each out of order
+  Scenario: Three topics send records of one shop in one batch, each out of order
     When these rows arrive at info
       | kind | shop_id | name     | city   | updated_at       |
       | +U   | 1       | North II | Oslo   | 2024-03-01 12:00 |
@@ -44,7 +44,7 @@ Feature: A wide table of which each topic knows a part
       | 2       | South    | Rome |            |       |
       | 3       |          |      | 1          |       |
 
-  Scenario: Wherever batches are cut, the row is the same
+  Scenario: The row is the same wherever batches end
     When an epoch of stock brings
       | kind | shop_id | items | seq |
       | +U   | 1       | 9     | 5   |
@@ -70,7 +70,7 @@ Feature: A wide table of which each topic knows a part
 
   Rule: A topic's columns come from its record with the highest sequence
 
-    Scenario: Of equal sequences the later arrival stands, in one batch and across batches
+    Scenario: Of equal sequences the later arrival wins, in one batch and across batches
       When an epoch of stock brings
         | kind | shop_id | items | seq |
         | +U   | 1       | 7     | 3   |
@@ -86,7 +86,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | 9          |
         | 2       | 5          |
 
-    Scenario: A record whose sequence is null throughout does not apply
+    Scenario: A record whose sequence has only nulls does not apply
       When these lines arrive at score
         """
         {"shop_id": 1, "score": 4.1, "day": "2024-03-01", "run": 1}
@@ -103,7 +103,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | score |
         | 1       | 4.1   |
 
-    Scenario: A sequence that is null in part is compared left to right, nulls first
+    Scenario: A sequence with some nulls is compared from left to right, nulls first
       When these lines arrive at score
         """
         {"shop_id": 1, "score": 1.1, "day": null, "run": 7}
@@ -136,7 +136,7 @@ Feature: A wide table of which each topic knows a part
         | 3       | 3.1   |
         | 4       | 4.2   |
 
-    Scenario: A sequence of texts that end in a number is compared by the numbers, other texts as text
+    Scenario: Texts that end in a number are compared by the number, other texts as text
       Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), file string"
       And the setting pipelines.shop.topics.score.sequence = ["file"]
       When these lines arrive at score
@@ -167,7 +167,7 @@ Feature: A wide table of which each topic knows a part
         | 2       | 2.3   |
         | 3       | 3.3   |
 
-    Scenario: A topic that begins late fills its columns of the rows there are
+    Scenario: A topic that begins late fills its columns in existing rows
       Given an epoch of info brings
         | kind | shop_id | name  | city | updated_at       |
         | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
@@ -184,10 +184,10 @@ Feature: A wide table of which each topic knows a part
         | 2       | South | Rome |            |       |
         | 3       |       |      |            | 2.5   |
 
-  Rule: A delete is a record of its topic, and that of the owner hides the row
+  Rule: A delete is a record of its topic, and a delete of the owner hides the row
 
     @core
-    Scenario: What the owner deletes is gone until the owner brings it back, whatever the others send meanwhile
+    Scenario: A row that the owner deletes is hidden until the owner sends it again, whatever the others send
       Given these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
         | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
@@ -223,7 +223,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | North II | Bergen | 9          |
         | 2       | South    | Rome   |            |
 
-    Scenario: A shop that its owner has deleted before anybody else knew it stays away
+    Scenario: A shop that its owner deleted before any other topic sent it stays hidden
       When an epoch of info brings
         | kind | shop_id | name | city | updated_at       |
         | -D   | 1       |      |      | 2024-03-01 11:00 |
@@ -260,7 +260,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name  | city | item_count |
         | 1       | North | Oslo | 2          |
 
-    Scenario: A row that is gone is remembered up to a horizon, if there is one, and then forgotten altogether
+    Scenario: A deleted row expires after `tombstones`, with the values of all topics
       Given the setting sources.info.event_time = "updated_at"
       And the setting pipelines.shop.tombstones = "2d"
       And these rows arrive at stock
@@ -294,7 +294,7 @@ Feature: A wide table of which each topic knows a part
 
   Rule: Adding a column or a topic takes one edit and a restart
 
-    Scenario: A column and a topic are added, and the rows there are stay as they are
+    Scenario: A column and a topic are added, and existing rows stay as they are
       Given these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
         | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
@@ -324,7 +324,7 @@ Feature: A wide table of which each topic knows a part
         | 2       | South    | Rome |       | 5          |       | open |
         | 3       |          |      |       |            |       | new  |
 
-    Scenario: A topic that waits from the beginning is read from its beginning when it is added
+    Scenario: A topic that is added is read from its beginning
       Given these rows arrive at tags
         | shop_id | tag    | seq |
         | 1       | closed | 1   |
@@ -338,7 +338,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name  | city | tag  |
         | 1       | North | Oslo | open |
 
-    Scenario Outline: Another <what> is refused, as the rows there are were made with what was said before
+    Scenario Outline: Another <what> is refused, because existing rows were made with the old one
       Given an epoch of info brings
         | kind | shop_id | name  | city | updated_at       |
         | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
@@ -370,7 +370,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name     | city |
         | 1       | North II | Oslo |
 
-  Rule: A key that changes is a delete of the old and an insert of the new, at one moment
+  Rule: A change of the key is a delete of the old key and an insert of the new one, at one moment
 
     Background:
       Given the setting pipelines.shop.topics.rent = { source = "rent", columns = ["rent"], sequence = ["ver"] }
@@ -383,7 +383,7 @@ Feature: A wide table of which each topic knows a part
         """
       And shop runs until idle
 
-    Scenario: A topic's record moves to another shop, and comes once more as it was before
+    Scenario: A topic's record moves to another shop, and its old image arrives again
       When these lines arrive at rent
         """
         {"database":"shop","table":"rent","type":"update","ts":2,"data":{"shop_id":2,"rent":"11.00","ver":2},"old":{"shop_id":1,"rent":"10.50","ver":1}}
@@ -395,7 +395,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | North |       |
         | 2       |       | 11.00 |
 
-    Scenario: A move that is older than what is kept changes neither shop
+    Scenario: A move that is older than the stored records changes neither shop
       Given these lines arrive at rent
         """
         {"database":"shop","table":"rent","type":"update","ts":2,"data":{"shop_id":1,"rent":"12.00","ver":5},"old":{"rent":"10.50","ver":1}}
@@ -412,7 +412,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | North | 12.00 |
         | 2       |       | 20.00 |
 
-    Scenario: Plain rows may tell both images, and the owner's row moves
+    Scenario: Plain rows may have both images, and the owner's row moves
       Given an epoch of stock brings
         | kind | shop_id | items | seq |
         | +U   | 1       | 7     | 3   |
@@ -442,7 +442,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | 14         | true |
         | 2       | 0          |      |
 
-    Scenario: A delete is filtered by no condition over columns that it does not bring
+    Scenario: A condition over columns that a delete lacks does not filter the delete
       Given the setting pipelines.shop.topics.stock.where = "items is not null"
       And an epoch of stock brings
         | kind | shop_id | items | seq |
@@ -454,7 +454,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | item_count |
         | 1       |            |
 
-    Scenario: A table function makes several records of one
+    Scenario: A table function makes several records from one
       Given the setting sources.tags.schema = "shops string, tag string, seq bigint"
       And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(cast(split(shops, ',') as array<bigint>))", tag = "upper(tag)" }, sequence = ["seq"] }
       When these rows arrive at tags
@@ -468,7 +468,7 @@ Feature: A wide table of which each topic knows a part
         | 2       | OPEN |
         | 3       | NEW  |
 
-    Scenario Outline: What needs more than one record is refused with the reason: <what>
+    Scenario Outline: SQL that needs more than one record is refused with the reason: <what>
       Given the setting pipelines.shop.topics.stock.<key> = <value>
       Then shop cannot run: <reason>
 
@@ -483,7 +483,7 @@ Feature: A wide table of which each topic knows a part
 
   Rule: A field that a record lacks stays as it is; a field that is null in the record becomes null
 
-    Scenario: Absent is kept and null overwrites, each column by the newest record that tells it
+    Scenario: An absent field has no effect and null overwrites, each column by the newest record that has it
       Given these lines arrive at info
         """
         {"kind": "+I", "shop_id": 1, "name": "North", "city": "Oslo", "updated_at": "2024-03-01T09:00:00Z"}
@@ -517,7 +517,7 @@ Feature: A wide table of which each topic knows a part
         | 2       | South     |      |
         | 3       | East      | Kyiv |
 
-    Scenario: A topic may say that what is absent is null
+    Scenario: A topic may treat absent fields as null
       Given the setting pipelines.shop.topics.info.absent = "null"
       And these lines arrive at info
         """
@@ -534,7 +534,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name     | city |
         | 1       | North II |      |
 
-    Scenario: A topic may say that its nulls tell nothing
+    Scenario: A topic may ignore its nulls
       Given the setting pipelines.shop.topics.info.nulls = "keep"
       And these lines arrive at info
         """
@@ -575,7 +575,7 @@ Feature: A wide table of which each topic knows a part
 
   Rule: A reader can tell which topics have reported, and how far each
 
-    Scenario: Completeness tells of every shop that any topic has told of
+    Scenario: Completeness has a row for every shop that any topic has sent
       Given these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
         | +I   | 1       | North | Oslo | 2024-03-01 09:00 |
@@ -602,7 +602,7 @@ Feature: A wide table of which each topic knows a part
         | 1       | North | 7          | 4.5   |
         | 3       |       |            |       |
 
-  Rule: What cannot be used is kept with the reason
+  Rule: Records that cannot be used are kept with the reason
 
     Scenario: Records without a key or a sequence, and records that cannot be read
       When these lines arrive at info
@@ -631,7 +631,7 @@ Feature: A wide table of which each topic knows a part
         | 0     | +I       | sequence (day, run) is null throughout: nothing tells whether it is newer |
         | 0     |          | column 'score': decimal(3,1) wanted, not 4.55 (more than 1 decimals) |
 
-    Scenario: Letters of two topics are read again after a fix, and come late to what is newer
+    Scenario: Dead letters of two topics are read again after a fix, and do not replace newer records
       Given the setting sources.score.schema = "shop_id bigint, score decimal(3,1), votes int, day date, run bigint"
       And these lines arrive at score
         """
@@ -665,7 +665,7 @@ Feature: A wide table of which each topic knows a part
       And shop runs until idle
 
     @core @faults
-    Scenario Outline: A crash <moment> leaves no shop half told
+    Scenario Outline: A crash <moment> leaves no shop half updated
       When these rows arrive at stock
         | kind | shop_id | items | seq |
         | +U   | 1       | 7     | 3   |
@@ -695,7 +695,7 @@ Feature: A wide table of which each topic knows a part
         | after the first commit |
         | before the publication |
 
-    Scenario: What topics send again changes nothing
+    Scenario: Records that topics send again change nothing
       When these rows arrive at info
         | kind | shop_id | name  | city | updated_at       |
         | +U   | 1       | South | Rome | 2024-03-01 10:00 |
@@ -709,7 +709,7 @@ Feature: A wide table of which each topic knows a part
         | shop_id | name  | city |
         | 1       | South | Rome |
 
-    Scenario: A reader keeps what it has, and rows are kept as a plain table
+    Scenario: A reader's rows do not change, and the rows are also stored as a plain table
       Given the setting pipelines.shop.materialize = ["rows"]
       And a reader holds shop.rows
       When these rows arrive at info

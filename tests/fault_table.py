@@ -1,4 +1,4 @@
-"""A pytest plugin: what the fault tests of a run survived, written as the table in docs/faults.md.
+"""A pytest plugin: the outcomes of the fault tests of a run, written as the table in docs/faults.md.
 
 ``pytest tests/faults features -m faults --faults-table docs/faults.md`` writes it; cells of tests that a run leaves out
 stay as they are. With ``--collect-only`` as well, the cells only say which tests there are.
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
 BACKENDS = ("memory", "delta", "hudi-mor", "hudi-cow")
 NOTHING = "-"
 _HOW = "survived"
-_UNLESS_TOLD = "goes on"
+_BY_DEFAULT = "continues"
 _FAILED = "**FAILED**"
 _INTRODUCTION = """\
-# What goes wrong, and what becomes of it
+# Faults, and their outcomes
 
-Written by `make faults` from a run of the fault suite (`tests/faults`, and the scenarios tagged `@faults`). A cell says
-what happened to the pipeline or the reader, after which the rows were right to the last one: *goes on*, by itself or
-with the next run; *refused*, with which error, until its remedy was followed. A dash stands where there is no such test:
-the fault means nothing there (no files in memory), or another backend shows it. [Operations](operations.md) has the
-remedies.
+`make faults` writes this page from a run of the fault suite (`tests/faults`, and the scenarios tagged `@faults`). A cell
+shows what happened to the pipeline or the reader:
+
+- *continues*: it continued by itself or with the next run;
+- *refused*: it stopped with this error until the remedy was applied;
+- a dash: there is no test, because the fault cannot occur there (memory has no files), or another backend shows it.
+
+Afterwards every row was correct. [Operations](operations.md) has the remedies.
 
 """
 
 
 @define
 class _Table:
-    """What each fault did to each backend, in words."""
+    """The outcome of each fault on each backend, in words."""
 
     cells: dict[str, dict[str, str]] = field(factory=dict)
 
     def add(self, fault: str, backend: str, how: str) -> None:
-        """Enter what a test found; of several about one fault, a failed one stands."""
+        """Enter the outcome of a test; a failure is never overwritten by other tests of the same fault."""
         row = self.cells.setdefault(fault, {})
         if row.get(backend) != _FAILED:
             row[backend] = how
 
     def add_page(self, page: str) -> None:
-        """Enter what an earlier run wrote."""
+        """Enter the page of an earlier run; cells of this run have priority."""
         for fault, *cells in _rows(page):
             row = dict(zip(BACKENDS, cells, strict=True))
             self.cells[fault] = {backend: how for backend, how in row.items() if how != NOTHING} | self.cells.get(
@@ -54,7 +57,7 @@ class _Table:
             )
 
     def page(self) -> str:
-        """The page, whole."""
+        """The whole page."""
         return _INTRODUCTION + "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -90,10 +93,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where nothing is run, enter what would be."""
+    """If tests are only collected, enter those that would run."""
     if session.config.option.collectonly:
         for item in session.items:
-            _enter(item, _UNLESS_TOLD)
+            _enter(item, _BY_DEFAULT)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,12 +106,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed:
         _enter(item, _FAILED)
     elif report.when == "call":
-        _enter(item, dict(item.user_properties).get(_HOW, _UNLESS_TOLD))
+        _enter(item, dict(item.user_properties).get(_HOW, _BY_DEFAULT))
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the page, where one is asked for."""
+    """Write the page, if the option names one."""
     if page := session.config.option.faults_table:
         table = session.config.stash[_KEY]
         if page.exists():
@@ -118,7 +121,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def survived(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Says how a fault was survived, where that is not simply that the run went on."""
+    """Records the outcome of a fault, if it is not that the run continued."""
     return lambda how: request.node.user_properties.append((_HOW, how))
 
 
@@ -130,7 +133,7 @@ def _enter(item: pytest.Item, how: str) -> None:
 
 
 def _fault(item: pytest.Item, mark: pytest.Mark) -> str:
-    """What goes wrong: the mark's own words, or the name of the scenario."""
+    """The name of the fault: the text of the mark, or the name of the scenario."""
     if mark.args:
         return mark.args[0]
     assert isinstance(item, pytest.Function)
@@ -138,7 +141,7 @@ def _fault(item: pytest.Item, mark: pytest.Mark) -> str:
 
 
 def _backend(item: pytest.Item, mark: pytest.Mark) -> str | None:
-    """The backend that the mark names, or else a parameter does."""
+    """The backend that the mark names, or else a parameter."""
     given = getattr(item, "callspec", None)
     named = [value for value in (given.params.values() if given else ()) if value in BACKENDS]
     return mark.kwargs.get("backend") or next(iter(named), None)

@@ -197,6 +197,7 @@ def replay_crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
         headwater_trial.open(fault=_MOMENTS[moment]).replay(pipeline)
 
 
+@when(parsers.parse("{pipeline:S} expires its old versions"))
 @when(parsers.parse("{pipeline:S} gives up its past"))
 def expires(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.open().upkeep(pipeline).expire(dry_run=False)
@@ -207,6 +208,7 @@ def reader_leases(headwater_trial: Trial, pipeline: str) -> Pin:
     return headwater_trial.open().pin(pipeline, hold=timedelta(hours=1), holder="a reader")
 
 
+@when("the reader releases its lease")
 @when("the reader gives its lease back")
 def lease_ends(headwater_pin: Pin) -> None:
     headwater_pin.release()

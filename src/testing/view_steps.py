@@ -56,8 +56,9 @@ def shows_nothing(headwater_trial: Trial, view: str) -> None:
     _assert_answer(answer, [answer.view.schema.names])
 
 
+@then(parsers.parse("{pipeline:S} has skipped {count:d} repeats"))
 @then(parsers.parse("{pipeline:S} has passed over {count:d} repeats"))
-def passed_over(headwater_trial: Trial, pipeline: str, count: int) -> None:
+def skipped_repeats(headwater_trial: Trial, pipeline: str, count: int) -> None:
     repeats = {status.pipeline: status.repeats for status in headwater_trial.open().status()}
     assert repeats[pipeline] == count
 

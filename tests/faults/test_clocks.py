@@ -72,4 +72,4 @@ def test_hudi_waits_for_its_newest_instant(
     assert broken.answer() == broken.expected([0, 1])
     broken.run()
     broken.check()
-    survived("refused: `StoreUnavailable`, until it is right")
+    survived("refused: `StoreUnavailable`, until the clock is right")

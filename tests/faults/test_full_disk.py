@@ -73,4 +73,4 @@ def test_a_full_disk(
             broken.run()
         broken.run()
         broken.check()
-    survived("refused: `StoreUnavailable`; with room goes on")
+    survived("refused: `StoreUnavailable`; continues when there is room")

@@ -66,18 +66,18 @@ def overwrite_and_expire(table: TableDriver) -> None:
 
 
 @everywhere
-@pytest.mark.faults("a reader with a lease is at work across an overwrite and an expiry")
+@pytest.mark.faults("a reader with a lease reads during an overwrite and an expiry")
 def test_a_leased_reader(harness: Harness, table: TableDriver, survived: Callable[[str], None]) -> None:
     old, open_frame = table.newest, table.frame()
     table.store.pin(Lease("lease-1", _NAMES.name, old, "a reader", _NOW + timedelta(hours=1)))
     overwrite_and_expire(table)
     assert bag(*harness.rows(open_frame)) == table.rows_at(old) == bag((1, "a"), (2, "b"))
     assert table.rows() == bag((3, "c"))
-    survived("reads on")
+    survived("continues")
 
 
 @everywhere
-@pytest.mark.faults("a reader without a lease is at work across an overwrite and an expiry")
+@pytest.mark.faults("a reader without a lease reads during an overwrite and an expiry")
 def test_a_reader_without_a_lease(harness: Harness, table: TableDriver, survived: Callable[[str], None]) -> None:
     old, open_frame = table.newest, table.frame()
     overwrite_and_expire(table)
@@ -85,7 +85,7 @@ def test_a_reader_without_a_lease(harness: Harness, table: TableDriver, survived
         table.rows_at(old)
     if harness.backend.name == "memory":
         assert bag(*harness.rows(open_frame)) == bag((1, "a"), (2, "b"))
-        survived("reads on; asking anew: `VersionExpired`")
+        survived("continues; a new read: `VersionExpired`")
         return
     with (
         pytest.raises(VersionExpired, match="is gone: its version expired while it was read"),

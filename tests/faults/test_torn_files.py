@@ -60,4 +60,4 @@ def test_a_torn_commit(broken: Broken, survived: Callable[[str], None]) -> None:
     remove(torn)
     broken.run()
     broken.check()
-    survived("refused: `TableDamaged`; without the file goes on")
+    survived("refused: `TableDamaged`; continues without the file")

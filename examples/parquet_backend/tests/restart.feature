@@ -1,6 +1,6 @@
 Feature: Tables in Parquet folders outlive the process
 
-  Scenario: A run that dies is made good by the next one
+  Scenario: After a run that dies the next one completes the epoch
     Given the deployment
       """
       [sources.visits]
