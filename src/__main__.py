@@ -1,4 +1,4 @@
-"""``python -m headwater``; also what spark-submit may be told to run, so the import is not relative."""
+"""``python -m headwater``; spark-submit can run this file too, so the import is not relative."""
 
 import sys
 

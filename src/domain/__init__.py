@@ -1,1 +1,1 @@
-"""The domain: what is computed and promised, with no engine in it."""
+"""The domain: computations and guarantees, without any engine."""

@@ -119,7 +119,7 @@ class KafkaBroker:
         self._process = None
 
     def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Create a topic; keyword arguments are its settings, with ``_`` in place of ``.``."""
+        """Create a topic; keyword arguments are its settings, with ``_`` instead of ``.``."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
         admin = self.admin()  # the name keeps the client alive: without it, its requests are cancelled
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(_SECONDS)

@@ -41,9 +41,9 @@ def _rows(frame: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
 
 
 class SourceContract:
-    """What every stream source of JSON records promises. Subclass it, and say how to open a source and how to fill it.
+    """What every stream source of JSON records promises. Subclass it, and define how to open and fill a source.
 
-    The tests never mind what an epoch counts (rows, files): each record is brought alone, so that it counts one.
+    The tests do not depend on what an epoch counts (rows, files): each record is added alone, so it counts as one.
     """
 
     @abstractmethod
@@ -52,7 +52,7 @@ class SourceContract:
 
     @abstractmethod
     def bring(self, records: Sequence[bytes]) -> None:
-        """Append JSON records to the source of this test, each as a piece of its own."""
+        """Append JSON records to the source of this test, each as a separate piece."""
 
     def plan(self, source: StreamSource, after: Offsets | None = None) -> OffsetRange:
         """The next range, which is there; as it is after it was stored as JSON."""

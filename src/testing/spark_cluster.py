@@ -98,7 +98,7 @@ class SparkCluster:
 
         Args:
             name: the name of the worker and of its folder.
-            python: the root of a Python environment, which is put first on the worker's PATH; None for no change.
+            python: the root of a Python environment, which comes first on the worker's PATH; None for no change.
             cores: the number of cores that it offers.
             memory: the memory that it offers; an application takes 1 GiB of it unless it asks for another amount.
         """

@@ -190,7 +190,7 @@ class Trial:
         return headwater
 
     def run(self, pipelines: Iterable[str] | None = None, *, fault: Fault | None = None) -> None:
-        """Run pipelines until their sources have no more rows; all pipelines if none is named."""
+        """Run pipelines until their sources have no more rows; all pipelines if no name is given."""
         self.open(fault=fault).run(pipelines, until_idle=True)
 
     def roll(self, pipeline: str, cut: date) -> None:

@@ -1,4 +1,4 @@
-"""The pytest-bdd steps of `headwater.testing.steps` that say what readers see: views, tables and dead letters."""
+"""The pytest-bdd steps of `headwater.testing.steps` about what readers see: views, tables and dead letters."""
 
 from __future__ import annotations
 

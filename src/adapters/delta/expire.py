@@ -121,7 +121,7 @@ class Sweep:
         return files
 
     def _names_in(self, versions: Collection[int]) -> set[str]:
-        """The files of all these versions; if the version before is among them too, only its added files are read."""
+        """The files of all these versions. If they include the previous version, only its added files are read."""
         paths: set[str] = set()
         for number in versions:
             if number - 1 in versions:

@@ -55,7 +55,7 @@ class TableFolder:
         return int(found.get().version()) if found.isDefined() else None
 
     def delete(self, files: Iterable[StoredFile]) -> None:
-        """Delete files one by one; missing files are ignored."""
+        """Delete each file; missing files are ignored."""
         delete_files(self.session, (file.path for file in files))
 
     @property

@@ -63,7 +63,7 @@ class TableLog:
         """The number of a version in Delta's log.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
         """
         number = int(version) if version.isdecimal() else None
         if number is None or (number > self.newest_known and number > self.newest()):

@@ -45,7 +45,7 @@ def widen_schema(spec: TableSpec, schema_text: str, *, empty: bool) -> str | Non
 
     Args:
         spec: the table's spec.
-        schema_text: the table's present columns, as JSON from Delta's metadata.
+        schema_text: the table's current columns, as JSON from Delta's metadata.
         empty: whether the table has no rows; then columns that the spec lacks are dropped.
     """
     there = {each["name"]: each for each in json.loads(schema_text)["fields"]}
@@ -149,7 +149,7 @@ def _properties(spec: TableSpec) -> dict[str, str]:
     properties = {
         _KEY: json.dumps(spec.key),
         _LAYOUT: spec.layout.value,
-        # Retention and leases decide how long versions are kept; Delta's own cleanup does not know them.
+        # Retention and leases decide how long versions are kept; Delta's own clean-up ignores them.
         "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 30 days",
         "delta.deletedFileRetentionDuration": "interval 30 days",

@@ -55,7 +55,7 @@ class Transaction:
         self._definition |= {"partitionColumns": list(partition_by), "configuration": dict(properties)}
 
     def _apply_definition(self) -> None:
-        """Put the table's definition into the commit. Delta accepts it once, before the first row."""
+        """Add the table's definition to the commit. Delta accepts it once, before the first row."""
         if not self._definition:
             return
         action = json.loads(self._java.metadata().json())

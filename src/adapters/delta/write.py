@@ -117,7 +117,7 @@ def _touched(incoming: DataFrame, stored: TableVersion) -> list[DataFile]:
 
 
 def _file_name(path: str) -> str:
-    """The last part of a path, which is unique: Delta puts a random identifier into it."""
+    """The last part of a path, which is unique: Delta adds a random identifier to it."""
     return unquote(path).rsplit("/", 1)[-1]
 
 

@@ -1,7 +1,7 @@
 """Commits to a table that is folded on read: they store the incoming rows and read nothing.
 
-Each commit writes at most one row per key. The number of the commit is part of the record key. So it distinguishes the
-rows of a key, each a record of its own to Hudi, and orders them by arrival.
+Each commit writes at most one row per key. The number of the commit is part of the record key. So each row of a key is
+a separate record in Hudi, and the rows are ordered by arrival.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ _UPKEEP_ON_REQUEST = {
     # `compact` does it, between epochs; inline it would slow down some commits.
     "hoodie.compact.inline": "false",
     "hoodie.clustering.inline": "false",
-    # Clustering runs under the lock of commits, so a plan that is found there is a dead process's: it is dropped.
+    # Clustering runs under the lock of commits, so a plan that is found there belongs to a dead process, and is
+    # dropped.
     "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy",
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
     # A version stays readable until `expire` removes it.
@@ -60,7 +61,7 @@ _OTHER_COLUMNS = {"hoodie.datasource.write.schema.allow.auto.evolution.column.dr
 
 
 class Operation(Enum):
-    """What a commit does with its rows: the name of Hudi's operation, and whether few rows go into one task."""
+    """The operation of a commit: Hudi's name for it, and whether few rows are written by one task."""
 
     UPSERT = "upsert", True
     ADD = "bulk_insert", True
@@ -78,7 +79,7 @@ class CommitInput:
 
     Args:
         rows: as they are stored.
-        operation: what is done with them.
+        operation: how they are written.
         columns: the table's columns from now on, if each version has its own columns.
     """
 
@@ -126,7 +127,7 @@ def _key_generator(definition: Definition) -> str:
 
 
 def by_key(definition: Definition) -> dict[str, str] | None:
-    """The settings with which a read finds the files of a few keys; None if the key does not lead to its file."""
+    """The settings with which a read finds the files of a few keys; None if a key does not determine its file."""
     if definition.table_type is TableType.COPY_ON_WRITE:
         return None
     if definition.resized or definition.spec.partition_by:  # here Hudi's reader looks for keys only inside files

@@ -29,7 +29,7 @@ class CompactionPolicy:
     """Which files a compaction rewrites.
 
     Args:
-        min_files: a file group with fewer log files is left alone; a table without a log is left alone if it has had
+        min_files: a file group with fewer log files is not compacted; neither is a table without a log that has had
             fewer commits since its last compaction.
         target_bytes: the size of new files, in bytes; files smaller than half of it are small.
         max_bytes: the most bytes that one compaction rewrites; the rest waits for the next compaction.
@@ -67,7 +67,7 @@ def compact(
         folder: the table's folder.
         timeline: the table's timeline.
         definition: the table's definition.
-        policy: what is worth its cost.
+        policy: which files are worth compacting.
         refold: leaves one row per key in a table that is folded on read. Base files are written only from its
             result, so that they can be read alone.
     """

@@ -1,7 +1,7 @@
 """The lock of a table: commits are made under it, so that there is one writer at a time in all processes.
 
 Hudi's own optimistic control lets two writers of different files both succeed, so it cannot fence. Under this lock a
-writer checks the newest mark, rolls back what a dead writer left, and commits.
+writer checks the newest mark, rolls back the unfinished commits of dead writers, and commits.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Folder:
         return bool(self._system.exists(self._inside(name)))
 
     def size(self, name: str) -> int | None:
-        """The size of one of its files, in bytes; None if there is no such file."""
+        """The size of one of its files, in bytes; None if the file does not exist."""
         file = self._inside(name)
         return int(self._system.getFileStatus(file).getLen()) if self._system.exists(file) else None
 

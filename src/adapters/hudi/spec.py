@@ -166,7 +166,7 @@ class Definition:
 
 
 def read_definition(folder: Folder, name: str) -> Definition | None:
-    """The stored definition of a table; None if there is no such table.
+    """The stored definition of a table; None if the table does not exist.
 
     Raises:
         SchemaConflict: the stored table was not made by Headwater.

@@ -199,7 +199,7 @@ class HudiStore(FolderStore, BaseReading):
                 return None
             if not compact(used.folder, used.timeline, used.definition, self.compaction, partial(_refold, used)):
                 return None
-            # Not the instant of the compaction, which is its plan's: commits made meanwhile are newer and build on it.
+            # Not the instant of the compaction, which is that of its plan: later commits are newer and build on it.
             return used.newest_version()
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
@@ -285,7 +285,7 @@ def _restored(used: _Table, to: Version | None, now: TableVersion, sequence: int
 
 
 def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpec:
-    """A table's spec at a version; a table that is replaced as a whole has columns of its own in each version."""
+    """A table's spec at a version; in a table that is replaced as a whole, each version has its own columns."""
     return evolve(spec, schema=timeline.columns(version)) if spec.whole and version is not None else spec
 
 

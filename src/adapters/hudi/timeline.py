@@ -118,7 +118,7 @@ class Timeline:
         return self._opened is not None or self.folder.holds(f"{_META}/hoodie.properties")
 
     def delete_unfinished_table(self) -> None:
-        """Delete what a writer left that died while it created the table; call it under the table's lock."""
+        """Delete the files of a writer that died while it created the table. Call it under the table's lock."""
         if not self.exists and self.folder.holds(_META):
             self.folder.remove(_META)
 
@@ -156,7 +156,7 @@ class Timeline:
         """One completed commit.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: its commit is no longer in the timeline.
         """
         if version not in self._met:
@@ -171,7 +171,7 @@ class Timeline:
         """Check that a version is in the timeline, and that its files have not been cleaned away.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: its commit is no longer in the timeline, or Hudi's own cleaner has deleted its files.
         """
         self._readable_commits(version)
@@ -269,7 +269,7 @@ class Timeline:
         return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
 
     def _readable_commits(self, version: str) -> Any:
-        """The completed commits now; raises if the version is not among them or has been cleaned away."""
+        """The completed commits now. Raises an error if they lack the version, or if it has been cleaned up."""
         completed = self._completed() if self.exists else None
         if completed is None or not completed.containsInstant(version):
             raise self._missing(version)

@@ -39,7 +39,7 @@ _BACKSLASHES = ("mysql", "mariadb")
 
 @frozen
 class TableSettings:
-    """The table to read, and how many rows at once.
+    """The table to read, and the number of rows of a chunk.
 
     Args:
         table: its name with its schema, each part spelled as in the database.
@@ -191,7 +191,7 @@ class JdbcBulk(BulkSource):
         with self.database.translate_errors(f"reading {self.settings.table}"):
             chosen = rows.filter(condition) if (condition := self._within(rows, piece)) is not None else rows
             wanted = chosen.select(*map(named, self._rows.names(rows.columns).values()))
-            # Lost rows must not be queried again: they may have changed by then.
+            # Lost rows must not be queried again: they may have changed since.
             kept = wanted.localCheckpoint(eager=True)
         return _Read(self._rows.typed(kept), self.database.now(self.settings.clock), low, self._position())
 

@@ -37,7 +37,7 @@ _CLOCKS = {
     "derby": "VALUES CURRENT_TIMESTAMP",
     "db2": "VALUES CURRENT_TIMESTAMP",
     "oracle": "SELECT CURRENT_TIMESTAMP FROM DUAL",
-    # Without the digits, the time is truncated to the second, and so lies before the rows that were read.
+    # Without the digits, the time is truncated to the second, and is then earlier than the read of the rows.
     "mysql": "SELECT CURRENT_TIMESTAMP(6)",
     "mariadb": "SELECT CURRENT_TIMESTAMP(6)",
 }

@@ -50,7 +50,7 @@ class Slice:
 def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int) -> OffsetRange | None:
     """The next range, at most `limit` offsets; None if there is nothing new.
 
-    The range has a start for every partition, so that it can be read again whatever the broker holds then.
+    The range has a start for every partition, so the broker need not be asked when it is read again.
 
     Raises:
         SourceChanged: records after the given offsets have been deleted, or the topic has been created again.

@@ -73,7 +73,7 @@ class Receipts:
         return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
 
     def _id_of(self, topic: str) -> str | None:
-        """Kafka's own id of a topic; None if there is no such topic."""
+        """Kafka's own id of a topic; None if the topic does not exist."""
         admin = AdminClient(self.settings.client)
         try:
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=broker.ANSWER_SECONDS)

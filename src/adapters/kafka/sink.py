@@ -98,7 +98,7 @@ class KafkaSink(StreamSink):
 
 @contextmanager
 def _transaction(producer: Producer) -> Iterator[Producer]:
-    """A transaction: all records sent within become visible at its end, or none of them."""
+    """A transaction: either all records that are sent within it become visible at its end, or none."""
     producer.begin_transaction()
     committed = False
     try:

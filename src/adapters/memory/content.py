@@ -1,6 +1,6 @@
 """The rows of a table version: partitions of immutable runs that later versions share.
 
-Removing a row marks it in its run and copies nothing; new rows start a run of their own. Small runs are merged like the
+Removing a row marks it in its run and copies nothing; new rows start a new run. Small runs are merged like the
 carries of a binary counter, so n commits leave about log2(n) runs and copy each row about log2(n) times.
 """
 
@@ -124,7 +124,7 @@ class Content:
         return evolve(self, partitions=grown)
 
     def rows_missing_in(self, other: Content) -> Iterator[pl.DataFrame]:
-        """Rows that another content may not have; equal ones may be among them."""
+        """Rows that another content may lack; some may be equal to its rows."""
         for place, partition in self.partitions.items():
             yield from partition.rows_missing_in(other.partitions.get(place, _NOTHING))
 

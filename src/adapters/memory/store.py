@@ -1,4 +1,4 @@
-"""Versioned tables in memory, on Polars: versions stay until they expire, and share what they have in common."""
+"""Versioned tables in memory, on Polars: versions stay until they expire, and share unchanged rows."""
 
 from __future__ import annotations
 

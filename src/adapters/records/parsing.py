@@ -130,7 +130,7 @@ def _canal(raw: bytes) -> object:
 
 @define(eq=False)
 class _DebeziumParser:
-    """Parses messages, and each schema only once: every message contains it, and it is longer than the rest."""
+    """Parses messages, and each schema only once: every message contains the schema, which is longer than its row."""
 
     _parse: Callable[[bytes], Any]
     _parse_envelope: Callable[[bytes], Any]

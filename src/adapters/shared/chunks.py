@@ -159,7 +159,7 @@ class Chunks:
 
 
 def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:
-    """Whether rows with one common read time could be shown by now; until then they need not be read."""
+    """Whether rows with one common read time could be shown now. Before that they need not be read."""
     at = spec.search_ts
     return not spec.waits or isinstance(at, str | None) or (watermark is not None and watermark >= at + spec.delay)
 

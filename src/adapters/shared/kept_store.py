@@ -28,7 +28,7 @@ class FolderStore(KeptStore, Protocol):
         """Check that the table format still lists a version.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: it has been cleaned away.
         """
 

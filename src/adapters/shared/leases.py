@@ -84,12 +84,13 @@ class LeaseFiles:
         self._leases.delete(_file(lease_id))
 
     def record_expiry(self, listed: Sequence[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
-        """Record, for good, that the versions older than the newest of `keep` expire, without kept and leased ones.
+        """Record that the versions older than the newest of `keep` expire, except kept and leased ones. The record is
+        final.
 
         Args:
             listed: all versions that the table format still lists, oldest first; others need no record.
             keep: the versions to keep; if none of them is listed, nothing expires.
-            now: the present time (UTC).
+            now: the current time (UTC).
             dry_run: write no record.
 
         Returns:

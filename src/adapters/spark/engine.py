@@ -108,8 +108,8 @@ class SparkEngine(FrameEngine):
     def _with_short_plan(self, frame: DataFrame) -> tuple[DataFrame, int]:
         """The same rows, with a plan of at most `_MOST_LEAVES` leaves, and their number.
 
-        Before it runs a plan, Spark writes it as text, with the plans of all cached frames in it, as often as they
-        occur. For twenty frames on top of each other that takes minutes. So its rows replace a plan of too many leaves.
+        Before Spark runs a plan, it writes the plan as text. The text contains the plan of each cached frame at each
+        use. For twenty frames on top of each other that takes minutes. So its rows replace a plan of too many leaves.
         """
         execution = frame._jdf.queryExecution()
         leaves = each_of(execution.analyzed().collectLeaves())

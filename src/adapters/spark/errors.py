@@ -149,7 +149,7 @@ def translate_faults(table: str, place: str, interpret: Callable[[Fault], Headwa
     Args:
         table: the name of the table.
         place: where it is stored.
-        interpret: returns the error for a fault of the table format itself; None if it does not know the fault.
+        interpret: returns the error for a fault of the table format itself; None if the fault is unknown.
     """
     try:
         yield

@@ -52,7 +52,7 @@ class _Resources:
 def follow_cores(session: SparkSession) -> str | None:
     """The number of tasks for a shuffle of many rows: one per core; None if Spark is to choose.
 
-    With dynamic allocation, the present cores say nothing about the later ones.
+    With dynamic allocation, the number of cores may change later.
     """
     context = session.sparkContext
     if context.getConf().get(_DYNAMIC, "false") == "true":

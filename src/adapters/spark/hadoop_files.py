@@ -1,4 +1,4 @@
-"""A folder of small text files on any file system that Hadoop knows, each written atomically."""
+"""A folder of small text files, each written atomically, on any file system that Hadoop supports."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class HadoopFiles(SmallFiles):
 
 
 def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
-    """Delete files by their full paths, one by one; missing files are ignored."""
+    """Delete each file by its full path; missing files are ignored."""
     path, settings = java_class(session, "org.apache.hadoop.fs.Path"), hadoop_settings(session)
     for place in map(path, paths):
         place.getFileSystem(settings).delete(place, False)

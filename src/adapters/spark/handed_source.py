@@ -80,7 +80,7 @@ class HandedSource(StreamSource):
         return OffsetRange(after, {"query": query, "batch": batch})
 
     def end(self) -> Offsets | None:
-        """Unknown: only the query knows what it will hand over.
+        """Unknown: only the query knows its next batches.
 
         Raises:
             NotSupported: always.

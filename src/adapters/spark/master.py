@@ -58,7 +58,7 @@ def check_answers(master: str) -> None:
     """Connect to a standalone master. Spark itself would try for a minute and not report the reason.
 
     Raises:
-        ClusterUnavailable: none of its addresses accepts a connection.
+        ClusterUnavailable: no address of the master accepts a connection.
     """
     refusals = [refusal for each in addresses(master) if (refusal := _refusal(*each)) is not None]
     if refusals and len(refusals) == len(list(addresses(master))):

@@ -59,7 +59,7 @@ def named(column: str) -> Column:
 
 
 def typed(rows: DataFrame, schema: Schema, *more: str) -> DataFrame:
-    """The schema's columns in its types, null if the rows lack one, and `more` columns, which are SQL.
+    """The schema's columns in their types, and the columns `more`, which are SQL. A column that the rows lack is null.
 
     SQL is used, because each `Column` object costs several calls into the JVM.
     """

@@ -51,8 +51,8 @@ def open_session(
     POM hides the jar, so delete that folder.
 
     Args:
-        settings: those of `[backend.spark]`. They win over spark-submit or ``PYSPARK_SUBMIT_ARGS``, then
-            spark-defaults.conf, then our own, in this order. Settings with which a JVM was started cannot be changed; a
+        settings: those of `[backend.spark]`. They have priority over spark-submit and ``PYSPARK_SUBMIT_ARGS``, these
+            over spark-defaults.conf, and that over our own. Settings with which a JVM was started cannot be changed; a
             warning names them.
         packages: Maven coordinates that the table format and the sources need.
         extensions: session extensions that they need.
@@ -130,7 +130,7 @@ def _needs() -> dict[str, str]:
 
 
 def _gateway(settings: Mapping[str, str]) -> JavaGateway:
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, with a Java of its own
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, with its own Java
         return launch_gateway()  # type: ignore[no-untyped-call]
     os.environ["JAVA_HOME"] = java_home()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -157,7 +157,7 @@ def _context(settings: Mapping[str, str], gateway: JavaGateway) -> SparkContext:
 
 @contextmanager
 def _bound_to(address: str | None) -> Iterator[None]:
-    """Let the JVM launched meanwhile use the loopback address, whatever the host's name resolves to."""
+    """A JVM that is launched in this block uses the loopback address, whatever the host's name resolves to."""
     if address != LOOPBACK or "SPARK_LOCAL_IP" in os.environ:
         yield
         return

@@ -1,4 +1,4 @@
-"""Counts skipped messages by table on the workers, without a query of its own."""
+"""Counts skipped messages by table on the workers, without a separate query."""
 
 from __future__ import annotations
 

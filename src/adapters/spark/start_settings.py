@@ -129,7 +129,7 @@ def _plain(text: str) -> str:
 
 
 def _are_there(packages: str, given: Mapping[str, str]) -> bool:
-    """Whether a JVM was launched with these packages; it only knows their jars."""
+    """Whether a JVM was launched with these packages, judged by the names of its jars."""
     jars = given.get("spark.jars", "")
     names = ("-".join(each.split(":")[1:3]) for each in join((), packages).split(","))
     return all(name in jars for name in names)

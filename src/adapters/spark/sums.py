@@ -1,6 +1,6 @@
 """Exact sums in Spark SQL: where Spark would wrap around or return null, the job stops with an error.
 
-Each sum has a few aggregates, its parts, and one expression over them, so it needs no job of its own. Integers may wrap
+Each sum has a few aggregates, its parts, and one expression over them, so it needs no separate job. Integers may wrap
 around on the way: their sum is right if it is close to the sum of their upper halves. Decimals without spare digits are
 added up in two parts.
 """

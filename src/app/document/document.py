@@ -1,4 +1,4 @@
-"""A configuration file with its environment overrides; it knows the file and line of every value."""
+"""A configuration file with its environment overrides, and the file and line of every value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of a service that have a key, so that they can be stored as tables, published and compared."""
+"""The views of a service that have a key. They can be stored as tables, published and compared."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def load(group: str, name: str, kind: type[_T]) -> type[_T]:
         kind: the class.
 
     Raises:
-        ConfigError: no package registers that name, or what it registers is not a subclass.
+        ConfigError: no package registers that name, or the registered object is not a subclass.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     found = [entry for entry in entry_points(group=group) if entry.name == name]

@@ -217,7 +217,7 @@ def _duck_queries() -> QueryEngine:
 
 @contextmanager
 def prefix_errors(place: str) -> Iterator[None]:
-    """Put a place before the message of each `ConfigError`."""
+    """Add a place to the front of the message of each `ConfigError`."""
     try:
         yield
     except ConfigError as error:
@@ -265,7 +265,7 @@ def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:
 
 
 def _expire_every(deployment: Deployment, pipeline: PipelineSettings) -> int:
-    """The pipeline's own setting, else the backend's; 1 if a retention of its own is applied after each epoch."""
+    """The pipeline's own setting, else the backend's; 1 if the pipeline's own retention is applied after each epoch."""
     if pipeline.expire_every is not None:
         return pipeline.expire_every
     every = deployment.backend.expire_every

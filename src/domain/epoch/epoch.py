@@ -1,4 +1,4 @@
-"""Epochs, their offsets, their publications, and the mark that each of their commits carries."""
+"""Epochs, their offsets, their publications, and the mark in each of their commits."""
 
 from __future__ import annotations
 

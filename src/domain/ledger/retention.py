@@ -122,7 +122,7 @@ class Reason:
 
 @frozen
 class TableHistory:
-    """One table: its commits, newest first, the leases on it, and its versions that can no longer be read."""
+    """One table: its commits (newest first), its leases, and the versions that can no longer be read."""
 
     commits: Sequence[Commit]
     leases: Sequence[Lease] = ()
@@ -158,7 +158,7 @@ class Verdict:
 def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
     """When each publication, newest first, was superseded by the next one (UTC); None for the latest.
 
-    No time is earlier than that of an older publication, so that a clock set back does not let a version expire early.
+    No time is earlier than that of an older publication. So a version does not expire early if the clock is set back.
     """
     latest_so_far = list(accumulate((each.published_at for each in reversed(publications)), max))
     return [None, *reversed(latest_so_far[1:])][: len(publications)]

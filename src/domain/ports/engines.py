@@ -1,4 +1,4 @@
-"""What computes with frames and runs user-supplied SQL."""
+"""The engines: they compute with frames and run user-supplied SQL."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class FrameFunctions(Protocol):
 
 
 class FrameEngine(FrameCache, FrameExchange, FrameFunctions, Protocol):
-    """All that computes with frames: what a backend provides."""
+    """The three ports for frames together; a backend provides this one."""
 
 
 class QueryEngine(Protocol):

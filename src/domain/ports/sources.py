@@ -188,7 +188,7 @@ class BulkRows:
 class BulkSource(Protocol):
     """A table that is read once, in chunks, each with the time or the log position of its read.
 
-    The offsets say which chunks are done. They stay small for any number of chunks.
+    The offsets record which chunks are done. They stay small for any number of chunks.
     """
 
     schema: Schema
@@ -217,11 +217,11 @@ class BulkSource(Protocol):
     def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of the chunks of a range."""
 
-    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that still have what they read
+    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - overriding methods use it
         """See `Source.readable`.
 
-        A source whose chunks may have other rows by then must plan different offsets, so that the commits of the first
-        try are rolled back.
+        If a chunk may have other rows on a second read, the source must plan different offsets, so that the commits of
+        the first try are rolled back.
         """
         return self.repeatable
 

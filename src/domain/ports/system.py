@@ -1,4 +1,4 @@
-"""What comes from the machine: the time."""
+"""The machine's clock."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class TableStore(Protocol):
         The frame stays valid and unchanged while later commits are made.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: the version has expired; raised before any row is read.
         """
 
@@ -132,7 +132,7 @@ class TableHistory(Protocol):
         A version is found while its commit is in the log, even if its rows have expired.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: its commit is no longer in the log.
         """
 
@@ -186,7 +186,7 @@ class Leases(Protocol):
         The store writes the lease first, and then checks that no expiry of the version has been recorded.
 
         Raises:
-            VersionNotFound: there never was such a version.
+            VersionNotFound: the version never existed.
             VersionExpired: it has expired or is about to; no lease is left behind.
         """
 
@@ -200,15 +200,15 @@ class Leases(Protocol):
 
 
 class VersionedStore(TableStore, TableHistory, Protocol):
-    """A table store that also lists its versions: what a ledger needs."""
+    """A table store that also lists its versions. The ledger uses it."""
 
 
 class LeasingKeeper(TableKeeper, Leases, Protocol):
-    """A keeper whose expiry spares leased versions: what upkeep needs."""
+    """A keeper whose expiry spares leased versions. Upkeep uses it."""
 
 
 class KeptStore(VersionedStore, LeasingKeeper, Protocol):
-    """A table store that also does its own upkeep: what a backend provides."""
+    """A table store that also does its own upkeep. A backend provides it."""
 
 
 @runtime_checkable

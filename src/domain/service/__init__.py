@@ -1,1 +1,1 @@
-"""The services, and what they share."""
+"""The services, and the modules that they share."""

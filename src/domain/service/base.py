@@ -144,12 +144,12 @@ class Service(Protocol):
         """The label of a version: its watermark; None if it has no watermark."""
         return Label(publication.watermark) if publication.watermark else None
 
-    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - for those that read some
+    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - overriding methods use it
         """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""
         return {}
 
-    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - for those that show one
-        """The event time (UTC) that a publication's views show; None if they show all rows known by then."""
+    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - overriding methods use it
+        """The event time (UTC) that a publication's views show; None if they show all rows known at the publication."""
         return None
 
     def changed(self, fingerprint: str) -> str | None:
@@ -163,7 +163,7 @@ class Service(Protocol):
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Compute the changes of a batch to the tables, given the latest publication before it."""
 
-    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - for those that it matters to
+    def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - overriding methods use it
         """Compute the changes to the tables of a watermark that advances without rows; None if no view would change.
 
         Args:
@@ -236,17 +236,17 @@ class Service(Protocol):
         old, new = (self.view(name, each) for each in (before, after))
         return net_changes(old, new, self.known(name).key)
 
-    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - for those that it matters to
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - overriding methods use it
         """Why a view that is `ViewSpec.timed` is not exact as of an event time, for display; None if it is exact.
 
         For example, a bulk load is in progress, or the time is before the start of the history.
         """
         return None
 
-    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - for those that pass over some
+    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - overriding methods use it
         """The total number of rows skipped as duplicates; None if the service does not detect duplicates."""
         return None
 
-    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:  # noqa: ARG002 - for those that have some
-        """The rows that are kept temporarily, by what they are."""
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:  # noqa: ARG002 - overriding methods use it
+        """The rows that are stored temporarily, by their kind."""
         return {}

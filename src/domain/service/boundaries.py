@@ -2,8 +2,8 @@
 
 A boundary is one instant: the first one at which the wall clock shows the boundary's time or a later time. If the clock
 shows the time twice, the first instant is the boundary. If the clock skips the time, the jump is the boundary. An
-interval contains the instants from its boundary up to the next one. So interval numbers never go back as time goes on,
-even if the clock does. The interval of a local day that the zone skipped is empty.
+interval contains the instants from its boundary up to the next one. So interval numbers never decrease, even if the
+clock is set back. The interval of a local day that the zone skipped is empty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHOWN, _MOMENT = "_boundary_shown", "_boundary_moment"
 
 @frozen
 class Boundaries:
-    """Boundaries that lie `every` microseconds apart on the wall clock.
+    """Boundaries that are `every` microseconds apart on the wall clock.
 
     Args:
         every: microseconds between two boundaries; whole days if the zone is not UTC.

@@ -117,8 +117,8 @@ class HistoryLoad(Service):
 class HistorySource(Source):
     """A source that reads a pipeline's history in chunks, and records the offsets where its stream takes over.
 
-    Its offsets contain those of the history and the stream's starting offsets. The latter are recorded with the first
-    chunk, and do not change when the load is resumed.
+    Its offsets contain those of the history and the stream's starting offsets. These offsets are recorded with the
+    first chunk, and do not change when the load is resumed.
 
     Args:
         source: the source of the history, with the rows of the pipeline's own source.

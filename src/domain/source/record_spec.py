@@ -43,7 +43,7 @@ class RecordSpec:
             together with `tells_transactions`.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
             missing.
-        tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and marks are among them (`transactions.is_mark`).
+        tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and some rows are marks (`transactions.is_mark`).
             Only for changelogs whose `transactions` is not ``none``.
     """
 

@@ -32,7 +32,7 @@ TRANSACTION_COLUMNS = {
 """The added columns of rows whose source reads transactions (`RecordSpec.tells_transactions`):
 
 * ``_transaction`` string: the name of the row's transaction; null for a row without one, which stands alone;
-* ``_commit`` boolean: whether it is the transaction's last row; null if the changelog does not say;
+* ``_commit`` boolean: whether it is the transaction's last row; null if the changelog does not report it;
 * ``_commit_time`` timestamp (UTC): the row's commit time in the changelog;
 * ``_event`` bigint: the row's number in the transaction, shared by the two images of an update; null if unknown;
 * ``_events`` bigint: on a mark, the number of the transaction's events in the tables that are read; else null.

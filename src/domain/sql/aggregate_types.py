@@ -11,7 +11,7 @@ from .types import BIGINT, DOUBLE, VOID, digits, type_of, widest
 
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.PercentRank, exp.CumeDist)
 _SUM_DIGITS = 10
-"""A sum of decimals has so many digits more than its values."""
+"""A sum of decimals has this many digits more than its values."""
 
 
 def count_type(node: exp.Expr) -> DataType:
@@ -56,7 +56,7 @@ def window_type(node: exp.Expr) -> DataType:
 
 
 def offset_type(node: exp.Expr) -> DataType:
-    """The type of the value so many rows before or after."""
+    """The type of the value in an earlier or later row."""
     only(node, "this", "offset", "default")
     return widest([type_of(node.this), *map(type_of, values_of(node, ("default",)))])
 

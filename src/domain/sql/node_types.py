@@ -1,4 +1,4 @@
-"""The type that Spark gives to each kind of node of a query; what is not listed is not known without Spark."""
+"""The type that Spark gives to each kind of node of a query. Without Spark, the types of other nodes are unknown."""
 
 from __future__ import annotations
 

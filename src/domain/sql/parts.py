@@ -26,12 +26,12 @@ def meeting(nodes: list[exp.Expr]) -> DataType:
 
 
 def cases_of(node: exp.Expr) -> list[exp.Expr]:
-    """The conditions and values of a CASE; an IF is its own only one."""
+    """The branches of a CASE, each with its condition and value; an IF is its own only branch."""
     return list(node.args["ifs"]) if isinstance(node, exp.Case) else [node]
 
 
 def keys_of(node: exp.Expr) -> list[exp.Expr]:
-    """What a CASE compares, or none: the conditions of others are conditions."""
+    """The value that a CASE compares, and the values of its WHENs; empty if each WHEN is a condition."""
     if not isinstance(node, exp.Case) or node.this is None:
         return []
     return [node.this, *(each.this for each in cases_of(node))]

@@ -1,4 +1,4 @@
-"""Groups as table keys. As in SQL, null is a group of its own; a table's key must not have nulls."""
+"""Groups as table keys. As in SQL, null is a separate group; a table's key must not have nulls."""
 
 from __future__ import annotations
 

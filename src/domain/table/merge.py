@@ -104,7 +104,7 @@ def fold(
             picked.append(name)
     sums = [name for name, rule in rules.items() if isinstance(rule, Sum)]
     folded = marked.group_by(*key).agg(
-        *(nw.col(name).max() for name in picked),  # one row of a key holds the winner, all others are null by now
+        *(nw.col(name).max() for name in picked),  # one row of a key has the winner, all others are null here
         *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
         *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
         *(nw.col(name).sum() for name in sums if add_up is None),

@@ -43,7 +43,7 @@ class TableSpec:
         groups: sequence groups; their columns have no other rule.
         partition_by: partition columns; they are part of the key.
         layout: the storage layout.
-        whole: each commit overwrites the table, in columns of its own. A version is read in the columns that it was
+        whole: each commit overwrites the table, with its own columns. A version is read in the columns that it was
             written in, and `schema` is not used.
     """
 

@@ -36,5 +36,5 @@ def cast_sql(array: exp.Expr, wanted: DataType) -> exp.Expr:
 
 
 def explode_sql(node: exp.Expr) -> exp.Expr:
-    """``explode(array)``, a column of its own."""
+    """``explode(array)`` as a separate column."""
     return call("unnest", node.this)

@@ -46,7 +46,7 @@ def try_cast(value: exp.Expr, wanted: DataType) -> exp.Expr:
 
 
 def swap(node: exp.Expr, made: exp.Expr, place: tuple[exp.Expr | None, str | None, int | None]) -> None:
-    """Put `made`, which may contain the node, at the place of the node."""
+    """Replace the node by `made`, which may contain the node."""
     parent, key, index = place
     if made is not node and parent is not None and key is not None:
         parent.set(key, made, index)

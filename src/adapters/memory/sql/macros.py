@@ -1,7 +1,7 @@
 """Macros for functions that DuckDB lacks or defines differently from Spark; each query's database gets them."""
 
 _UNLIKE_JAVA = "ŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
-"""Letters that Java writes as several in upper case and DuckDB as one; besides them ß, which becomes SS."""
+"""Letters whose upper case is several letters in Java and one in DuckDB. Without ß: `hw_upper` replaces it by SS."""
 
 MACROS = (
     # Casts ignore ASCII blanks and control characters around a value. Other blanks, which DuckDB's trim would remove,

@@ -1,4 +1,4 @@
-"""Loads a large table in bulk while following its changelog. The table is not locked, and its writers go on.
+"""Loads a large table in bulk while following its changelog. The table is not locked, and its writers continue.
 
 Rows that were read in bulk are version 0 of their keys. Bulk rows and changes are merged into one table:
 

@@ -34,7 +34,7 @@ class BulkMergeSettings:
         changelog: how the changelog's records are read.
         event_time: the column of the changelog with the time of a change; None if there is no such column.
         watermark_delay: how late rows may be.
-        position: columns that both the changelog and the bulk have, and that say which of two images of a row is newer.
+        position: columns of both the changelog and the bulk; they decide which of two images of a row is newer.
             They are compared from the first to the last. Empty if the two share no position.
         search_ts: the time at which the bulk was read, or the name of the column with this time (`BulkSpec`).
         delay: how long a bulk row waits after its `search_ts` for changes that were made before.

@@ -26,7 +26,7 @@ DELETED, READ = "_deleted", "_read"
 LOW, HIGH, ROWS, SETTLED, EXACT_FROM = "low", "high", "rows", "settled", "exact_from"
 """Columns of a chunk: the range of its first key column, its row count, whether it is exact, and since when (UTC)."""
 NAME, NEWEST, READ_ALL, DONE = "name", "newest", "read_all", "done"
-"""Columns of the load: its name, the newest event time (UTC), whether all chunks were read, and have settled."""
+"""Columns of the load: its name, the newest event time (UTC), whether all chunks were read, whether all settled."""
 
 
 def order_of(at: int) -> str:
@@ -47,7 +47,7 @@ class BulkMergeTables:
         tombstones: keys that were deleted while an unsettled chunk may contain them.
         recent: the undo log: the images that recent changes removed and added, partitioned by segment of event time.
         current: the newest image of each key.
-        order: the columns that say which of two images is newer.
+        order: the columns that decide which of two images is newer.
     """
 
     dead_letters: TableSpec

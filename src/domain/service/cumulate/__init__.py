@@ -1,4 +1,4 @@
-"""Cumulate windows: running totals of the day so far, at every step of event time (each minute, say).
+"""Cumulate windows: running totals of the day so far, at every step of event time (for example, each minute).
 
 Each row is added to a *pane*, one step of event time. When the watermark passes the end of a pane, each group gets a
 *tick* there, the total of all panes of the window up to that point:

@@ -1,6 +1,6 @@
 """Finds late rows. Only the order of arrival decides, so the result does not depend on where epochs end.
 
-Each row moves the watermark for the rows after it, as if it were an epoch of its own. No sort is needed: for each pane
+Each row moves the watermark for the rows after it, as if each row were one epoch. No sort is needed: for each pane
 it is enough to know the position of the first row that moves the watermark past the end of the pane.
 """
 
@@ -114,7 +114,7 @@ class Lateness:
         marks = self.engine.persist(marks)
         if bounds[PANE] is not None and bounds[PANE] < bounds[_MARK]:
             passed_panes = self.engine.persist(self._find_passed(good.filter(nw.col(PANE) >= before), marks))
-            # Computed here, so that the engine knows that it is small and can plan the join for that.
+            # Computed here, so that the engine can plan the join for a small frame.
             (found,) = collect_small(passed_panes.select(nw.len().alias("panes")))
             if found["panes"]:
                 rows = rows.join(passed_panes, on=[_LANE, PANE], how="left")

@@ -67,8 +67,9 @@ class Revisions:
         """Make the revisions, as rows to merge into `CumulateTables.points`.
 
         Args:
-            late: what late rows add: the group, `PANE`, `ROUND`, the columns of `CumulateTables.sum_schema`, `ENTRIES`.
-            deltas: what the closed panes add.
+            late: the sums that late rows add: the group, `PANE`, `ROUND`, the columns of `CumulateTables.sum_schema`,
+                `ENTRIES`.
+            deltas: the sums that the closed panes add.
             closed: the ticks made in this epoch, as known when the watermark passed them.
             tick_range: the panes that are closed.
         """

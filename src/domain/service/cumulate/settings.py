@@ -43,7 +43,7 @@ class CumulateSettings:
         size: the length of a window.
         offset: the start of windows, from midnight.
         time_zone: IANA zone of windows of whole days; shorter windows are cut in UTC.
-        dimensions: sets of columns. Each set has its own groups; null is a group of its own. The empty set is the
+        dimensions: sets of columns. Each set has its own groups; null is a separate group. The empty set is the
             total.
         late: the treatment of a row whose pane already has its tick: ``drop`` makes it a dead letter, ``revise`` makes
             a new revision of the ticks that it changes.

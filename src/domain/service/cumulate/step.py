@@ -66,7 +66,7 @@ class _IdleMemo:
 
 @frozen(eq=False)
 class _Contribution:
-    """What the rows of a batch add: to the sums of each pane and, by measure, to its `PaneState`."""
+    """What the rows of a batch add to the sums of each pane and, for each measure, to its `PaneState`."""
 
     sums: nw.LazyFrame[Any]
     states: dict[str, nw.LazyFrame[Any]]

@@ -71,6 +71,6 @@ class TickRange:
     def place_late(self, late: nw.LazyFrame[Any], engine: FrameEngine) -> nw.LazyFrame[Any]:
         """Move late rows to the pane that the watermark was in when they arrived: later ticks count them there.
 
-        Rows whose window was already over by then are left out, as no later tick counts them.
+        Rows whose window had already ended are left out, because no later tick counts them.
         """
         return self.panes.filter_open(late.with_columns(nw.col(ROUND).alias(PANE)), PANE, engine)

@@ -47,7 +47,7 @@ class AllValues:
 
 @frozen(eq=False)
 class PaneDeltas:
-    """What the panes closed by an epoch add to their groups.
+    """The sums that the panes closed by an epoch add to their groups.
 
     Args:
         sums: what each pane adds to the columns of `CumulateTables.sum_schema`. Late rows are in the pane that the
@@ -72,7 +72,7 @@ class ClosedPanes:
 
     Args:
         ticks: the rows to append to `CumulateTables.points`.
-        so_far: what the panes add to the sums of closed panes: rows to merge into `CumulateTables.panes`.
+        so_far: rows to merge into `CumulateTables.panes`; they add the panes to the sums of closed panes.
         totals: the running totals of each group at the end of each pane closed now, as known when the watermark passed
             it, whether the group ticks there or not.
     """

@@ -22,7 +22,7 @@ BEFORE = "_before"
 def rank_cells(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:
     """Add `_dense` and `_rank`: the ascending ranks among these rows of each cell.
 
-    Rows without an order value have a cell of their own, in which all rows are equal.
+    Rows without an order value have a separate cell, in which all rows are equal.
     """
     order = nw.col(settings.order_by)
     dense = _to_bigint(order.rank("dense").over(*cell), 1)

@@ -132,8 +132,8 @@ class Repeats:
     def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the log and the place of each row that has a place and no error.
 
-        The work is done in several steps: an engine that inlines an expression wherever it is used would otherwise
-        build thousands of expressions.
+        The work is done in several steps. Otherwise an engine that copies an expression to each of its uses would build
+        thousands of expressions.
         """
         numbers = list(self.number_columns.values())
         good = nw.col(ERROR).is_null() & nw.all_horizontal(
@@ -158,7 +158,7 @@ class Repeats:
         return nw.when(of_topic).then(nw.concat_str([topic, nw.col(LOG)], separator=" ")).otherwise(nw.col(LOG))
 
     def _start_new_logs(self, rows: nw.LazyFrame[Any], jumps: Sequence[Jump]) -> nw.LazyFrame[Any]:
-        """Rename the log of the rows from each jump on, so that they are in a log of their own."""
+        """From each jump on, rename the log of the rows, so that they belong to a new log."""
         for number, jump in enumerate(jumps, 1):
             after = (nw.col(PARTITION) == jump.partition) & (nw.col(POSITION) >= jump.position)
             renamed = nw.when(after).then(nw.lit(f"{jump.base} #{number}")).otherwise(nw.col(PARTITION))

@@ -41,7 +41,7 @@ class RetractionSettings:
     Args:
         pipeline: the pipeline's name.
         schema: the columns of the source's rows.
-        group: columns of the group; null is a group of its own. If empty, all rows are one group.
+        group: columns of the group; null is a separate group. If empty, all rows are one group.
         measures: the measures of each group.
         updated_at: the column with the time at which the row, as it is now, was updated. The day of a change is the day
             of this time. The old image of an update has the day of the new image.

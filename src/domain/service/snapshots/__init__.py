@@ -1,8 +1,8 @@
 """Snapshots: tables that a batch stage rewrites every few minutes, published together as one version.
 
 A version is an epoch of the pipeline. It has a number, a label (the watermark up to which its inputs were complete) and
-a publication that pins all its tables. A reader can finish on the version on which it started, whatever is published
-meanwhile, as long as the retention or a lease keeps that version.
+a publication that pins all its tables. A reader can finish on the version on which it started, as long as the retention
+or a lease keeps that version. New publications do not affect it.
 """
 
 from __future__ import annotations

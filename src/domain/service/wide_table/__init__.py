@@ -1,7 +1,7 @@
 """Partial-update wide table: the newest values of several topics that share a key, in one row per key, without a join.
 
-The records of each topic are merged into columns of their own. A record applies if its sequence is not lower than the
-stored one. A delete empties the columns of its topic and is stored as the topic's newest record, so an older record
+The records of each topic are merged into the topic's own columns. A record applies if its sequence is not lower than
+the stored one. A delete empties the columns of its topic and is stored as the topic's newest record, so an older record
 that arrives late does not bring the values back. A delete of the *owner* hides the row as long as it is the owner's
 newest record. If a record may set only some of the topic's columns, each column has its own sequence.
 

@@ -1,4 +1,4 @@
-"""The expiry of deleted rows, so that they do not pile up for ever."""
+"""The expiry of deleted rows, so that the table does not grow forever."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _EVER = 2**62
 class Horizon:
     """Stores the owner's deletes by day (UTC) of their event times, and expires deleted rows day by day.
 
-    A row expires, with the columns of all topics, when the watermark is later than the day of its delete by `after`, if
-    the delete is still the owner's newest record. An epoch stores its own deletes. The first epoch whose watermark
-    crosses a midnight also reads the deletes of the days that are due. So each delete is written once and read once.
+    A deleted row expires when `after` has passed since the day of its delete, by the watermark, if the delete is still
+    the owner's newest record. The columns of all topics expire with it. An epoch stores its own deletes. The first
+    epoch whose watermark crosses a midnight also reads the deletes of the days that are due. So each delete is written
+    once and read once.
 
     Args:
         owner: the topic whose deletes remove rows.

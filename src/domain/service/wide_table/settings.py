@@ -123,7 +123,7 @@ class WideTableSettings:
         pipeline: the pipeline's name.
         key: the key columns; every topic has them.
         topics: the topics, in the order of their columns in views.
-        tombstones: how long after the day of its delete, by the watermark, a deleted row is kept; None: for ever.
+        tombstones: how long after the day of its delete, by the watermark, a deleted row is kept; None: forever.
     """
 
     kind: ClassVar[str] = "wide_table"
