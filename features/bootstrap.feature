@@ -114,7 +114,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | epoch | reason                                                                     | format |
       | 1     | column 'items': int wanted, not 'many'                                     | json   |
       | 1     | key column shop_id is null                                                 | json   |
-      | 1     | sequence (seq) is null throughout: nothing tells whether it is newer       | json   |
+      | 1     | sequence (seq) has only nulls: it is unknown whether it is newer           | json   |
 
   Scenario: A pipeline that has already run cannot load a history
     When an epoch of stock brings

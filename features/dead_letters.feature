@@ -29,7 +29,7 @@ Feature: Records that could not be used are kept, and read again after a fix
     And the dead letters of contract_rank are exactly
       | epoch | format | row_kind | reason                            | raw                                                                |
       | 1     | json   | +I       | group column project is null      | {"contract": 14, "sign_time": "2024-03-01T07:00:00Z", "kind": "c"} |
-      | 1     | json   |          | no JSON: Input data was truncated | {"project": 1, "contract": 15                                      |
+      | 1     | json   |          | not JSON: Input data was truncated | {"project": 1, "contract": 15                                      |
     And contract_rank has published 2 epochs
 
   Scenario Outline: A replay that dies <moment> is completed by the next replay, and nothing counts twice
@@ -50,7 +50,7 @@ Feature: Records that could not be used are kept, and read again after a fix
     And the dead letters of contract_rank are exactly
       | reason                            |
       | group column project is null      |
-      | no JSON: Input data was truncated |
+      | not JSON: Input data was truncated |
 
     Examples:
       | moment                  |

@@ -625,10 +625,10 @@ Feature: A wide table of which each topic has a part
       And the dead letters of shop are exactly
         | epoch | row_kind | reason |
         | 0     | +I       | key column shop_id is null |
-        | 0     | +I       | sequence (updated_at) is null throughout: nothing tells whether it is newer |
+        | 0     | +I       | sequence (updated_at) has only nulls: it is unknown whether it is newer |
         | 0     |          | column 'updated_at': timestamp wanted, not 'yesterday' (write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T, and Z or +HH:MM at the end if it has an offset) |
-        | 0     |          | no JSON: Input data was truncated |
-        | 0     | +I       | sequence (day, run) is null throughout: nothing tells whether it is newer |
+        | 0     |          | not JSON: Input data was truncated |
+        | 0     | +I       | sequence (day, run) has only nulls: it is unknown whether it is newer |
         | 0     |          | column 'score': decimal(3,1) wanted, not 4.55 (more than 1 decimals) |
 
     Scenario: Dead letters of two topics are read again after a fix, and do not replace newer records

@@ -62,7 +62,7 @@ def test_a_message_whose_rows_cannot_be_shown_alone_is_a_dead_letter() -> None:
     decoder = RecordDecoder(RecordSpec(Schema.parse(PRODUCTS.ddl), PRODUCTS.format))
     (line,) = decoder.batch([Record(raw, 0, "log")]).to_pylist()
     assert (line["id"], line["_bytes"]) == (None, raw)
-    assert line["_error"].startswith("no JSON: ")
+    assert line["_error"].startswith("not JSON: ")
 
 
 def test_a_message_of_one_row_keeps_its_bytes() -> None:
@@ -93,7 +93,7 @@ def test_ddl_gives_no_rows(kind: str) -> None:
 def test_an_emptied_table_is_told_not_passed_over() -> None:
     message = '{"data":null,"database":"shop","table":"products","isDdl":true,"type":"TRUNCATE","sql":"truncate"}'
     why = PRODUCTS.refusal(message)
-    assert why == "the table was emptied, and no row told which: build the pipeline anew"
+    assert why == "the table was emptied, and its rows are not listed: build the pipeline again"
     assert Decoding("canal-json", "id int", changes=ChangeSpec(["shop.users"])).lines(message) == []
 
 
@@ -109,7 +109,7 @@ def test_an_emptied_table_is_told_not_passed_over() -> None:
         ('{"data":[{"id":"1"}],"old":[null],"type":"UPDATE"}', "old: a JSON object wanted, not None"),
         ('{"data":[{"id":"1"}],"old":[{},{}],"type":"UPDATE"}', "old: as many rows as in data wanted, 1, not 2"),
         ('{"data":[{"id":"1"},{"id":"1.5"}],"type":"INSERT"}', "column 'id': int wanted, not 1.5 (not a whole number)"),
-        ('{"data":[{"id":"1"}],"type":"INSERT"', "no JSON: Input data was truncated"),
+        ('{"data":[{"id":"1"}],"type":"INSERT"', "not JSON: Input data was truncated"),
     ],
 )
 def test_refuses_the_whole_message(message: str, why: str) -> None:
@@ -140,7 +140,7 @@ def test_texts_become_what_the_schema_declares(ddl: str, written: str, value: ob
 
 def test_characters_that_are_no_bytes() -> None:
     why = Decoding("canal-json", "x binary").refusal('{"data":[{"x":"\u20ac"}],"type":"INSERT"}')
-    assert why == "column 'x': binary wanted, not '€' (characters that are no bytes)"
+    assert why == "column 'x': binary wanted, not '€' (characters that are not bytes)"
 
 
 def test_metadata() -> None:

@@ -189,7 +189,7 @@ def test_an_update_without_its_old_image_where_that_is_welcome() -> None:
 def test_a_delete_that_tells_the_key_alone_is_refused() -> None:
     decoding = Decoding("debezium-json", CUSTOMERS.ddl, changes=ChangeSpec(key=["id"]))
     why = decoding.refusal(change("d", {"id": 1004}, None, POSTGRES))
-    assert why == f"before: a delete that tells no more than the key; {FULL}"
+    assert why == f"before: a delete that has only the key; {FULL}"
 
 
 UNSENT = "__debezium_unavailable_value"
@@ -231,12 +231,12 @@ def test_an_old_image_without_a_large_value_is_refused(message: str) -> None:
         (change("x", None, ANNE), "op: one of Debezium's wanted (rows without an envelope are json), not 'x'"),
         (change("c", None, None), "after: a JSON object wanted, not None"),
         (change("d", None, None), "before: a JSON object wanted, not None"),
-        (change("t", None, None), "the table was emptied, and no row told which: build the pipeline anew"),
+        (change("t", None, None), "the table was emptied, and its rows are not listed: build the pipeline again"),
         (change("c", None, {"id": 1.5}), "column 'id': int wanted, not 1.5 (not a whole number)"),
         ('{"schema":{},"payload":3}', "payload: a JSON object wanted, not 3"),
         ('{"schema":{},"payload":{"op":"c","after":{}}}', "schema: that of Debezium's envelope wanted, not {}"),
         ('{"schema":1,"payload":{"op":"c","after":{}}}', "schema: that of Debezium's envelope wanted, not 1"),
-        ('{"op":"c","after":{"id":1}', "no JSON: Input data was truncated"),
+        ('{"op":"c","after":{"id":1}', "not JSON: Input data was truncated"),
     ],
 )
 def test_refuses(message: str, why: str) -> None:

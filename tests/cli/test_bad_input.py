@@ -93,10 +93,10 @@ class TestDeadLetters:
     @pytest.mark.parametrize(
         ("bad", "reason"),
         [
-            ('{"project": 1, "contract": 12, "signed"', "no JSON: "),
+            ('{"project": 1, "contract": 12, "signed"', "not JSON: "),
             ("[1, 12]", "a JSON object wanted, not [1, 12]; write one whole object a line"),
-            ("[", "no JSON: a line of a longer document; write one whole object a line"),
-            ('"project": 1,', "no JSON: a line of a longer document; write one whole object a line"),
+            ("[", "not JSON: a line of a longer document; write one whole object a line"),
+            ('"project": 1,', "not JSON: a line of a longer document; write one whole object a line"),
             (
                 '{"project": "one", "contract": 12, "signed": "2024-03-01T09:00:00Z"}',
                 "column 'project': bigint wanted, not 'one'",

@@ -100,7 +100,7 @@ def test_a_change_that_cannot_be_followed(config: str, capsys: pytest.CaptureFix
     file.write_text(file.read_text().replace('c = "all"', 'o = "all"'))
     assert main(["explain", config, "dear"]) == 2
     told = capsys.readouterr().err
-    assert "a change of 'c' does not tell which order_id" in told
+    assert "a change of 'c' does not determine which order_id" in told
 
 
 def test_nothing_is_made(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_the_limit_is_a_share_or_a_number_of_rows(
     said = warned(caplog)
     assert bool(said) is warns
     if bad == 3:
-        assert all("2 x no JSON: " in line and "; 1 x column 'project'" in line for line in said)
+        assert all("2 x not JSON: " in line and "; 1 x column 'project'" in line for line in said)
 
 
 def test_a_pipeline_whose_first_rows_are_all_bad_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

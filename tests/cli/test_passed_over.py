@@ -83,6 +83,6 @@ class TestFiles:
         (folder / "deploy.toml").write_text(ranked_contracts())
         assert main(["run", str(folder / "deploy.toml"), "--until-idle"]) == 0
         assert warnings(caplog) == [
-            f"{folder}/in: 4 files with other endings were passed over (1.txt, 2.JSON, 3.csv …): format json reads names"
+            f"{folder}/in: 4 files with other endings were skipped (1.txt, 2.JSON, 3.csv …): format json reads names"
             " that end in .json, .jsonl, .ndjson, .json.gz, .jsonl.gz, .ndjson.gz"
         ]

@@ -97,7 +97,7 @@ def test_keeps_undecodable_lines_with_their_reason(engine: Engine, tmp_path: Pat
     assert (first["id"], last["id"], first["_error"], last["_error"]) == (1, 2, None, None)
     assert wrong["_error"] == "column 'id': bigint wanted, not 'x'"
     assert (wrong["id"], wrong["_row_kind"], wrong["_raw"]) == (None, None, '{"id": "x"}')
-    assert broken["_error"].startswith("no JSON: ")
+    assert broken["_error"].startswith("not JSON: ")
     assert (bytes_["_raw"], bytes_["_bytes"]) == ('"\\xff"', b'"\xff"')
 
 
@@ -310,7 +310,7 @@ def test_a_file_behind_the_last_one_is_noticed(tmp_path: Path) -> None:
     touch(tmp_path, "b.json", "d.json")
     after = planned_by(listing(tmp_path, 2)).until
     touch(tmp_path, "c.json")
-    with pytest.raises(SourceChanged, match=r"c\.json came after d\.json had been read; bring late rows"):
+    with pytest.raises(SourceChanged, match=r"c\.json came after d\.json had been read; write late rows"):
         listing(tmp_path).plan(after)
 
 

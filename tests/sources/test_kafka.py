@@ -82,7 +82,7 @@ def test_reads_records_as_declared(engine: Engine, kafka: KafkaBroker, topic: st
         "_error": None,
     }
     assert (broken["_raw"], broken["id"], broken["_row_kind"]) == ("{oops", None, None)
-    assert broken["_error"].startswith("no JSON: ")
+    assert broken["_error"].startswith("not JSON: ")
     assert (tombstone["_raw"], tombstone["_error"]) == (None, "no value: a tombstone says nothing in plain json")
     assert (bytes_["_raw"], bytes_["_bytes"]) == ('"\\xff"', b'"\xff"')
 

@@ -287,7 +287,7 @@ class TestDebezium:
             debezium("t", None, None),
         )
         assert shop.shows() == [("paid", 1, money("1.00"))]
-        assert shop.dead() == ["the table was emptied, and no row told which: build the pipeline anew"]
+        assert shop.dead() == ["the table was emptied, and its rows are not listed: build the pipeline again"]
 
     def test_a_changed_key_is_a_delete_a_tombstone_and_a_create(self, trial: Trial) -> None:
         shop = Shop(trial, "debezium-json", keys='key = ["id"]')
@@ -320,7 +320,7 @@ class TestDebezium:
         )
         assert shop.shows() == [("new", 1, money("1.00"))]
         assert shop.dead() == [
-            f"before: a delete that tells no more than the key; {FULL}",
+            f"before: a delete that has only the key; {FULL}",
             f"before: an update without its whole old image; {FULL}",
             "column mtime is null, so it has no day",
         ]

@@ -20,9 +20,9 @@ class CompactionPolicy:
     """Which partitions a compaction rewrites.
 
     Args:
-        min_files: a partition with fewer small files is left alone.
-        min_share: a partition is left alone if its small files hold less than this share of its bytes, because all its
-            files are written again …
+        min_files: a partition with fewer small files is not compacted.
+        min_share: a partition is not compacted if its small files have less than this share of its bytes, because all
+            its files are written again …
         max_files: … unless it has at least this many small files.
         target_bytes: the size of new files, in bytes; files smaller than half of it are small.
         max_bytes: the most bytes that one compaction rewrites; the rest waits for the next compaction.

@@ -32,7 +32,7 @@ _SUFFIXES = {
     "parquet": (".parquet",),
 }
 _INCOMPLETE = ".tmp"
-_ANEW = "bring late rows in a file with a later name, or build the pipeline again under another name"
+_ANEW = "write late rows to a file with a later name, or build the pipeline again under another name"
 
 
 @frozen

@@ -56,7 +56,7 @@ class FileSource(StreamSource):
         if not self._warned:
             self._warned = True
             _log.warning(
-                "%s: %d %s passed over (%s): format %s reads names that end in %s",
+                "%s: %d %s skipped (%s): format %s reads names that end in %s",
                 self.settings.path,
                 len(names),
                 "file with another ending was" if len(names) == 1 else "files with other endings were",
@@ -93,7 +93,7 @@ class FileSource(StreamSource):
         if self.spec.is_json:
             return JsonDeadLetters(self.spec)
         if not self.spec.reread_formats:
-            remedy = "bring what was wrong in a new file"
+            remedy = "write the corrected records to a new file"
             raise NotSupported("reading dead letters again", f"a source of {self.format}", remedy)
         return CsvDeadLetters.of(letters, self.spec, self.settings.path)
 

@@ -103,7 +103,7 @@ def parse_json(raw: bytes) -> object:
         return _parse_json(raw)
     except (ValueError, RecursionError) as error:
         part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else error
-        raise Undecodable(f"no JSON: {part}") from error
+        raise Undecodable(f"not JSON: {part}") from error
 
 
 def _is_part(raw: bytes) -> bool:

@@ -85,7 +85,7 @@ class HandedSource(StreamSource):
         Raises:
             NotSupported: always.
         """
-        raise NotSupported("telling where it ends", "a source of kind stream", "let its query say where it starts")
+        raise NotSupported("reporting its end", "a source of kind stream", "let its query say where it starts")
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the submitted batch.

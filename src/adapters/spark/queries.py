@@ -115,7 +115,7 @@ def _check_names(columns: list[str], sql: str) -> None:
     seen: set[str] = set()
     for name in columns:
         if name.lower() in seen:
-            raise ConfigError(f"{quote(sql)}: column {name!r} stands twice; give one of them another name")
+            raise ConfigError(f"{quote(sql)}: column {name!r} occurs twice; give one of them another name")
         seen.add(name.lower())
 
 

@@ -210,7 +210,7 @@ def _left_gateway(extensions: Sequence[str]) -> JavaGateway | None:
     """
     gateway: JavaGateway | None = SparkContext._gateway
     if gateway is not None and (missing := [each for each in extensions if not _is_loaded(each)]):
-        raise _too_late("a Spark session ran in this Python process before; its Java process goes on, and was", missing)
+        raise _too_late("a Spark session ran in this Python process before; its JVM still runs, and was", missing)
     return gateway
 
 

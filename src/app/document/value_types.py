@@ -226,4 +226,4 @@ ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
 SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
 SETTINGS = Kind("a table of settings", _settings, None)
 OPTIONS = evolve(SETTINGS, inside=lambda table: dict.fromkeys(flatten(dict(table)), Key(TEXT)))
-"""Settings of another program. A variable can override those that the file has: its name does not tell the others."""
+"""Settings of another program. A variable can override only those in the file, as its name does not give others."""

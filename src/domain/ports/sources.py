@@ -87,7 +87,7 @@ class Source(Protocol):
             SourceChanged: records read before are gone or have been rewritten.
         """
 
-    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - for those that may lose what they planned
+    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - overriding methods use it
         """Whether an unfinished epoch can be repeated: its range can still be read, with the same rows.
 
         If not, the epoch is planned again, so that two reads are never mixed.
@@ -102,7 +102,7 @@ class Source(Protocol):
             SourceUnavailable: a temporary fault, or what was planned has expired since: plan again.
         """
 
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - for those that have some
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - overriding methods use it
         """Decode the records of dead letters again, with the columns of `Batch.rows`.
 
         Origins are those of the dead letters. Positions are unique and keep the order in which the dead letters came.
@@ -121,7 +121,7 @@ class Source(Protocol):
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
 
-    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - for those that have some
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - overriding methods use it
         """Problems that need an operator, each with its reason.
 
         Args:
@@ -165,7 +165,7 @@ class StreamSource(Source, Protocol):
             NotSupported: the source does not know its end.
             SourceUnavailable: a temporary fault.
         """
-        raise NotSupported("telling where it ends", f"a source of {self.format}", "give the offsets to start from")
+        raise NotSupported("reporting its end", f"a source of {self.format}", "give the offsets to start from")
 
 
 @frozen(eq=False)

@@ -52,7 +52,7 @@ def check_names(what: str, names: Iterable[str]) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigError(f"{what}: {name!r} must be letters, digits and underscores, a letter first")
         if name.lower() in seen:
-            raise ConfigError(f"{what}: {name!r} stands twice, or differs only in case")
+            raise ConfigError(f"{what}: {name!r} occurs twice, or differs only in case")
         seen.add(name.lower())
     if not seen:
         raise ConfigError(f"{what} needs at least one")

@@ -206,7 +206,7 @@ def _wall_time(target: Target) -> Convert:
         if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
             raise target.refuse(value, _WALL_FORMS if type(value) is str else "")
         if form[1]:
-            raise target.refuse(value, "no offset may stand here")
+            raise target.refuse(value, "an offset is not allowed here")
         try:
             return datetime.fromisoformat(value)
         except ValueError as error:

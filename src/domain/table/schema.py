@@ -154,7 +154,7 @@ def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, 
             raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
         lower = each.name.lower()
         if lower in seen or not lower:
-            raise ConfigError(f"column {each.name!r} stands twice (or differs from {seen.get(lower)!r} only in case)")
+            raise ConfigError(f"column {each.name!r} occurs twice (or differs from {seen.get(lower)!r} only in case)")
         seen[lower] = each.name
 
 

@@ -95,7 +95,7 @@ class TableSpec:
             ConfigError: the table has no key.
         """
         if not self.key:
-            raise ConfigError(f"table {self.name} has no key, so its rows cannot be told apart in two versions")
+            raise ConfigError(f"table {self.name} has no key, so its rows cannot be matched between two versions")
 
     def with_schema(self, schema: Schema) -> TableSpec:
         """This table with other columns and without its merge rules; the key and the partitions stay."""

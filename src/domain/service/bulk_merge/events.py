@@ -65,7 +65,7 @@ class Events:
         reason = or_else(nw.col(ERROR), unknown, "its row kind is none of +I -U +U -D")
         reason = self._check(reason, ~kind.is_null())
         if self.settings.timed and not transactional:
-            text = f"event time {self.settings.event_time} is null: nothing tells when it was made"
+            text = f"event time {self.settings.event_time} is null: it is unknown when it was made"
             reason = or_else(reason, nw.col(AT).is_null(), text)
         return rows.with_columns(reason.alias(ERROR))
 
@@ -89,7 +89,7 @@ class Events:
         )
         reason = self._check(nw.col(ERROR), ~nw.col(ROW_KIND).is_null())
         if self.settings.waits and not self.settings.position:
-            reason = or_else(reason, nw.col(SEARCH_TS).is_null(), "search_ts is null: nothing tells when it was read")
+            reason = or_else(reason, nw.col(SEARCH_TS).is_null(), "search_ts is null: it is unknown when it was read")
         return rows.with_columns(reason.alias(ERROR))
 
     def newest_images(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

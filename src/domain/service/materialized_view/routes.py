@@ -131,8 +131,8 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
             mismatches = _type_mismatches(traced, each.input, shapes)
             example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for display
             raise ConfigError(
-                f"{quote(sql)}: a change of {each.input!r} does not tell which {wanted} it affects: in at least one"
-                f" place where it is read, no join equality leads to the key{mismatches};"
+                f"{quote(sql)}: a change of {each.input!r} does not determine which {wanted} it affects: in at least"
+                f" one place where it is read, no join equality leads to the key{mismatches};"
                 f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
             )
     return Routes(scope, tuple(reads))

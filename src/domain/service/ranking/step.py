@@ -89,7 +89,8 @@ class RankingStep:
             reason = dead_letter.or_else(reason, is_null, f"group column {name} is null")
         if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
             invalid = ~(order.is_null() | order.is_finite())
-            reason = dead_letter.or_else(reason, invalid, f"order column {self.settings.order_by} is no finite number")
+            text = f"order column {self.settings.order_by} is not a finite number"
+            reason = dead_letter.or_else(reason, invalid, text)
         return rows.with_columns(reason.alias(ERROR))
 
     def _profile(self, checked: nw.LazyFrame[Any]) -> _Profile:

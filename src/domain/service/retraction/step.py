@@ -124,7 +124,7 @@ class RetractionStep:
         """Give a reason in `_error` to each row whose day, in the pipeline's zone, is outside the range of dates."""
         first, last = (day_number(day) for day in (date.min, date.max))
         outside = nw.col(ERROR).is_null() & ((nw.col(SEGMENT) < first) | (nw.col(SEGMENT) > last))
-        why = f"its day in {self.settings.time_zone} lies outside 0001-01-01 to 9999-12-31"
+        why = f"its day in {self.settings.time_zone} is outside 0001-01-01 to 9999-12-31"
         return rows.with_columns(or_else(nw.col(ERROR), outside, why).alias(ERROR))
 
     def roll(self, cut: date, snapshot: Snapshot) -> Step:

@@ -169,7 +169,7 @@ class TopicEtl:
         nulls = [nw.col(_sequence(at)).is_null() for at in range(len(self._topic.sequence))]
         all_null = reduce(lambda both, each: both & each, nulls)
         names = ", ".join(each.name for each in self._topic.sequence)
-        text = f"sequence ({names}) is null throughout: nothing tells whether it is newer"
+        text = f"sequence ({names}) has only nulls: it is unknown whether it is newer"
         return rows.with_columns(or_else(reason, acts & all_null, text).alias(ERROR))
 
     def _to_table_columns(self, rows: nw.LazyFrame[Any], batch: Batch, *, partial: bool) -> nw.LazyFrame[Any]:

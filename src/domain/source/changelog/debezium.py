@@ -158,7 +158,7 @@ class DebeziumDecoder:
     def _deleted(self, message: Message, images: Images) -> Rows:
         before = as_object(message.get("before"), "before")
         if self._whole and before.keys() <= self._key < images.names:
-            raise Undecodable(f"before: a delete that tells no more than the key; {_REPLICA}")
+            raise Undecodable(f"before: a delete that has only the key; {_REPLICA}")
         return ((DELETE, images.image(_available(before, {}, images), message), None),)
 
     def _emptied(self, _message: Message, _images: Images) -> Rows:

@@ -20,7 +20,7 @@ a message with only this row, if the message has several."""
 Rows: TypeAlias = Sequence[Row]
 
 NO_ROWS: Rows = ()
-EMPTIED = "the table was emptied, and no row told which: build the pipeline anew"
+EMPTIED = "the table was emptied, and its rows are not listed: build the pipeline again"
 
 
 def as_object(value: object, what: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def _latin_1(target: Target) -> Convert:
         try:
             return value.encode("latin-1")
         except UnicodeEncodeError as error:
-            raise target.refuse(value, "characters that are no bytes") from error
+            raise target.refuse(value, "characters that are not bytes") from error
 
     return convert
 

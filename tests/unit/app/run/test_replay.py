@@ -226,7 +226,7 @@ class TestFormats:
         done, (left,), _ = records.replay('format = "parquet"\n')
         assert (done.read, done.left, done.unreadable, left) == (0, 1, 1, letter)
         source = records.deploy('format = "parquet"\n').start()[0].source
-        with pytest.raises(NotSupported, match="bring what was wrong in a new file"):
+        with pytest.raises(NotSupported, match="write the corrected records to a new file"):
             source.reread(records.deploy(JSON).answer("ranked.dead_letters").frame)
 
     def test_an_update_whose_rows_both_failed_is_no_more_after_it_failed_again(self, records: Records) -> None:

@@ -201,5 +201,5 @@ def test_tables_are_checked_without_regard_to_case():
 
 
 def test_two_columns_of_one_name():
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="occurs twice"):
         Schema.parse("a int, a int")

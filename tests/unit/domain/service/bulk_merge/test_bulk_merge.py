@@ -272,7 +272,7 @@ def test_rows_that_cannot_be_used_are_dead_letters(trial: Trial) -> None:
     assert min(letters)[0] == "bulk"
     assert {(kind, reason) for kind, reason in letters if "null" in reason} == {
         ("json", "key column id is null"),
-        ("json", "event time at is null: nothing tells when it was made"),
+        ("json", "event time at is null: it is unknown when it was made"),
         ("bulk", "key column id is null"),
     }
     assert len(letters) == 4

@@ -86,4 +86,4 @@ def test_numbers_rank_by_segments_of_their_own_unit_and_odd_ones_are_set_aside()
     runner = ran(settings(order_by="score", segment="2.5", offset="1"), rows)
     assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {1: 1, 0: 2, 3: 2, 2: 3, 6: 4}
     letters = runner.ledger.snapshot().read("p.dead_letters").collect(backend="polars")
-    assert letters["reason"].to_list() == ["order column score is no finite number"] * 2
+    assert letters["reason"].to_list() == ["order column score is not a finite number"] * 2
