@@ -9,7 +9,7 @@ WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 # Frames of a few rows are no work for several threads.
-PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST = POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What needs neither Spark nor a broker, and where most of it stands.
 IN_MEMORY := not delta and not hudi and not kafka and not postgres
 FAST := tests/unit tests/changelog tests/contract features
@@ -49,8 +49,10 @@ demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run an
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
 	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
 
+# Sessions of Spark wait more than they compute.
+test: WORKERS := 4
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, a scenario or two of each service, and crashes
-	$(PYTEST) -m "not slow and ((not delta and not hudi and not example) or contract or lake or faults or example and core)" \
+	$(PYTEST) -m "not slow and not further and ((not delta and not hudi and not example) or contract or lake or faults or example and core)" \
 	  --durations-file var/durations.txt $(ARGS)
 
 test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`

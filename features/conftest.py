@@ -38,6 +38,18 @@ BACKENDS = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but the last example of a scenario on Delta and Hudi: only `make test-all` runs them."""
+    seen: set[tuple[str, str]] = set()
+    for item in reversed(items):
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        scenario = (item.originalname, str(item.callspec.params.get("headwater_backend")))
+        if scenario in seen and (item.get_closest_marker("delta") or item.get_closest_marker("hudi")):
+            item.add_marker("further")
+        seen.add(scenario)
+
+
 @frozen
 class Topic:
     """A topic of a real broker, which the ranks are published to."""
