@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from .app.api import Headwater, PipelineStatus
+from .app.api import Headwater
 from .app.config import (
     BackendSettings,
     Deployment,
@@ -14,6 +14,7 @@ from .app.config import (
     SourceSettings,
     StreamInput,
 )
+from .app.pipeline import PipelineStatus
 from .app.read.latency import Latency
 from .app.run.report import EpochReport
 from .domain.errors import HeadwaterError

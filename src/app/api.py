@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import logging
-from os import getpid
-from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
-from attrs import evolve, field, frozen
-
-from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound, VersionNotFound
-from ..domain.ledger.label import Label
-from ..domain.ledger.ledger import BaseSnapshot, Snapshot
-from ..domain.ledger.upkeep import Upkeep
-from ..domain.ports import Now
-from ..domain.service.base import ReadAt
+from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound
 from ..domain.service.history_load import HistorySource
-from ..domain.source import dead_letter
-from ..domain.source.bulk import BULK
-from ..domain.table.collect import collect_small
-from ..domain.table.schema import Schema
 from ..domain.table.view_spec import ViewSpec
 from .config import Deployment, load
 from .document.value_types import did_you_mean
-from .read.difference import diff_spec, difference
-from .read.latency import Latencies, Latency
-from .read.moments import read_duration, read_moment, read_time
-from .read.waiting import wait_for
+from .pipeline import Answer, Pipeline, PipelineStatus
+from .read.latency import Latencies
+from .read.moments import read_duration
 from .run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .run.clock import SystemClock
 from .run.move import move
-from .run.progress import progress
+from .run.progress import log_progress
 from .run.rounds import run_all
 from .wiring.container import Container, blueprints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from datetime import date, datetime
     from pathlib import Path
@@ -44,55 +29,15 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ..domain.epoch.epoch import Offsets, Publication
-    from ..domain.ledger.ledger import Ledger
-    from ..domain.ledger.upkeep import Pin
-    from ..domain.ports import FrameEngine
-    from ..domain.service.base import PendingRows, Service
+    from ..domain.ledger.ledger import Snapshot
+    from ..domain.ledger.upkeep import Pin, Upkeep
+    from ..domain.service.base import Service
     from .read.moments import Duration, Moment, Time
     from .run.replay import ReplayResult
     from .run.report import EpochReport
     from .run.runner import Runner
 
 _log = logging.getLogger(__name__)
-
-
-def log_progress(report: EpochReport) -> None:
-    """Log one line about an epoch, at level INFO; the default report of `Headwater`."""
-    _log.info("%s", progress(report))
-
-
-@frozen
-class PipelineStatus:
-    """The status of a pipeline.
-
-    Args:
-        pipeline: its name.
-        publication: the newest one; None if nothing is published yet.
-        lag: the unread input of the source, as text, or why it is unknown.
-        dead_letters: their number.
-        latency: expected and measured time until a record can be read.
-        bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
-        alarms: problems, each with its reason.
-        repeats: rows that were skipped because they had been read before; None if the service never skips rows.
-    """
-
-    pipeline: str
-    publication: Publication | None
-    lag: str
-    dead_letters: int
-    latency: Latency
-    bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
-    alarms: tuple[str, ...] = ()
-    repeats: int | None = None
-
-
-@frozen(eq=False)
-class Answer:
-    """The rows of a view as a lazy frame, with the view's columns and the engine of the frame."""
-
-    view: ViewSpec
-    frame: nw.LazyFrame[Any]
-    engine: FrameEngine
 
 
 class Headwater:
@@ -136,6 +81,10 @@ class Headwater:
         """
         return cls(load(path, environ), report=report)
 
+    def pipeline(self, name: str) -> Pipeline:
+        """Return a handle on one pipeline; `ConfigError` is raised if there is none of that name."""
+        return Pipeline(self._runner(name), lambda: self._container.base)
+
     def run(self, pipelines: Iterable[str] | None = None, *, until_idle: bool = False) -> None:
         """Run pipelines, by default all of them, until `stop` or (with `until_idle`) until their sources are drained.
 
@@ -150,25 +99,8 @@ class Headwater:
         return [self._runner(name) for name in (self.deployment.pipelines if pipelines is None else pipelines)]
 
     def foreach_batch(self, pipeline: str) -> Callable[[Any, int], None]:
-        """Return the function that your Structured Streaming query passes to ``writeStream.foreachBatch(…)``.
-
-        Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``. A batch that the query
-        repeats is skipped. Keep the query's checkpoint: the batches of a query with a new checkpoint are refused.
-
-        Raises:
-            ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
-        """
-        runner = self._runner(pipeline)
-        submit = runner.source.submit
-        if submit is None:
-            raise ConfigError(f'pipeline {pipeline!r} reads its source itself; give the source kind = "stream"')
-
-        def epoch(rows: Any, batch: int) -> None:
-            query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            submit(query or "by hand", batch, rows)
-            runner.advance()
-
-        return epoch
+        """See `Pipeline.foreach_batch`."""
+        return self.pipeline(pipeline).foreach_batch()
 
     def stop(self) -> None:
         """Ask the run to end after the current epoch; safe in a signal handler."""
@@ -231,21 +163,9 @@ class Headwater:
     ) -> Answer:
         """Return the rows of a view as an engine-independent frame; see `view`."""
         pipeline, spec = self.find(name)
-        until = None if as_of is None else read_time(as_of)
-        if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
-            raise ConfigError(
-                f"{name}: base files belong to no single version: read them without a version, or read the view itself"
-            )
-        snapshot = self.snapshot(pipeline, _moment(at, label))
-        if read_optimized:
-            snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._container.base)
-        if longest is not None and snapshot.publication:
-            every = self._service(pipeline).schedule
-            self.upkeep(pipeline).check_lasts(snapshot.publication, read_duration(longest), every)
-        frame = self._frame(pipeline, spec, snapshot, until, since)
-        if not spec.schema.columns:  # each version has its own
-            spec = evolve(spec, schema=Schema.of(frame))
-        return Answer(spec, frame, self._container.engine)
+        return self.pipeline(pipeline).answer(
+            spec, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
+        )
 
     def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
         """Return the difference of a view between two publications as the engine's own DataFrame, lazy on Spark.
@@ -272,45 +192,11 @@ class Headwater:
     def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
         """Return the difference of a view between two publications as an engine-independent frame; see `diff`."""
         pipeline, spec = self.find(name)
-        wanted = diff_spec(f"{pipeline}.{spec.name}", spec)
-        later = self.snapshot(pipeline, until)
-        earlier = self.snapshot(pipeline, self._before(later) if after is None else after)
-        if _number(earlier) > _number(later):
-            raise ConfigError(
-                f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first"
-            )
-        runner = self._runner(pipeline)
-        stored = spec not in runner.service.views or spec.name in runner.options.materialize
-        table = f"{pipeline}.{spec.name}" if stored else None
-        with self._container.engine.working():
-            frame = difference(runner.service, spec, table, earlier, later)
-        if not spec.schema.columns:  # each version has its own
-            wanted = evolve(wanted, schema=Schema.of(frame))
-        return Answer(wanted, frame.select(*wanted.schema.names), self._container.engine)
+        return self.pipeline(pipeline).difference(spec, after=after, until=until)
 
     def wait_for(self, pipeline: str, watermark: Time, *, timeout: Duration | None = None) -> Publication:
-        """Wait until a pipeline's newest publication has reached a watermark. Any process may run the pipeline.
-
-        Args:
-            pipeline: its name.
-            watermark: the event time to wait for; in UTC if it has no zone.
-            timeout: the longest wait; None to wait until `stop`.
-
-        Returns:
-            That publication; read views with ``at=publication.epoch.number``.
-
-        Raises:
-            WaitTimeout: the watermark was not reached in time; the message names the watermark of the pipeline.
-        """
-        runner = self._runner(pipeline)
-        return wait_for(
-            lambda: self._ledger(pipeline).latest,
-            read_time(watermark),
-            clock=runner.clock,
-            poll=runner.options.poll,
-            timeout=None if timeout is None else read_duration(timeout),
-            stopping=lambda: runner.stopping,
-        )
+        """See `Pipeline.wait_for`."""
+        return self.pipeline(pipeline).wait_for(watermark, timeout=timeout)
 
     def explaining(self) -> AbstractContextManager[None]:
         """Compute a view's frame inside this context to get Headwater's errors, with a remedy, instead of the engine's.
@@ -340,34 +226,20 @@ class Headwater:
         return self.view(f"{pipeline}.{between[0]}", at=until, since=after)
 
     def epoch(self, pipeline: str) -> int:
-        """The number of the newest published epoch; -1 if nothing is published yet."""
-        return self._ledger(pipeline).next_epoch.number - 1
+        """See `Pipeline.epoch`."""
+        return self.pipeline(pipeline).epoch
 
     def loading(self, pipeline: str) -> bool:
-        """Whether a load of the history has begun and nothing is published yet."""
-        return self._runner(pipeline).loading
+        """See `Pipeline.loading`."""
+        return self.pipeline(pipeline).loading
 
     def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
-        """All tables of a pipeline as of one publication, the newest if `at` is not set.
-
-        Raises:
-            VersionNotFound: nothing was published at `at`.
-            VersionExpired: that version has expired.
-        """
-        ledger = self._ledger(pipeline)
-        if at is None:
-            return ledger.snapshot()
-        moment = read_moment(at)
-        if isinstance(moment, Label):
-            return ledger.snapshot(ledger.as_of_label(moment, self._service(pipeline).label))
-        if isinstance(moment, int):
-            return Snapshot(ledger.store, None) if moment == -1 else ledger.snapshot(ledger.as_of_epoch(moment))
-        return ledger.snapshot(ledger.as_of_time(moment))
+        """See `Pipeline.snapshot`."""
+        return self.pipeline(pipeline).snapshot(at)
 
     def upkeep(self, pipeline: str) -> Upkeep:
-        """The maintenance of a pipeline's tables: compact, expire, pin, and explain why a version is kept."""
-        runner = self._runner(pipeline)
-        return Upkeep(self._ledger(pipeline), runner.keeper, runner.options.retention)
+        """See `Pipeline.upkeep`."""
+        return self.pipeline(pipeline).upkeep
 
     def compact_beside(self, pipelines: Iterable[str] | None = None, *, every: Duration) -> None:
         """Compact the tables of pipelines, by default of all, at an interval until `stop`.
@@ -386,25 +258,8 @@ class Headwater:
             self._clock.sleep(read_duration(every))
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:
-        """Keep a publication readable. Call this before a read that takes longer than the retention allows.
-
-        Args:
-            pipeline: its name.
-            at: an epoch, a time (ISO text, datetime) or a label; the newest publication if not set.
-            hold: the longest time to keep it; to renew it, pin again before it ends.
-            holder: who reads, for display; this machine and process if not set.
-
-        Returns:
-            A pin to release, or to use as a context manager; read views with ``at=pin.epoch``.
-
-        Raises:
-            VersionNotFound: nothing was published at `at`.
-            VersionExpired: the version has expired, or is being removed.
-        """
-        publication = self.snapshot(pipeline, at).publication
-        if publication is None:
-            raise VersionNotFound(f"pipeline {pipeline!r} has published nothing that could be held; run it first")
-        return self.upkeep(pipeline).pin(publication, holder or f"{gethostname()}:{getpid()}", read_duration(hold))
+        """See `Pipeline.pin`."""
+        return self.pipeline(pipeline).pin(at=at, hold=hold, holder=holder)
 
     def unpin(self, lease: str) -> None:
         """End a lease, named by its identifier.
@@ -418,17 +273,8 @@ class Headwater:
         self.upkeep(pipeline).unpin(lease)
 
     def replay(self, pipeline: str) -> ReplayResult:
-        """Read a pipeline's dead letters again, after their cause has been fixed.
-
-        This is a separate epoch. Its publication adds the rows of a dead letter and removes the dead letter, in one
-        step. The pipeline must not run at the same time.
-
-        Raises:
-            ConfigError: there is no such pipeline, or it has no dead letters table.
-            EpochConflict: the pipeline is running; nothing is changed.
-            SourceChanged: a CSV file whose header is needed is missing; nothing is changed.
-        """
-        return self._runner(pipeline).replay()
+        """See `Pipeline.replay`."""
+        return self.pipeline(pipeline).replay()
 
     def move(self, target: Headwater) -> dict[str, Publication]:
         """Copy every pipeline, as of its newest publication, to another backend.
@@ -493,61 +339,17 @@ class Headwater:
             return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
-        """Move the days before a cut into a retraction's past, or read a user-supplied past again.
-
-        Args:
-            pipeline: its name.
-            cut: the first day after the past; if not set, the day of the watermark, or today without a watermark.
-
-        Returns:
-            The cut.
-
-        Raises:
-            ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
-        """
-        service = self._runner(pipeline).service
-        day_of, roll = service.day_of, service.roll
-        if day_of is None or roll is None:
-            raise ConfigError(f"pipeline {pipeline!r} has no past that is cut by day; retractions have")
-        latest = self._ledger(pipeline).latest
-        day = cut or day_of((latest and latest.watermark) or self._clock.now())
-        self._runner(pipeline).amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
-        return day
+        """See `Pipeline.roll`."""
+        return self.pipeline(pipeline).roll(cut)
 
     def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
-        """Return whether keys of a bulk merge are exact already; its bulk may still be loading.
-
-        Args:
-            pipeline: its name.
-            keys: a DataFrame of the engine with at least the first column of the key, never null.
-            at: the version to read: an epoch, a time or a `Label`; the newest publication if not set.
-            as_of: the event time (UTC) at which `rows` will be read.
-
-        Returns:
-            The same DataFrame with boolean ``settled``.
-
-        Raises:
-            ConfigError: the pipeline is not a bulk merge, or there is no such pipeline.
-            VersionNotFound: nothing was published at `at`.
-            VersionExpired: that version has expired.
-        """
-        runner = self._runner(pipeline)
-        settled, bulk = runner.service.settled, runner.source.bulk
-        if settled is None or bulk is None:
-            raise ConfigError(f"pipeline {pipeline!r} is not a bulk merge: all its keys are always exact")
-        snapshot = self.snapshot(pipeline, at)
-        offsets = snapshot.publication.offsets if snapshot.publication else {}
-        remaining = bulk.remaining(offsets.get(BULK))
-        moment = None if as_of is None else read_time(as_of)
-        engine = self._container.engine
-        with engine.working():
-            answer = settled(engine.from_native(keys), snapshot, remaining, moment)
-        return engine.to_native(answer)
+        """See `Pipeline.settled`."""
+        return self.pipeline(pipeline).settled(keys, at=at, as_of=as_of)
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """The status of each pipeline."""
-        latencies = Latencies(self.deployment, self.services, self._ledger)
-        return tuple(self._status(name, latencies.of(name)) for name in self.deployment.pipelines)
+        latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
+        return tuple(self.pipeline(name).status(latencies.of(name)) for name in self.deployment.pipelines)
 
     def find(self, name: str) -> tuple[str, ViewSpec]:
         """Return the pipeline and the view that a name stands for. A view comes before a table of the same name.
@@ -594,66 +396,3 @@ class Headwater:
         if pipeline not in self._runners:
             self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]
-
-    def _ledger(self, pipeline: str) -> Ledger:
-        """The current ledger, opened for reading; it does not disturb a run."""
-        return self._runner(pipeline).current_ledger()
-
-    def _frame(
-        self, pipeline: str, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
-    ) -> nw.LazyFrame[Any]:
-        service = self._runner(pipeline).service
-        if spec not in service.views:
-            return snapshot.read(f"{pipeline}.{spec.name}")
-        earlier = self.snapshot(pipeline, self._before(snapshot) if since is None else since) if spec.between else None
-        with self._container.engine.working():
-            return service.view(spec.name, ReadAt(snapshot, as_of, earlier))
-
-    def _before(self, snapshot: Snapshot) -> int:
-        return max(_number(snapshot) - 1, -1)
-
-    def _status(self, pipeline: str, latency: Latency) -> PipelineStatus:
-        runner, latest = self._runner(pipeline), self._ledger(pipeline).latest
-        try:
-            lag = runner.source.lag(latest.offsets if latest else None)
-        except HeadwaterError as error:
-            lag = f"unknown: {error}"
-        if runner.loading:
-            lag = f"{lag}; its history is being loaded"
-        with self._container.engine.working():
-            snapshot = self.snapshot(pipeline)
-            bookkeeping = runner.service.bookkeeping(snapshot) if latest else {}
-            repeats = runner.service.repeats(snapshot) if latest else None
-        dead_letters, alarms = self._dead_letters(pipeline), tuple(self._append_error(self._alarms(runner, latest)))
-        return PipelineStatus(pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats)
-
-    def _append_error(self, alarms: Iterator[str]) -> Iterator[str]:
-        """Yield alarms; if finding them fails, the error is the last one."""
-        try:
-            yield from alarms
-        except HeadwaterError as error:
-            yield str(error)
-
-    def _alarms(self, runner: Runner, latest: Publication | None) -> Iterator[str]:
-        now = Now(self._clock.now(), watermark=latest.watermark if latest else None)
-        yield from runner.source.alarms(latest.offsets if latest else None, now)
-
-    def _dead_letters(self, pipeline: str) -> int:
-        name = dead_letter.table(pipeline)
-        if name not in {spec.name for spec in self.services[pipeline].tables}:
-            return 0
-        with self._container.engine.working():
-            (row,) = collect_small(self.snapshot(pipeline).read(name).select(nw.len().alias("count")))
-        return int(row["count"])
-
-
-def _number(snapshot: Snapshot) -> int:
-    return snapshot.publication.epoch.number if snapshot.publication else -1
-
-
-def _moment(at: Moment | None, label: str | datetime | None) -> Moment | None:
-    if label is None:
-        return at
-    if at is not None:
-        raise ConfigError("at and label both name a version: give one of them")
-    return Label.parse(label) if isinstance(label, str) else Label(label)

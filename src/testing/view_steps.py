@@ -17,7 +17,7 @@ from .tables import assert_shows
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from ..app.api import Answer
+    from ..app.pipeline import Answer
     from ..domain.table.schema import Schema
     from .tables import Table
     from .trial import Trial

@@ -14,7 +14,7 @@ from .durable import open_durable
 from .output import rows, write
 
 if TYPE_CHECKING:
-    from ..api import Answer
+    from ..pipeline import Answer
     from ..run.replay import ReplayResult
 
 _REASONS = 20

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...domain.errors import ConfigError
-from ..api import Headwater, log_progress
+from ..api import Headwater
 from ..config import load
 from ..registry.backends import Part, available, load_backend
+from ..run.progress import log_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

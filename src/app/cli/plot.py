@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...domain.table.view_spec import ViewSpec
-    from ..api import Answer, Headwater
+    from ..api import Headwater
+    from ..pipeline import Answer
     from ..read.moments import Moment
 
 _PICTURES = (".png", ".svg")

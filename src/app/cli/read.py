@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ...domain.ledger.label import Label
-    from ..api import Answer, Headwater
+    from ..api import Headwater
+    from ..pipeline import Answer
     from ..read.moments import Moment
 
 _REACHED = Schema.parse("pipeline string, epoch bigint, watermark string, published string, tables string")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from ...domain.service.base import PendingRows
     from .report import EpochReport
 
+_log = logging.getLogger(__name__)
 _THOUSAND = 1000
 _UNITS = ("B", "kB", "MB", "GB")
 
@@ -59,3 +61,8 @@ def _show_size(count: int) -> str:
             break
         size, unit = size / _THOUSAND, larger
     return f"{size:,.0f} {unit}"
+
+
+def log_progress(report: EpochReport) -> None:
+    """Log one line about an epoch, at level INFO; the default report of `Headwater`."""
+    _log.info("%s", progress(report))

@@ -1,0 +1,374 @@
+"""One pipeline of a deployment: its versions, its upkeep, and what only some services offer."""
+
+from __future__ import annotations
+
+from os import getpid
+from socket import gethostname
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from attrs import define, evolve, field, frozen
+
+from ..domain.errors import ConfigError, HeadwaterError, VersionNotFound
+from ..domain.ledger.label import Label
+from ..domain.ledger.ledger import BaseSnapshot, Snapshot
+from ..domain.ledger.upkeep import Upkeep
+from ..domain.ports import Now
+from ..domain.service.base import ReadAt
+from ..domain.source import dead_letter
+from ..domain.source.bulk import BULK
+from ..domain.table.collect import collect_small
+from ..domain.table.schema import Schema
+from .read.difference import diff_spec, difference
+from .read.moments import read_duration, read_moment, read_time
+from .read.waiting import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import date, datetime
+
+    from ..domain.epoch.epoch import Publication
+    from ..domain.ledger.ledger import Ledger
+    from ..domain.ledger.upkeep import Pin
+    from ..domain.ports import BaseReading, Clock, FrameEngine
+    from ..domain.service.base import PendingRows, Service
+    from ..domain.table.view_spec import ViewSpec
+    from .read.latency import Latency
+    from .read.moments import Duration, Moment, Time
+    from .run.replay import ReplayResult
+    from .run.runner import Runner
+
+
+@frozen
+class PipelineStatus:
+    """The status of a pipeline.
+
+    Args:
+        pipeline: its name.
+        publication: the newest one; None if nothing is published yet.
+        lag: the unread input of the source, as text, or why it is unknown.
+        dead_letters: their number.
+        latency: expected and measured time until a record can be read.
+        bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
+        alarms: problems, each with its reason.
+        repeats: rows that were skipped because they had been read before; None if the service never skips rows.
+    """
+
+    pipeline: str
+    publication: Publication | None
+    lag: str
+    dead_letters: int
+    latency: Latency
+    bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
+    alarms: tuple[str, ...] = ()
+    repeats: int | None = None
+
+
+@frozen(eq=False)
+class Answer:
+    """The rows of a view as a lazy frame, with the view's columns and the engine of the frame."""
+
+    view: ViewSpec
+    frame: nw.LazyFrame[Any]
+    engine: FrameEngine
+
+
+@define(eq=False)
+class Pipeline:
+    """A handle on one pipeline; `Headwater.pipeline` returns it.
+
+    Args:
+        runner: runs it.
+        base: reads base files only; raises `NotSupported` if the backend's tables have no log next to them.
+    """
+
+    runner: Runner
+    _base: Callable[[], BaseReading]
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        return self.runner.pipeline
+
+    @property
+    def service(self) -> Service:
+        """Its service."""
+        return self.runner.service
+
+    @property
+    def engine(self) -> FrameEngine:
+        """The engine of its frames."""
+        return self.runner.engine
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its runs."""
+        return self.runner.clock
+
+    @property
+    def ledger(self) -> Ledger:
+        """The current ledger, opened for reading; it does not disturb a run."""
+        return self.runner.current_ledger()
+
+    def foreach_batch(self) -> Callable[[Any, int], None]:
+        """Return the function that your Structured Streaming query passes to ``writeStream.foreachBatch(…)``.
+
+        Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``. A batch that the query
+        repeats is skipped. Keep the query's checkpoint: the batches of a query with a new checkpoint are refused.
+
+        Raises:
+            ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
+        """
+        submit = self.runner.source.submit
+        if submit is None:
+            raise ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
+
+        def epoch(rows: Any, batch: int) -> None:
+            query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            submit(query or "by hand", batch, rows)
+            self.runner.advance()
+
+        return epoch
+
+    def answer(
+        self,
+        spec: ViewSpec,
+        *,
+        at: Moment | None = None,
+        label: str | datetime | None = None,
+        as_of: Time | None = None,
+        since: Moment | None = None,
+        longest: Duration | None = None,
+        read_optimized: bool = False,
+    ) -> Answer:
+        """Return the rows of one of its views or tables; see `Headwater.view`."""
+        until = None if as_of is None else read_time(as_of)
+        if read_optimized and (spec.between or any(each is not None for each in (at, label, as_of, since, longest))):
+            raise ConfigError(
+                f"{self.name}.{spec.name}: base files belong to no single version: read them without a version, or read"
+                " the view itself"
+            )
+        snapshot = self.snapshot(_moment(at, label))
+        if read_optimized:
+            snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._base())
+        if longest is not None and snapshot.publication:
+            every = self.service.schedule
+            self.upkeep.check_lasts(snapshot.publication, read_duration(longest), every)
+        frame = self._frame(spec, snapshot, until, since)
+        if not spec.schema.columns:  # each version has its own
+            spec = evolve(spec, schema=Schema.of(frame))
+        return Answer(spec, frame, self.engine)
+
+    def _frame(
+        self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
+    ) -> nw.LazyFrame[Any]:
+        if spec not in self.service.views:
+            return snapshot.read(f"{self.name}.{spec.name}")
+        earlier = self.snapshot(_before(snapshot) if since is None else since) if spec.between else None
+        with self.engine.working():
+            return self.service.view(spec.name, ReadAt(snapshot, as_of, earlier))
+
+    def difference(self, spec: ViewSpec, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
+        """Return the difference of one of its views or tables between two publications; see `Headwater.diff`."""
+        wanted = diff_spec(f"{self.name}.{spec.name}", spec)
+        later = self.snapshot(until)
+        earlier = self.snapshot(_before(later) if after is None else after)
+        if _number(earlier) > _number(later):
+            raise ConfigError(
+                f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first"
+            )
+        stored = spec not in self.runner.service.views or spec.name in self.runner.options.materialize
+        table = f"{self.name}.{spec.name}" if stored else None
+        with self.engine.working():
+            frame = difference(self.runner.service, spec, table, earlier, later)
+        if not spec.schema.columns:  # each version has its own
+            wanted = evolve(wanted, schema=Schema.of(frame))
+        return Answer(wanted, frame.select(*wanted.schema.names), self.engine)
+
+    def wait_for(self, watermark: Time, *, timeout: Duration | None = None) -> Publication:
+        """Wait until a pipeline's newest publication has reached a watermark. Any process may run the pipeline.
+
+        Args:
+            watermark: the event time to wait for; in UTC if it has no zone.
+            timeout: the longest wait; None to wait until `stop`.
+
+        Returns:
+            That publication; read views with ``at=publication.epoch.number``.
+
+        Raises:
+            WaitTimeout: the watermark was not reached in time; the message names the watermark of the pipeline.
+        """
+        return wait_for(
+            lambda: self.ledger.latest,
+            read_time(watermark),
+            clock=self.runner.clock,
+            poll=self.runner.options.poll,
+            timeout=None if timeout is None else read_duration(timeout),
+            stopping=lambda: self.runner.stopping,
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The number of the newest published epoch; -1 if nothing is published yet."""
+        return self.ledger.next_epoch.number - 1
+
+    @property
+    def loading(self) -> bool:
+        """Whether a load of the history has begun and nothing is published yet."""
+        return self.runner.loading
+
+    def snapshot(self, at: Moment | None = None) -> Snapshot:
+        """All tables of a pipeline as of one publication, the newest if `at` is not set.
+
+        Raises:
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: that version has expired.
+        """
+        ledger = self.ledger
+        if at is None:
+            return ledger.snapshot()
+        moment = read_moment(at)
+        if isinstance(moment, Label):
+            return ledger.snapshot(ledger.as_of_label(moment, self.service.label))
+        if isinstance(moment, int):
+            return Snapshot(ledger.store, None) if moment == -1 else ledger.snapshot(ledger.as_of_epoch(moment))
+        return ledger.snapshot(ledger.as_of_time(moment))
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """The maintenance of a pipeline's tables: compact, expire, pin, and explain why a version is kept."""
+        return Upkeep(self.ledger, self.runner.keeper, self.runner.options.retention)
+
+    def pin(self, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:
+        """Keep a publication readable. Call this before a read that takes longer than the retention allows.
+
+        Args:
+            at: an epoch, a time (ISO text, datetime) or a label; the newest publication if not set.
+            hold: the longest time to keep it; to renew it, pin again before it ends.
+            holder: who reads, for display; this machine and process if not set.
+
+        Returns:
+            A pin to release, or to use as a context manager; read views with ``at=pin.epoch``.
+
+        Raises:
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: the version has expired, or is being removed.
+        """
+        publication = self.snapshot(at).publication
+        if publication is None:
+            raise VersionNotFound(f"pipeline {self.name!r} has published nothing that could be held; run it first")
+        return self.upkeep.pin(publication, holder or f"{gethostname()}:{getpid()}", read_duration(hold))
+
+    def replay(self) -> ReplayResult:
+        """Read a pipeline's dead letters again, after their cause has been fixed.
+
+        This is a separate epoch. Its publication adds the rows of a dead letter and removes the dead letter, in one
+        step. The pipeline must not run at the same time.
+
+        Raises:
+            ConfigError: there is no such pipeline, or it has no dead letters table.
+            EpochConflict: the pipeline is running; nothing is changed.
+            SourceChanged: a CSV file whose header is needed is missing; nothing is changed.
+        """
+        return self.runner.replay()
+
+    def roll(self, cut: date | None = None) -> date:
+        """Move the days before a cut into a retraction's past, or read a user-supplied past again.
+
+        Args:
+            cut: the first day after the past; if not set, the day of the watermark, or today without a watermark.
+
+        Returns:
+            The cut.
+
+        Raises:
+            ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
+        """
+        service = self.runner.service
+        day_of, roll = service.day_of, service.roll
+        if day_of is None or roll is None:
+            raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
+        latest = self.ledger.latest
+        day = cut or day_of((latest and latest.watermark) or self.clock.now())
+        self.runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
+        return day
+
+    def settled(self, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
+        """Return whether keys of a bulk merge are exact already; its bulk may still be loading.
+
+        Args:
+            keys: a DataFrame of the engine with at least the first column of the key, never null.
+            at: the version to read: an epoch, a time or a `Label`; the newest publication if not set.
+            as_of: the event time (UTC) at which `rows` will be read.
+
+        Returns:
+            The same DataFrame with boolean ``settled``.
+
+        Raises:
+            ConfigError: the pipeline is not a bulk merge, or there is no such pipeline.
+            VersionNotFound: nothing was published at `at`.
+            VersionExpired: that version has expired.
+        """
+        settled, bulk = self.runner.service.settled, self.runner.source.bulk
+        if settled is None or bulk is None:
+            raise ConfigError(f"pipeline {self.name!r} is not a bulk merge: all its keys are always exact")
+        snapshot = self.snapshot(at)
+        offsets = snapshot.publication.offsets if snapshot.publication else {}
+        remaining = bulk.remaining(offsets.get(BULK))
+        moment = None if as_of is None else read_time(as_of)
+        engine = self.engine
+        with engine.working():
+            answer = settled(engine.from_native(keys), snapshot, remaining, moment)
+        return engine.to_native(answer)
+
+    def status(self, latency: Latency) -> PipelineStatus:
+        """Its status.
+
+        Args:
+            latency: expected and measured; see `Latencies`.
+        """
+        latest = self.ledger.latest
+        try:
+            lag = self.runner.source.lag(latest.offsets if latest else None)
+        except HeadwaterError as error:
+            lag = f"unknown: {error}"
+        if self.runner.loading:
+            lag = f"{lag}; its history is being loaded"
+        with self.engine.working():
+            snapshot = self.snapshot()
+            bookkeeping = self.runner.service.bookkeeping(snapshot) if latest else {}
+            repeats = self.runner.service.repeats(snapshot) if latest else None
+        dead_letters, alarms = self._dead_letters(), tuple(self._alarms(latest))
+        return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats)
+
+    def _alarms(self, latest: Publication | None) -> Iterator[str]:
+        """Yield alarms of the source; if finding them fails, the error is the last one."""
+        try:
+            now = Now(self.clock.now(), watermark=latest.watermark if latest else None)
+            yield from self.runner.source.alarms(latest.offsets if latest else None, now)
+        except HeadwaterError as error:
+            yield str(error)
+
+    def _dead_letters(self) -> int:
+        name = dead_letter.table(self.name)
+        if name not in {spec.name for spec in self.service.tables}:
+            return 0
+        with self.engine.working():
+            (row,) = collect_small(self.snapshot().read(name).select(nw.len().alias("count")))
+        return int(row["count"])
+
+
+def _before(snapshot: Snapshot) -> int:
+    return max(_number(snapshot) - 1, -1)
+
+
+def _number(snapshot: Snapshot) -> int:
+    return snapshot.publication.epoch.number if snapshot.publication else -1
+
+
+def _moment(at: Moment | None, label: str | datetime | None) -> Moment | None:
+    if label is None:
+        return at
+    if at is not None:
+        raise ConfigError("at and label both name a version: give one of them")
+    return Label.parse(label) if isinstance(label, str) else Label(label)
