@@ -108,10 +108,12 @@ class Bootstrap:
     Args:
         runner: of the pipeline.
         loader: stages the history, chunk by chunk, instead of reading the stream.
+        service: that of the loader.
     """
 
     runner: Runner
     loader: Runner
+    service: HistoryLoad
 
     @classmethod
     def of(
@@ -125,9 +127,10 @@ class Bootstrap:
             history: the source to load.
             report: called with each finished chunk.
         """
+        staging = HistoryLoad(service)
         loader = Runner(
             runner.pipeline,
-            service=HistoryLoad(service),
+            service=staging,
             source=history,
             store=runner.store,
             keeper=runner.keeper,
@@ -143,7 +146,7 @@ class Bootstrap:
             ),
             report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
         )
-        return cls(runner, loader)
+        return cls(runner, loader, staging)
 
     def run(self) -> Publication | None:
         """Read the rest of the history and publish it as the pipeline's first publication; None if stopped first.
@@ -177,9 +180,7 @@ class Bootstrap:
         if ledger.latest is None:
             raise ConfigError(f"the history of pipeline {self.runner.pipeline!r} has no files; correct the paths")
         first = evolve(ledger.latest, offsets=takes_over(ledger.latest.offsets))
-        service = self.loader.service
-        assert isinstance(service, HistoryLoad)
-        return self.runner.load(first, service.loads(ledger.snapshot()))
+        return self.runner.load(first, self.service.loads(ledger.snapshot()))
 
     def _needs_clean_up(self) -> bool:
         """Whether a published load was interrupted before its staged rows were removed."""
@@ -190,9 +191,7 @@ class Bootstrap:
         return bool(collect_small(staged.read(name).head(1)))
 
     def _clean_up(self) -> None:
-        service = self.loader.service
-        assert isinstance(service, HistoryLoad)
         self.loader.report = lambda _report: None
-        self.loader.amend(_CLEAN_UP_TASK, lambda _epoch, snapshot: service.emptied(snapshot))
+        self.loader.amend(_CLEAN_UP_TASK, lambda _epoch, snapshot: self.service.emptied(snapshot))
         upkeep = evolve(self.loader.upkeep, retention=Retention(versions=1))
         upkeep.expire(dry_run=False)
