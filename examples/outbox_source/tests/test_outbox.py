@@ -13,6 +13,7 @@ from headwater import Headwater, RecordSpec, Schema
 from headwater.app.cli.main import main
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.ports import StreamSource
+from headwater.testing.clock import NOW
 from headwater.testing.source_contract import SourceContract
 from headwater_outbox import OutboxInput, PolarsOutbox
 
@@ -57,7 +58,7 @@ class TestOutbox(SourceContract):
     def test_a_missing_table_is_unavailable(self) -> None:
         source = PolarsOutbox(OutboxInput(str(self.database), "other", 1), RecordSpec(Schema.parse("id bigint")))
         with pytest.raises(SourceUnavailable, match="no such table: other"):
-            source.plan(None)
+            source.plan(None, NOW)
 
 
 @pytest.fixture
