@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import md5
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -57,6 +58,27 @@ MOST = 2**63 - 1
 LARGE, LEAST = (Decimal(f"{sign}999999999999999999999999999999999999.99") for sign in ("", "-"))
 SUMMED = Schema.parse("g string, at bigint, _rows bigint, _sum_n bigint, _sum_d decimal(38,2), _sum_e decimal(28,2)")
 _E = Decimal("1.25")
+
+ALL_TYPES = Schema.parse(
+    "id int, a tinyint, b smallint, c bigint, d float, e double, f string, g boolean, h binary, i date, j timestamp,"
+    " k timestamp_ntz, l decimal(38,2)"
+)
+KINDS = {
+    "id": 1,
+    "a": -128,
+    "b": 32767,
+    "c": MOST,
+    "d": 0.5,
+    "e": -0.1,
+    "f": "it's a `name` \\n \U0001f389",
+    "g": True,
+    "h": b"\x00\xff",
+    "i": date(1969, 12, 31),
+    "j": datetime(1969, 7, 20, 20, 17, 40, 1, UTC),
+    "k": datetime(2024, 3, 31, 2, 30, 0, 1),  # noqa: DTZ001 - some zones skip it; this type has none
+    "l": LARGE,
+}
+"""A value of each type."""
 
 
 class FrameEngineContract(ABC):
@@ -213,6 +235,30 @@ class FrameEngineContract(ABC):
             ("b", 1, 1, 5, Decimal(5), _E),
         ]
         assert found.collect_schema()["_sum_e"] == nw.Decimal(28, 2)
+
+    def test_a_frame_holds_the_rows_that_it_is_made_of(self, engine: FrameEngine) -> None:
+        rows = [{**KINDS, "id": 1}, {**dict.fromkeys(KINDS), "id": 2}]
+        made = engine.frame(rows, ALL_TYPES)
+        assert made.collect_schema() == {each.name: each.type.narwhals for each in ALL_TYPES.columns}
+        assert sorted(made.collect(backend="polars").rows(named=True), key=itemgetter("id")) == rows
+
+    def test_a_frame_may_be_without_rows(self, engine: FrameEngine) -> None:
+        made = engine.frame([], ALL_TYPES)
+        assert made.collect_schema() == {each.name: each.type.narwhals for each in ALL_TYPES.columns}
+        assert made.collect(backend="polars").is_empty()
+
+    def test_rows_are_iterated_over_in_their_order(self, engine: FrameEngine) -> None:
+        rows = [(number % 7 * 1_000 + number, f"n{number}") for number in range(500)]
+        in_order = self.frame(rows, Schema.parse("id bigint, name string")).sort("id")
+        assert list(map(tuple, engine.iterate(in_order))) == sorted(rows)
+
+    def test_a_frame_goes_to_the_program_and_comes_back(self, engine: FrameEngine) -> None:
+        rows = self.frame([(1, "a"), (2, None)], Schema.parse("id bigint, name string"))
+        native = engine.to_native(rows)
+        assert not isinstance(native, nw.LazyFrame)
+        back = engine.from_native(native)
+        assert isinstance(back, nw.LazyFrame)
+        assert sorted(back.collect(backend="polars").rows()) == [(1, "a"), (2, None)]
 
     def test_persisted_rows_are_the_same_rows(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (1, "a"), (None, None)], Schema.parse("id bigint, name string"))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..domain.table.schema import Schema
 
 
+BROKEN = "this record breaks its epoch"
+
+
 def polars_frame(rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
     """A Polars frame from rows: tuples of values in the order of the schema's columns."""
     import narwhals as nw
@@ -32,6 +35,12 @@ class PolarsFrames:
     def frame(self, rows: Sequence[tuple[Any, ...]], schema: Schema) -> nw.LazyFrame[Any]:
         return polars_frame(rows, schema)
 
+    def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
+        """See `StoreHarness.broken`."""
+        from ..adapters.polars.schema import lazy
+
+        return lazy(polars_frame([], schema).to_native().map_batches(_break))
+
 
 class SparkFrames:
     """Makes frames of the Spark session from the fixture `spark`."""
@@ -45,7 +54,18 @@ class SparkFrames:
 
         return frame_of(self.spark, schema, rows)
 
+    def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
+        """See `StoreHarness.broken`."""
+        from ..adapters.spark.schema import lazy
+
+        columns = (f"CAST(raise_error('{BROKEN}') AS {each.type.ddl}) AS `{each.name}`" for each in schema.columns)
+        return lazy(self.spark.range(1).selectExpr(*columns))
+
     def explaining(self) -> AbstractContextManager[None]:
         from ..adapters.spark.errors import explain_read_errors
 
         return explain_read_errors()
+
+
+def _break(_rows: Any) -> Any:
+    raise ValueError(BROKEN)

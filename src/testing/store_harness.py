@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import narwhals as nw
 import pytest
 from attrs import define, evolve
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from ..domain.ports import KeptStore, Version
+    import narwhals as nw
 
-BROKEN = "this record breaks its epoch"
+    from ..domain.ports import KeptStore, Version
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"
@@ -31,7 +30,7 @@ both_layouts = pytest.mark.parametrize("layout", list(Layout), ids=lambda layout
 
 
 class StoreHarness(ABC):
-    """A backend under test. A subclass inherits the contract too, and defines `reopen` and `frame`."""
+    """A backend under test. A subclass inherits the contract too, and defines `reopen`, `frame` and `broken`."""
 
     @abstractmethod
     def reopen(self) -> KeptStore:
@@ -48,17 +47,9 @@ class StoreHarness(ABC):
         """The rows of a frame as tuples of Python values; timestamps are aware, in UTC."""
         return frame.collect(backend="polars").rows()
 
-    def broken(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame that fails when it is computed; the error's message contains `BROKEN`."""
-        frame = self.frame(rows, schema)
-        native, first = frame.to_native(), schema.columns[0]
-        if frame.implementation.is_polars():
-            broken = native.map_batches(_break)
-        else:
-            failing = f"IF(true, CAST(raise_error('{BROKEN}') AS {first.type.ddl}), NULL) AS `{first.name}`"
-            broken = native.selectExpr(failing, *(f"`{name}`" for name in schema.names[1:]))
-        failing_rows: nw.LazyFrame[Any] = nw.from_native(broken)
-        return failing_rows
+    @abstractmethod
+    def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame that fails when it is computed; the error's message contains `frames.BROKEN`."""
 
     def explaining(self) -> AbstractContextManager[None]:
         """The block in which frames are computed; see `FrameEngine.explaining`."""
@@ -72,10 +63,6 @@ class StoreHarness(ABC):
         """Ensure a table, and return its driver."""
         store.ensure(spec)
         return TableDriver(self, store, spec)
-
-
-def _break(_rows: Any) -> Any:
-    raise ValueError(BROKEN)
 
 
 def bag(*rows: Row) -> Bag:

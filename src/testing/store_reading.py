@@ -15,7 +15,8 @@ from ..domain.ports import Version
 from ..domain.table.change import Between, Change
 from ..domain.table.schema import Column, DataType, Schema, column
 from ..domain.table.spec import Layout, TableSpec
-from .store_harness import BROKEN, StoreHarness, TableDriver, bag, both_layouts, spec_of
+from .frames import BROKEN
+from .store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from ..domain.ports import KeptStore
@@ -69,7 +70,7 @@ class EnsureContract(StoreHarness):
         table = self.table(self.reopen(), wide)
         table.sequence = 1
         with pytest.raises(Exception, match=BROKEN):
-            table.commit_change(Change(append=self.broken([(2, "b", 7)], wide.schema)))
+            table.commit_change(Change(append=self.broken(wide.schema)))
         for spec, row in ((narrow, (2, "b")), (other, (3, "c", "new"))):
             again = self.table(self.reopen(), spec)
             again.sequence = len(row) - 1

@@ -13,11 +13,15 @@ import polars as pl
 
 from ...domain.ports import FrameEngine
 from . import sums as exact
+from .schema import collect, lazy, polars_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from ...domain.table.schema import Schema
+
+_BUFFER = 4096
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KNOWN = (0, 4_070_908_800_000_000)  # 1970 to 2098
 """Microseconds since 1970 between which Polars has each zone's offsets as Python has them."""
@@ -32,7 +36,7 @@ class PolarsEngine(FrameEngine):
         """Nothing to do: Polars plans by itself."""
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return frame.collect(backend="polars").lazy()
+        return lazy(collect(frame))
 
     def release(self) -> None:
         """Nothing to do: memory goes with the last reference."""
@@ -41,13 +45,18 @@ class PolarsEngine(FrameEngine):
         """Nothing to explain: a frame holds its rows."""
         return nullcontext()
 
+    def frame(self, rows: Sequence[Mapping[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
+        return lazy(pl.DataFrame(rows, polars_schema(schema)))
+
+    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
+        return collect(frame).iter_rows(buffer_size=_BUFFER)
+
     def from_native(self, frame: Any) -> nw.LazyFrame[Any]:
         taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
         return taken
 
     def to_native(self, frame: nw.LazyFrame[Any]) -> pl.DataFrame:
-        rows: pl.DataFrame = frame.collect(backend="polars").to_native()
-        return rows
+        return collect(frame)
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         dtype = frame.collect_schema()[column]

@@ -10,27 +10,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from decimal import Decimal
 
-    from ...domain.ports import FrameFunctions
+    from ...domain.ports import FrameEngine, FrameFunctions
     from ...domain.table.schema import DataType, Schema
 
 Cell: TypeAlias = "str | int | float | bool | None"
 """A value as JSON has it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_BUFFER = 4096
 
 
-def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> Iterator[list[Cell]]:
+def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[list[Cell]]:
     """The rows of a frame in its order, values in the order of a schema.
 
     Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64, NaN and infinities strings; null
-    stays None. Spark returns its rows partition by partition: at most two are in the driver's memory.
+    stays None.
     """
     readers = [_reader(column.type) for column in schema.columns]
-    for values in _fetched(_plain(frame, schema, engine)):
+    for values in engine.iterate(_plain(frame, schema, engine)):
         yield [None if value is None else read(value) for read, value in zip(readers, values, strict=True)]
 
 
@@ -44,13 +43,6 @@ def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> 
             frame = engine.wall_micros(frame, column.name, into=source, zone="UTC")
         picked.append(nw.col(source).alias(column.name))
     return frame.select(*picked)
-
-
-def _fetched(frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
-    if frame.implementation.is_pyspark():
-        yield from frame.to_native().toLocalIterator(prefetchPartitions=True)
-    else:
-        yield from frame.collect().iter_rows(buffer_size=_BUFFER)
 
 
 def _reader(kind: DataType) -> Callable[[Any], Cell]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import define, field
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.ports import FrameEngine
@@ -16,15 +18,16 @@ from .errors import explain_read_errors
 from .executors import follow_cores
 from .jvm import each_of, java_class, option, sequence
 from .own_session import working_in
-from .schema import bring_into, frame_of_plan, lazy, named, quoted
+from .schema import bring_into, empty_frame, frame_of_plan, lazy, literals, named, quoted
 from .sums import counted_or_total
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
+    from ...domain.table.schema import Schema
 
 _UTC = "UTC"
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -151,6 +154,16 @@ class SparkEngine(FrameEngine):
     def working(self) -> Iterator[None]:
         with working_in(self.session, self.program), explain_read_errors():
             yield
+
+    def frame(self, rows: Sequence[Mapping[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
+        one = self.session.range(1, numPartitions=1)
+        frames = [one.select(*literals(row, schema)) for row in rows]
+        return lazy(reduce(DataFrame.unionAll, frames) if frames else empty_frame(self.session, schema))
+
+    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
+        """See `FrameExchange.iterate`. At most two partitions are in the driver's memory."""
+        rows: Iterator[Sequence[Any]] = frame.to_native().toLocalIterator(prefetchPartitions=True)
+        return rows
 
     def from_native(self, frame: DataFrame) -> nw.LazyFrame[Any]:
         return lazy(bring_into(self.session, frame))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -12,7 +13,7 @@ from pyspark.sql import types as spark_types
 from .jvm import java_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column, SparkSession
 
@@ -77,6 +78,15 @@ def lazy(rows: DataFrame) -> nw.LazyFrame[Any]:
 def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ...]]) -> nw.LazyFrame[Any]:
     """A frame of Python rows, values in the order of the schema's columns."""
     return lazy(session.createDataFrame(list(rows), spark_schema(schema)))
+
+
+def literals(row: Mapping[str, Any], schema: Schema) -> Iterator[Column]:
+    """The values of a row as columns of a schema."""
+    for column in schema.columns:
+        value = row[column.name]
+        # As text: a time that is passed as an object would be converted with the zone of the process.
+        given = value.isoformat() if isinstance(value, date) else value
+        yield F.lit(given).cast(spark_type(column.type)).alias(column.name)
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:

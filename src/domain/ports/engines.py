@@ -6,10 +6,12 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import narwhals as nw
+
+    from ..table.schema import Schema
 
 
 class FrameCache(Protocol):
@@ -43,7 +45,24 @@ class FrameCache(Protocol):
 
 
 class FrameExchange(Protocol):
-    """Frames of the user's program, and frames for it."""
+    """Frames from rows and rows from frames; frames from the user's program and frames for it."""
+
+    @abstractmethod
+    def frame(self, rows: Sequence[Mapping[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame of a few rows.
+
+        Args:
+            rows: the Python values of each row by column name; timestamps are aware. There may be no rows.
+            schema: the columns.
+        """
+
+    @abstractmethod
+    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
+        """The rows of a frame in its order, values in the order of its columns.
+
+        The frame may be large: only a part of its rows is in the memory of the driver at a time, if the engine can.
+        Select timestamps as numbers (`wall_micros`): an engine may hand them out without a zone.
+        """
 
     @abstractmethod
     def from_native(self, frame: Any) -> nw.LazyFrame[Any]:

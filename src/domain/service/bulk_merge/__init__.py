@@ -54,7 +54,7 @@ class BulkMerge(Service):
 
     def __init__(self, settings: BulkMergeSettings, engine: FrameEngine) -> None:
         tables = BulkMergeTables.of(settings)
-        events, progress = Events(settings, tables), BulkLoadProgress(settings, tables)
+        events, progress = Events(settings, tables), BulkLoadProgress(settings, tables, engine)
         undo_log = UndoLog(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
         self.tables = tables.in_order(settings)

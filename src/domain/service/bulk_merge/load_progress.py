@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...ledger.ledger import Snapshot
-    from ...ports import Version
-    from ...table.schema import Schema
+    from ...ports import FrameExchange, Version
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
 
@@ -148,10 +147,12 @@ class BulkLoadProgress:
     Args:
         settings: of the pipeline.
         tables: of the pipeline.
+        engine: of the frames.
     """
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
+    engine: FrameExchange
     _known: dict[tuple[Version | None, Version | None], LoadState] = field(init=False, factory=dict)
 
     def read_state(self, snapshot: Snapshot) -> LoadState:
@@ -224,12 +225,11 @@ class BulkLoadProgress:
 
     def changes(self, epoch_input: EpochInput, settlement: Settlement) -> dict[str, Change]:
         """The changes of the tables `chunks` and `load`."""
-        one = epoch_input.snapshot.store.read(self.tables.chunks.name, None).select(nw.len())
         changes: dict[str, Change] = {}
         if touched := tuple(dict.fromkeys((*settlement.settled, *epoch_input.chunks))):
-            changes[self.tables.chunks.name] = Change(merge=self._chunk_rows(one, touched, settlement))
+            changes[self.tables.chunks.name] = Change(merge=self._chunk_rows(touched, settlement))
         if settlement.state != self.read_state(epoch_input.snapshot):
-            changes[self.tables.load.name] = Change(merge=self._load_row(one, settlement.state))
+            changes[self.tables.load.name] = Change(merge=self._load_row(settlement.state))
         return changes
 
     def chunk_of(self, line: dict[str, Any]) -> Chunk:
@@ -278,8 +278,8 @@ class BulkLoadProgress:
         """
         return bool(self.settings.position) or not self.settings.has_before_images
 
-    def _chunk_rows(self, one: nw.LazyFrame[Any], chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
-        """Rows of table `chunks`, built from `one`, a frame with one row. Only a frame can make another frame."""
+    def _chunk_rows(self, chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
+        """Rows of table `chunks`."""
         lines = []
         for chunk in chunks:
             settled = chunk in settlement.settled
@@ -294,10 +294,10 @@ class BulkLoadProgress:
                 EXACT_FROM: self._exact_from(chunk, settlement.state) if settled else None,
             }
             lines.append(line)
-        return _rows(one, lines, self.tables.chunks.schema)
+        return self.engine.frame(lines, self.tables.chunks.schema)
 
-    def _load_row(self, one: nw.LazyFrame[Any], state: LoadState) -> nw.LazyFrame[Any]:
-        """The row of table `load`, built from `one`, a frame with one row."""
+    def _load_row(self, state: LoadState) -> nw.LazyFrame[Any]:
+        """The row of table `load`."""
         row = {
             NAME: "load",
             NEWEST: state.newest,
@@ -306,7 +306,7 @@ class BulkLoadProgress:
             DONE: state.done,
             EXACT_FROM: state.exact_from,
         }
-        return _rows(one, [row], self.tables.load.schema)
+        return self.engine.frame([row], self.tables.load.schema)
 
     def _reach_columns(self, reach: Reach | None) -> dict[str, Any]:
         values = reach or (None,) * len(self.settings.position)
@@ -328,12 +328,3 @@ class BulkLoadProgress:
             line[DONE],
             None if exact_from is None else instant(exact_from),
         )
-
-
-def _rows(one: nw.LazyFrame[Any], lines: list[dict[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
-    return nw.concat(
-        [
-            one.select(nw.lit(line[each.name]).cast(each.type.narwhals).alias(each.name) for each in schema.columns)
-            for line in lines
-        ]
-    )

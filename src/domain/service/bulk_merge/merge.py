@@ -13,7 +13,7 @@ from .load_progress import numbers_of, row_count, within
 from .tables import DELETED
 
 if TYPE_CHECKING:
-    from ...ports import FrameCache
+    from ...ports import FrameEngine
     from .events import Events
     from .load_progress import EpochInput, Settlement
     from .settings import BulkMergeSettings
@@ -39,7 +39,7 @@ class ImageMerger:
     tables: BulkMergeTables
     events: Events
     keeps_deleted: bool
-    engine: FrameCache
+    engine: FrameEngine
 
     def changes(
         self, epoch_input: EpochInput, settlement: Settlement, expired_keys: nw.LazyFrame[Any] | None
@@ -142,9 +142,8 @@ class ImageMerger:
         frames = [epoch_input.snapshot.read(table.name, Matching(within={CHUNK: tuple(staying)}))] if staying else []
         if added is not None:
             frames.append(added.unique(subset=list(table.key), keep="last", order_by=[POSITION]))
-        if not frames:
-            frames.append(epoch_input.snapshot.store.read(table.name, None))
-        return Change(overwrite=_concat([each.select(*table.schema.names) for each in frames]))
+        frames = [each.select(*table.schema.names) for each in frames]
+        return Change(overwrite=_concat(frames) or self.engine.frame([], table.schema))
 
     def _new_waiting_rows(self, epoch_input: EpochInput, settlement: Settlement) -> nw.LazyFrame[Any] | None:
         """Rows of the chunks that were read now and have to wait, with their ``_position``."""

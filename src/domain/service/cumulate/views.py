@@ -130,7 +130,7 @@ class CumulateViews:
         kind, _, label = spec.name.partition("_")
         new_ticks = after.changes_since(before, self.tables.points.name)
         if new_ticks is None:
-            new_ticks = after.read(self.tables.points.name).head(0)
+            new_ticks = self.engine.frame([], self.tables.points.schema)
         ticks = self.engine.persist(new_ticks.select(*self.tables.group, PANE).unique())
         old, new = (self._answer(self._read_ticks(kind, label, at, ticks), spec) for at in (before, after))
         return net_changes(old, new, spec.key)
@@ -152,7 +152,7 @@ class CumulateViews:
         until = self._find_last_step(snapshot, as_of)
         within: dict[str, Any] = {self.settings.column_name(GROUPING): (grouping,)}
         if (window := self._find_window(snapshot, within, as_of)) is None:
-            return snapshot.read(self.tables.points.name).head(0)
+            return self.engine.frame([], self.tables.points.schema)
         ticks = self.ticks.read_newest(snapshot, Matching(within={**within, WINDOW: (window,)}))
         ticks = self.engine.persist(ticks.filter(nw.col(PANE) <= until))
         groups = ticks.select(*self.tables.group).unique()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...epoch.batch import Batch, KeyedInput
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache, QueryEngine
+    from ...ports import FrameEngine, QueryEngine
     from ...table.view_spec import ViewSpec
     from .routes import ReadRoutes, Routes
     from .settings import ViewSettings
@@ -48,7 +48,7 @@ class ViewStep:
     tables: ViewTables
     routes: Routes
     view: ViewSpec
-    engine: FrameCache
+    engine: FrameEngine
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
@@ -92,7 +92,7 @@ class ViewStep:
         changed: int,
     ) -> Step:
         if not changed_inputs:
-            return self._step({}, batch, plan, snapshot, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
+            return self._step({}, batch, plan, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
         lookups = Lookups(
             self.tables, snapshot, _keyed_inputs(batch), changed_inputs, ExprEvaluator(self.queries), self.engine
         )
@@ -111,7 +111,7 @@ class ViewStep:
             if index.input in changed_inputs:
                 changes[index.table.name] = lookups.update_index(index)
         numbers = {CHANGED: changed, KEYS: counts[KEYS], READ: read, NET: counts[NET]}
-        return self._step(changes, batch, plan, snapshot, numbers)
+        return self._step(changes, batch, plan, numbers)
 
     def _affected_keys(self, lookups: Lookups) -> Iterator[nw.LazyFrame[Any]]:
         """The values of the scope that changes affect, for each place where a changed input is read."""
@@ -170,7 +170,7 @@ class ViewStep:
         lookups = Lookups(self.tables, snapshot, _keyed_inputs(batch), {}, ExprEvaluator(self.queries), self.engine)
         for index in self.tables.indexes.values():
             changes[index.table.name] = lookups.build_index(index)
-        return self._step(changes, batch, plan, snapshot, {CHANGED: changed})
+        return self._step(changes, batch, plan, {CHANGED: changed})
 
     # ---- both ------------------------------------------------------------------------------------------------------
 
@@ -202,23 +202,17 @@ class ViewStep:
         changes: dict[str, Change],
         batch: Batch,
         plan: ViewPlan,
-        snapshot: Snapshot,
         numbers: Mapping[str, int],
     ) -> Step:
         whole = KEYS not in numbers
-        values = {
+        row = {
             **dict.fromkeys((KEYS, READ, NET)),
             **numbers,
             EPOCH: batch.epoch.number,
             AS_OF: plan.as_of,
             WHOLE: whole,
         }
-        # Only a frame can make another frame: this one counts the rows of an empty frame, so it has one row.
-        one = snapshot.store.read(self.tables.recomputed.name, None).select(nw.len().alias(EPOCH))
-        row = one.select(
-            nw.lit(values[each.name]).cast(each.type.narwhals).alias(each.name) for each in RECOMPUTED_COLUMNS.columns
-        )
-        changes[self.tables.recomputed.name] = Change(append=row)
+        changes[self.tables.recomputed.name] = Change(append=self.engine.frame([row], RECOMPUTED_COLUMNS))
         return Step(changes, numbers[CHANGED], 0, None, watermark=plan.watermark)
 
 

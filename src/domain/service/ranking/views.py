@@ -89,7 +89,7 @@ class RankingViews:
         if touched:
             groups = self.engine.persist(nw.concat(touched).unique())
         else:
-            groups = after.read(self.tables.cells.name, Matching(within={SEGMENT: ()})).select(*self.settings.group)
+            groups = self.engine.frame([], self.tables.cells.schema).select(*self.settings.group)
         old, new = (self._rows(spec, at, groups).select(*spec.schema.names) for at in (before, after))
         return net_changes(old, new, spec.key)
 

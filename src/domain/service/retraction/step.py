@@ -137,11 +137,11 @@ class RetractionStep:
         if update.cut is not None and to < update.cut:
             raise ConfigError(f"the past already reaches up to day {_day(update.cut)}, so it cannot be cut at {cut}")
         if self.settings.past is None:
-            parts = [update.roll(sums, self._no_entries(sums, snapshot), to) for sums in self.tables.daily_sums]
+            parts = [update.roll(sums, self._no_entries(sums), to) for sums in self.tables.daily_sums]
         else:
             past = self._read_past(cut)
             parts = [update.replace_past(sums, past[sums.past.name], to) for sums in self.tables.daily_sums]
-        return Step(merge_changes(parts) | self._write_cut(to, snapshot), 0, 0, None)
+        return Step(merge_changes(parts) | self._write_cut(to), 0, 0, None)
 
     def cut(self, snapshot: Snapshot) -> int | None:
         """The number of the first day that is not in the past; None if there is no past yet."""
@@ -184,7 +184,7 @@ class RetractionStep:
         entries = self._entries(good)
         if to is not None:
             parts = [update.roll(sums, entries[sums.live.name], to) for sums in self.tables.daily_sums]
-            return merge_changes(parts) | self._write_cut(to, snapshot)
+            return merge_changes(parts) | self._write_cut(to)
         if not profile.days:
             return {}
         return merge_changes([update.add(sums, entries[sums.live.name]) for sums in self.tables.daily_sums])
@@ -227,14 +227,13 @@ class RetractionStep:
         entries = self._entries(self._evaluate(inserts))
         return {each.past.name: entries[each.live.name] for each in self.tables.daily_sums}
 
-    def _no_entries(self, sums: DailySums, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        return sums.read_days(snapshot, None).head(0)
+    def _no_entries(self, sums: DailySums) -> nw.LazyFrame[Any]:
+        return self.engine.frame([], sums.live.schema)
 
-    def _write_cut(self, to: int, snapshot: Snapshot) -> dict[str, Change]:
-        """Write the cut, as one row. The row is made from a read of the table, because only a read returns a frame."""
-        one = snapshot.read(self.tables.cut.name).select(nw.len().alias(CUT))
-        cut = one.select(nw.lit("past").alias(NAME), nw.lit(to).cast(nw.Int64).alias(CUT))
-        return {self.tables.cut.name: Change(merge=cut)}
+    def _write_cut(self, to: int) -> dict[str, Change]:
+        """Write the cut, as one row."""
+        table = self.tables.cut
+        return {table.name: Change(merge=self.engine.frame([{NAME: "past", CUT: to}], table.schema))}
 
 
 def _day(number: int) -> date:

@@ -84,7 +84,7 @@ class RetractionViews:
             for table in (sums.live.name, sums.past.name)
             if (rows := after.changes_since(before, table)) is not None
         ]
-        no_group = after.read(self.tables.sums.past.name).head(0).select(*key)
+        no_group = self.engine.frame([], self.tables.sums.past.schema).select(*key)
         groups = self.engine.persist(nw.concat([no_group, *touched]).unique())
         old, new = (self.view(spec, at, groups) for at in (before, after))
         return net_changes(old, new, spec.schema.names if not spec.key else spec.key)

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from attrs import frozen
 
 from ...errors import BadInput, ConfigError
@@ -21,10 +20,12 @@ from .tables import INPUTS, LABEL, MARKER, PLANNED_AT, VERSION, WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import narwhals as nw
+
     from ...epoch.batch import Batch
     from ...epoch.epoch import Publication
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache, QueryEngine
+    from ...ports import FrameEngine, QueryEngine
     from .settings import SnapshotSettings
 
 
@@ -33,7 +34,7 @@ class SnapshotsStep:
     """The step of one snapshots pipeline."""
 
     settings: SnapshotSettings
-    engine: FrameCache
+    engine: FrameEngine
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
@@ -42,7 +43,7 @@ class SnapshotsStep:
         tables = tuple(self._select_tables(plan, snapshot.publication))
         inputs = self._persist_shared({name: each.rows() for name, each in batch.inputs.items()}, tables)
         changes = {self._table_name(table): Change(overwrite=self._run_query(table, inputs)) for table in tables}
-        changes[self._table_name(MARKERS)] = Change(append=self._make_marker(batch, plan, snapshot))
+        changes[self._table_name(MARKERS)] = Change(append=self._make_marker(batch, plan))
         return Step(changes, 0, 0, plan.watermark)
 
     def _table_name(self, table: str) -> str:
@@ -98,16 +99,13 @@ class SnapshotsStep:
                 f"table {table!r}: some rows share a key ({shown}); nothing was published: correct its query or keys"
             )
 
-    def _make_marker(self, batch: Batch, plan: Plan, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the marker of the version: one row. It is derived from a stored table, as engines make no frames."""
-        one = snapshot.store.read(self._table_name(MARKERS), None).select(nw.len().alias(VERSION))
-        values = {
+    def _make_marker(self, batch: Batch, plan: Plan) -> nw.LazyFrame[Any]:
+        """Return the marker of the version: one row."""
+        marker = {
             VERSION: batch.epoch.number,
             LABEL: plan.label,
             WATERMARK: plan.watermark,
             INPUTS: json.dumps(dict(plan.inputs), sort_keys=True),
             PLANNED_AT: plan.planned_at,
         }
-        return one.select(
-            nw.lit(values[each.name]).cast(each.type.narwhals).alias(each.name) for each in MARKER.columns
-        )
+        return self.engine.frame([marker], MARKER)
