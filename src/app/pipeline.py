@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ..domain.errors import ConfigError, HeadwaterError, VersionNotFound
+from ..domain.duration import show_duration
+from ..domain.errors import ConfigError, HeadwaterError, RetentionTooShort, VersionNotFound
 from ..domain.ledger.label import Label
 from ..domain.ledger.ledger import BaseSnapshot, Snapshot
 from ..domain.ledger.upkeep import Upkeep
@@ -25,7 +26,7 @@ from .read.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import date, datetime
+    from datetime import date, datetime, timedelta
 
     from ..domain.epoch.epoch import Publication
     from ..domain.ledger.ledger import Ledger
@@ -152,12 +153,18 @@ class Pipeline:
         if read_optimized:
             snapshot = BaseSnapshot(snapshot.store, snapshot.publication, base=self._base())
         if longest is not None and snapshot.publication:
-            every = self.service.schedule
-            self.upkeep.check_lasts(snapshot.publication, read_duration(longest), every)
+            self._check_lasts(snapshot.publication, read_duration(longest))
         frame = self._frame(spec, snapshot, until, since)
         if not spec.schema.columns:  # each version has its own
             spec = evolve(spec, schema=Schema.of(frame))
         return Answer(spec, frame, self.engine)
+
+    def _check_lasts(self, publication: Publication, longest: timedelta) -> None:
+        try:
+            self.upkeep.check_lasts(publication, longest, self.service.schedule)
+        except RetentionTooShort as error:
+            pin = f"headwater pin … {self.name} --at {publication.epoch.number} --for {show_duration(longest)}"
+            raise RetentionTooShort(f"{error}: {pin}") from None
 
     def _frame(
         self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None

@@ -143,8 +143,7 @@ class Upkeep:
         raise RetentionTooShort(
             f"a read of {show_duration(longest)} may not end: epoch {publication.epoch.number} of pipeline"
             f" {self.ledger.pipeline!r} is kept for {show_duration(lasts)} from now ({basis}; {self.retention}); pin it"
-            f" first: headwater pin … {self.ledger.pipeline} --at {publication.epoch.number} --for"
-            f" {show_duration(longest)}"
+            " first"
         )
 
     def _leased_for(self, publication: Publication, now: datetime) -> timedelta:

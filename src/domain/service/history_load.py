@@ -142,7 +142,7 @@ class HistorySource(Source):
         """
         if after and after[_TABLES] != self.tables:
             began = ", ".join(f"{topic}={table}" for topic, table in after[_TABLES].items())
-            raise ConfigError(f"the load of this history was begun with other tables: resume it with --from {began}")
+            raise ConfigError(f"the load of this history was begun with other tables: resume it with {began}")
         planned = self.source.plan(after[_HISTORY] if after else None, now)
         stream = takes_over(after) if after else self.stream
         return planned and OffsetRange(after, {_HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
@@ -172,7 +172,7 @@ class NoHistory(StreamSource):
         return None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:  # noqa: ARG002 - the port's
-        raise NotSupported("reading", "a topic without a history", "name a table of it by --from")
+        raise NotSupported("reading", "a topic without a history", "load a table of it")
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
         return "nothing"

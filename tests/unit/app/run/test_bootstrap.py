@@ -57,7 +57,7 @@ class TestOffsets:
 
     def test_other_tables_are_another_load(self, rows):
         begun = HistorySource(rows, {"info": "/dump:csv"}, {}).plan(None, NOW)
-        with pytest.raises(ConfigError, match="resume it with --from info=/dump:csv"):
+        with pytest.raises(ConfigError, match="resume it with info=/dump:csv"):
             HistorySource(rows, {"info": "/dump2:csv"}, {}).plan(begun.until, NOW)
 
     @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
