@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import narwhals as nw
 from attrs import frozen
@@ -11,11 +12,11 @@ from ..errors import ConfigError
 from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
 from ..table.groups import check_groupable
 from ..table.row_kind import ROW_KIND, removes
-from ..table.schema import INTEGERS, Column, DataType, column
+from ..table.schema import INTEGERS, Column, DataType
 from ..table.sums import SUM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..ports import QueryEngine
     from ..table.schema import Schema
@@ -30,8 +31,8 @@ _BATCH = "batch"
 
 
 @frozen
-class Measure:
-    """A measure of a group.
+class Measure(ABC):
+    """A measure of a group. Each aggregate has its class; `parse` makes one.
 
     Args:
         name: the name of its column.
@@ -40,13 +41,16 @@ class Measure:
         value_type: the type of the aggregate's argument; a count does not use it.
     """
 
+    additive: ClassVar[bool] = False
+    """Whether its changes add up to its value."""
+
     name: str
     aggregate: Aggregate
     where: Expression | None
     value_type: DataType
 
-    @classmethod
-    def parse(cls, name: str, text: str, where: str | None, schema: Schema, *, estimates: bool = False) -> Measure:
+    @staticmethod
+    def parse(name: str, text: str, where: str | None, schema: Schema, *, estimates: bool = False) -> Measure:
         """Parse a measure from its SQL, such as ``sum(amount)``.
 
         Args:
@@ -60,41 +64,25 @@ class Measure:
             ConfigError: it is not a measure, has an unknown column, or cannot be retracted exactly.
         """
         aggregate = parse_aggregate(text)
-        if aggregate.function == "approx_count_distinct" and not estimates:
+        of_function = _BY_FUNCTION[aggregate.function]
+        if of_function is Estimate and not estimates:
             raise ConfigError(f"{text!r} is an estimate, which cannot be retracted; write count(distinct …)")
         condition = parse_expression(where) if where is not None else None
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
             expression.check_columns(schema)
         kind = aggregate.argument.declared_type(schema) if aggregate.argument else None
-        if kind is None and aggregate.function != "count":
+        if kind is None and of_function is not Count:
             raise ConfigError(
                 f"{text!r}: the type of its argument is unknown; write a column, or cast(… as decimal(18,2))"
             )
-        measure = cls(name, aggregate, condition, kind or _BIGINT)
-        measure._check(text)
+        measure = of_function(name, aggregate, condition, kind or _BIGINT)
+        measure.check(text)
         return measure
 
-    def _check(self, text: str) -> None:
-        if self.aggregate.function == "count":
-            return
-        if self.counted or self.estimated:
-            check_groupable(self.name, self.value_type)
-        elif self.value_type.name != "decimal" and self.value_type.name not in INTEGERS:
-            raise ConfigError(
-                f"{text!r} is over a {self.value_type.ddl}, whose sums do not cancel exactly; declare the column"
-                " decimal(p,s) in the source's schema, or cast it to one"
-            )
-
-    @property
-    def counted(self) -> bool:
-        """Whether it is computed from its values and their counts, because sums are not enough."""
-        return self.aggregate.function in {"count_distinct", "min", "max"}
-
-    @property
-    def estimated(self) -> bool:
-        """Whether it is an estimate, computed from hashes of its values."""
-        return self.aggregate.function == "approx_count_distinct"
+    def check(self, text: str) -> None:  # noqa: ARG002 - others refuse it by its text
+        """Check that it can be computed from values of this type; the text is its SQL, for messages."""
+        check_groupable(self.name, self.value_type)
 
     @property
     def argument(self) -> str:
@@ -113,38 +101,14 @@ class Measure:
         return f"{self.name} = {self.aggregate.function}({self.argument}){over}"
 
     @property
-    def type(self) -> DataType:
-        """The type of its column."""
-        match self.aggregate.function:
-            case "count" | "count_distinct" | "approx_count_distinct":
-                return _BIGINT
-            case "avg":
-                return DataType("double")
-            case "sum":
-                return self.sum_type
-            case _:
-                return self.value_type
-
-    @property
-    def sum_type(self) -> DataType:
-        """The type of a sum of the argument."""
-        kind = self.value_type
-        if kind.precision is None:
-            return _BIGINT
-        return DataType("decimal", min(_MAX_PRECISION, kind.precision + _DIGITS), kind.scale)
-
-    @property
-    def sums(self) -> tuple[Column, ...]:
-        """The columns that it stores for each group; each is a sum."""
-        if self.counted or self.estimated or self.counts_all:
-            return ()
-        count = column(self._count, "bigint")
-        return (count,) if self.aggregate.function == "count" else (count, Column(self._sum, self.sum_type))
-
-    @property
     def counts_all(self) -> bool:
         """Whether it is the count of a group's rows."""
-        return self.aggregate.function == "count" and self.aggregate.argument is None and self.where is None
+        return self.aggregate == Aggregate("count", None) and self.where is None
+
+    @property
+    def type(self) -> DataType:
+        """The type of its column."""
+        return _BIGINT
 
     @property
     def expressions(self) -> Iterator[tuple[str, Expression]]:
@@ -170,41 +134,152 @@ class Measure:
         matches = nw.lit(value=True) if self.where is None else nw.col(f"_where_{self.name}").fill_null(value=False)
         return matches if self.aggregate.argument is None else matches & ~self.over.is_null()
 
+    @property
+    def _amounts(self) -> Mapping[Column, nw.Expr]:
+        """What a row adds to each of `sums`."""
+        return {}
+
+    @property
+    def sums(self) -> tuple[Column, ...]:
+        """The columns that it stores for each group; each is a sum."""
+        return tuple(self._amounts)
+
     def signed(self) -> Iterator[nw.Expr]:
         """The amounts that a row adds to `sums`, negative if the row is retracted."""
-        for each in self.sums:
-            none = nw.lit(0).cast(each.type.narwhals)
-            one = nw.lit(1).cast(nw.Int64) if each.name == self._count else self.over.cast(each.type.narwhals)
+        for each, amount in self._amounts.items():
+            none, one = (value.cast(each.type.narwhals) for value in (nw.lit(0), amount))
             signed = nw.when(removes(nw.col(ROW_KIND))).then(-one).otherwise(one)
             yield nw.when(self.applies).then(signed).otherwise(none).alias(each.name)
 
-    def summed(self) -> nw.Expr:
-        """The measure's value, from `sums`. Over no rows a count is 0 and any other measure is null."""
-        count, function = nw.col(ROWS if self.counts_all else self._count), self.aggregate.function
-        if function == "count":
-            return count.alias(self.name)
-        total = nw.col(self._sum)
-        if function == "avg":
-            total = total.cast(nw.Float64) / count.cast(nw.Float64)
-        return nw.when(count != 0).then(total).alias(self.name)
 
-    def of_values(self, value: nw.Expr) -> nw.Expr:
-        """The measure's value, as an aggregate over the values of a group."""
-        match self.aggregate.function:
-            case "min":
-                return value.min().alias(self.name)
-            case "max":
-                return value.max().alias(self.name)
-            case _:
-                return value.count().cast(nw.Int64).alias(self.name)
+class SumMeasure(Measure):
+    """A measure that is computed from sums; one of them is the number of rows that it applies to."""
 
     @property
     def _count(self) -> str:
-        return f"_count_{self.name}"
+        return ROWS if self.counts_all else f"_count_{self.name}"
 
     @property
-    def _sum(self) -> str:
-        return f"{SUM}{self.name}"
+    def _amounts(self) -> Mapping[Column, nw.Expr]:
+        return {} if self.counts_all else {Column(self._count, _BIGINT): nw.lit(1)}
+
+    @abstractmethod
+    def summed(self) -> nw.Expr:
+        """The measure's value, from `sums`. Over no rows a count is 0 and any other measure is null."""
+
+
+class Count(SumMeasure):
+    """The number of rows, or of values that are not null."""
+
+    additive = True
+
+    def check(self, text: str) -> None:
+        """Values of any type can be counted."""
+
+    def summed(self) -> nw.Expr:
+        """The number; never null."""
+        return nw.col(self._count).alias(self.name)
+
+
+class Total(SumMeasure):
+    """The sum of values; null if there are none."""
+
+    additive = True
+
+    def check(self, text: str) -> None:
+        """Refuse values whose sums do not cancel exactly."""
+        if self.value_type.name != "decimal" and self.value_type.name not in INTEGERS:
+            raise ConfigError(
+                f"{text!r} is over a {self.value_type.ddl}, whose sums do not cancel exactly; declare the column"
+                " decimal(p,s) in the source's schema, or cast it to one"
+            )
+
+    @property
+    def _sum(self) -> Column:
+        digits, scale = self.value_type.precision, self.value_type.scale
+        kind = DataType("decimal", min(_MAX_PRECISION, digits + _DIGITS), scale) if digits else _BIGINT
+        return Column(f"{SUM}{self.name}", kind)
+
+    @property
+    def _amounts(self) -> Mapping[Column, nw.Expr]:
+        return {**super()._amounts, self._sum: self.over}
+
+    @property
+    def type(self) -> DataType:
+        """The type of the sum."""
+        return self._sum.type
+
+    @property
+    def _value(self) -> nw.Expr:
+        return nw.col(self._sum.name)
+
+    def summed(self) -> nw.Expr:
+        """The value, or null."""
+        return nw.when(nw.col(self._count) != 0).then(self._value).alias(self.name)
+
+
+class Mean(Total):
+    """The mean of values, computed from their sum; null if there are none."""
+
+    additive = False
+
+    @property
+    def type(self) -> DataType:
+        """The type of every mean."""
+        return DataType("double")
+
+    @property
+    def _value(self) -> nw.Expr:
+        return super()._value.cast(nw.Float64) / nw.col(self._count).cast(nw.Float64)
+
+
+class ValueMeasure(Measure):
+    """A measure that is computed from its values and their counts, because sums are not enough."""
+
+    @abstractmethod
+    def of_values(self, value: nw.Expr) -> nw.Expr:
+        """The measure's value, as an aggregate over the values of a group."""
+
+
+class CountDistinct(ValueMeasure):
+    """The number of different values."""
+
+    def of_values(self, value: nw.Expr) -> nw.Expr:
+        """The number; null only where there is no group."""
+        return value.count().cast(nw.Int64).alias(self.name)
+
+
+class Extreme(ValueMeasure):
+    """The least or the greatest value."""
+
+    @property
+    def least(self) -> bool:
+        """Whether it is the least one."""
+        return self.aggregate.function == "min"
+
+    @property
+    def type(self) -> DataType:
+        """The type of the values."""
+        return self.value_type
+
+    def of_values(self, value: nw.Expr) -> nw.Expr:
+        """The value, or null."""
+        return (value.min() if self.least else value.max()).alias(self.name)
+
+
+class Estimate(Measure):
+    """An estimate of the number of different values, computed from their hashes."""
+
+
+_BY_FUNCTION: dict[str, type[Measure]] = {
+    "count": Count,
+    "count_distinct": CountDistinct,
+    "approx_count_distinct": Estimate,
+    "sum": Total,
+    "avg": Mean,
+    "min": Extreme,
+    "max": Extreme,
+}
 
 
 def sign() -> nw.Expr:

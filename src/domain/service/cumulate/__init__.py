@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..base import Service
+from ..measures import Estimate
 from .lateness import Lateness
 from .revisions import Revisions
 from .settings import LATE, TICKS, CumulateSettings
@@ -53,10 +54,10 @@ class Cumulate(Service):
     def __init__(self, settings: CumulateSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         tables, panes = CumulateTables.of(settings), settings.panes
         ticks = Ticks(tables, panes, settings.ticks == "dense", engine)
-        stateful = (measure for measure in settings.measures if measure.name in tables.state_tables)
         states = {
-            each.name: (Sketch if each.estimated else Values)(each, tables.state_tables[each.name], engine)
-            for each in stateful
+            each.name: (Sketch if isinstance(each, Estimate) else Values)(each, tables.state_tables[each.name], engine)
+            for each in settings.measures
+            if each.name in tables.state_tables
         }
         self.fingerprint = settings.fingerprint
         self.tables = tables.commit_order

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import narwhals as nw
 
+from ..measures import CountDistinct, Estimate, SumMeasure
 from .sketches import estimate
 from .tables import distinct_of, extreme_of
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 def answer(measure: Measure) -> nw.Expr:
     """The value of a measure, under its name, computed from `CumulateTables.measure_columns`."""
-    if measure.estimated:
+    if isinstance(measure, Estimate):
         return estimate(measure)
-    if not measure.counted:
+    if isinstance(measure, SumMeasure):
         return measure.summed()
-    column_of = distinct_of if measure.aggregate.function == "count_distinct" else extreme_of
+    column_of = distinct_of if isinstance(measure, CountDistinct) else extreme_of
     return nw.col(column_of(measure)).alias(measure.name)

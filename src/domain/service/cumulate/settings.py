@@ -12,7 +12,7 @@ from ...errors import ConfigError
 from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
 from ...table.schema import check_own_names, free_name
-from ..measures import Measure, describe
+from ..measures import Estimate, Measure, describe
 from .panes import Panes
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CumulateSettings:
         if (kind := self.schema[self.event_time]).name != "timestamp":
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp, not {kind.ddl}")
         for measure in self.measures:
-            if self.retracts and measure.estimated:
+            if self.retracts and isinstance(measure, Estimate):
                 raise ConfigError(
                     f"measure {measure.name!r} is an estimate, which cannot take retractions; write count(distinct …)"
                 )

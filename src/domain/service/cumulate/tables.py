@@ -11,7 +11,7 @@ from ...table.groups import group_key
 from ...table.merge import Max, Sum
 from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
-from ..measures import ROWS
+from ..measures import ROWS, CountDistinct, Estimate, Extreme, ValueMeasure
 from .lateness import ROUND
 from .panes import PANE, WINDOW
 from .settings import GROUPING, REVISION
@@ -55,7 +55,7 @@ class CumulateTables:
     group: tuple[str, ...]
     revision: str
     sum_schema: Schema
-    extremes: Mapping[str, Measure]
+    extremes: Mapping[str, Extreme]
 
     @classmethod
     def of(cls, settings: CumulateSettings) -> CumulateTables:
@@ -66,10 +66,12 @@ class CumulateTables:
         )
         group = dimensions.plus(column(WINDOW, "bigint"))
         sums = (each for measure in measures for each in measure.sums)
-        distinct = (column(distinct_of(each), "bigint") for each in measures if _is_distinct(each))
-        estimates = (column(each, "bigint") for measure in measures if measure.estimated for each in sums_of(measure))
+        distinct = (column(distinct_of(each), "bigint") for each in measures if isinstance(each, CountDistinct))
+        estimates = (
+            column(name, "bigint") for each in measures if isinstance(each, Estimate) for name in sums_of(each)
+        )
         sum_schema = Schema((column(ROWS, "bigint"), *sums, *distinct, *estimates))
-        extremes = {extreme_of(each): each for each in measures if each.counted and not _is_distinct(each)}
+        extremes = {extreme_of(each): each for each in measures if isinstance(each, Extreme)}
         stored = (*sum_schema.columns, *(Column(each, measure.value_type) for each, measure in extremes.items()))
         pane = column(PANE, "bigint")
         return cls(
@@ -82,7 +84,9 @@ class CumulateTables:
                 partition_by=(WINDOW,),
             ),
             state_tables={
-                each.name: _state_table(name, each, group) for each in measures if each.counted or each.estimated
+                each.name: _state_table(name, each, group)
+                for each in measures
+                if isinstance(each, ValueMeasure | Estimate)
             },
             points=TableSpec(
                 f"{name}.points",
@@ -108,7 +112,7 @@ class CumulateTables:
 
 
 def _state_table(pipeline: str, measure: Measure, group: Schema) -> TableSpec:
-    pane, is_sketch = column(PANE, "bigint"), measure.estimated
+    pane, is_sketch = column(PANE, "bigint"), isinstance(measure, Estimate)
     named = column(REGISTER, "string") if is_sketch else Column(VALUE, measure.value_type)
     label, amount = ("registers", RUN) if is_sketch else ("values", TIMES)
     return TableSpec(
@@ -133,7 +137,3 @@ def distinct_of(measure: Measure) -> str:
 def extreme_of(measure: Measure) -> str:
     """The column of a measure's minimum or maximum."""
     return f"_extreme_{measure.name}"
-
-
-def _is_distinct(measure: Measure) -> bool:
-    return measure.aggregate.function == "count_distinct"

@@ -152,14 +152,13 @@ class Ticks:
         """Turn what each pane adds (sums, minima and maxima) into the running totals of each group."""
         rows = self.cumulate(added)
         for name, measure in self.tables.extremes.items():
-            least = measure.aggregate.function == "min"
             column, group = nw.col(name), self._group
-            worst = column.max().over(*group) if least else column.min().over(*group)
+            worst = column.max().over(*group) if measure.least else column.min().over(*group)
             known = (~column.is_null()).cast(nw.Int64).cum_sum().over(*group, order_by=PANE)
             # Engines treat nulls differently here, so each null is replaced by the worst value of its group.
             rows = rows.with_columns(known.alias(_KNOWN), worst.alias(_NEXT))
             rows = rows.with_columns(nw.when(column.is_null()).then(nw.col(_NEXT)).otherwise(column).alias(name))
-            best = (column.cum_min() if least else column.cum_max()).over(*group, order_by=PANE)
+            best = (column.cum_min() if measure.least else column.cum_max()).over(*group, order_by=PANE)
             rows = rows.with_columns(best.alias(_NEXT))
             rows = rows.with_columns(nw.when(nw.col(_KNOWN) > 0).then(nw.col(_NEXT)).alias(name)).drop(_KNOWN, _NEXT)
         return rows

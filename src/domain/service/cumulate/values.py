@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from ...table.collect import collect_small
-from ..measures import ROWS
+from ..measures import ROWS, CountDistinct, ValueMeasure
 from .lateness import ROUND
 from .pane_state import NEW, OLD, PaneState, add_effects
 from .panes import PANE
@@ -27,6 +27,8 @@ class Values(PaneState):
 
     A value is present at the end of a pane if, up to there, it was added more often than it was retracted.
     """
+
+    measure: ValueMeasure
 
     def extract(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return the values that rows add or retract, in `VALUE` and `TIMES`."""
@@ -51,9 +53,7 @@ class Values(PaneState):
     @property
     def sum_exprs(self) -> dict[str, Callable[[str], nw.Expr]]:
         """For a distinct count, 1 for each present value; nothing for a minimum or maximum."""
-        if self.measure.aggregate.function != "count_distinct":
-            return {}
-        return {distinct_of(self.measure): _is_present}
+        return {distinct_of(self.measure): _is_present} if isinstance(self.measure, CountDistinct) else {}
 
     def compute_sum_deltas(self, events: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return the change of each group's number of values, from each pane on."""

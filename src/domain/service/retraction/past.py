@@ -13,7 +13,7 @@ from ...table.collect import collect_small
 from ...table.groups import as_key
 from ...table.schema import DataType
 from ...table.sums import overflow
-from ..measures import ROWS
+from ..measures import ROWS, ValueMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +114,7 @@ class _Totals:
         """
         if measure.counts_all:
             return []
-        if measure.counted:
+        if isinstance(measure, ValueMeasure):
             self._refuse(measure, "its values")
         count, *others = measure.sums
         count_measure = measure if measure.aggregate.function == "count" else self._find(measure, "count")

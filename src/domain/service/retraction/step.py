@@ -18,7 +18,7 @@ from ...table.collect import collect_small
 from ...table.groups import as_key
 from ...table.row_kind import INSERT, ROW_KIND
 from ..base import Step
-from ..measures import ROWS, evaluate, sign
+from ..measures import ROWS, ValueMeasure, evaluate, sign
 from ..segments import SEGMENT
 from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
@@ -207,7 +207,7 @@ class RetractionStep:
         keyed = as_key(rows, self.settings.groups).with_columns(sign().alias(ROWS), *signed_sums)
         entries = {self.tables.sums.live.name: keyed}
         for measure in self.settings.measures:
-            if measure.counted:
+            if isinstance(measure, ValueMeasure):
                 values = keyed.filter(measure.applies).with_columns(
                     measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES)
                 )

@@ -11,7 +11,7 @@ from ...table.groups import group_key
 from ...table.merge import Max, Sum
 from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
-from ..measures import ROWS
+from ..measures import ROWS, ValueMeasure
 from .daily_sums import DailySums
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class RetractionTables:
                     times,
                 )
                 for each in settings.measures
-                if each.counted
+                if isinstance(each, ValueMeasure)
             },
             cut=TableSpec(f"{name}.cut", Schema((column(NAME, "string"), column(CUT, "bigint"))), key=(NAME,)),
             places=TableSpec(

@@ -11,7 +11,7 @@ from ...table.groups import NULLS, from_key
 from ...table.net_changes import net_changes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
-from ..measures import ROWS
+from ..measures import ROWS, CountDistinct, SumMeasure, ValueMeasure
 from ..segments import SEGMENT
 from .tables import TIMES, VALUE
 
@@ -34,7 +34,7 @@ def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
     """The views of a retraction, the default one first."""
     group, day = settings.groups, column(settings.day, "date")
     measures = tuple(Column(measure.name, measure.type) for measure in settings.measures)
-    additive = tuple(Column(measure.name, measure.type) for measure in settings.measures if _is_additive(measure))
+    additive = tuple(Column(measure.name, measure.type) for measure in settings.measures if measure.additive)
     by_day = (settings.day, *settings.group)
     return (
         ViewSpec("totals", group.plus(*measures), settings.group, settings.group, "the measures of each group, now"),
@@ -53,10 +53,6 @@ def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
             "the measures of a group at the end of each day on which it changed",
         ),
     )
-
-
-def _is_additive(measure: Measure) -> bool:
-    return measure.aggregate.function in {"count", "sum"}
 
 
 @frozen(eq=False)
@@ -106,7 +102,7 @@ class RetractionViews:
     def _deltas(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         sums = self.tables.sums
         rows = drop_zero_sums(sums.read_days(snapshot, cut, keys), sums.columns)
-        deltas = [_delta(measure) for measure in self.settings.measures if _is_additive(measure)]
+        deltas = [_delta(measure) for measure in self.settings.measures if measure.additive]
         return self._add_date(rows.with_columns(nw.col(ROWS), *deltas))
 
     def _by_day(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
@@ -135,12 +131,14 @@ class RetractionViews:
         return (*self._group, SEGMENT)
 
     @property
-    def _value_tables(self) -> list[tuple[Measure, DailySums]]:
-        return [(each, self.tables.values[each.name]) for each in self.settings.measures if each.counted]
+    def _value_tables(self) -> list[tuple[ValueMeasure, DailySums]]:
+        return [
+            (each, self.tables.values[each.name]) for each in self.settings.measures if isinstance(each, ValueMeasure)
+        ]
 
     @property
     def _sum_measures(self) -> list[nw.Expr]:
-        return [measure.summed() for measure in self.settings.measures if not measure.counted]
+        return [measure.summed() for measure in self.settings.measures if isinstance(measure, SumMeasure)]
 
     def _running_sums(
         self, sums: DailySums, days: nw.LazyFrame[Any], snapshot: Snapshot, keys: nw.LazyFrame[Any] | None
@@ -171,13 +169,11 @@ class RetractionViews:
         )
 
     def _with_values(
-        self, rows: nw.LazyFrame[Any], present: nw.LazyFrame[Any], measure: Measure, by: tuple[str, ...]
+        self, rows: nw.LazyFrame[Any], present: nw.LazyFrame[Any], measure: ValueMeasure, by: tuple[str, ...]
     ) -> nw.LazyFrame[Any]:
         measured = present.group_by(*by).agg(measure.of_values(nw.col(VALUE)))
         joined = rows.join(measured, on=list(by), how="left")
-        if measure.aggregate.function != "count_distinct":
-            return joined
-        return joined.with_columns(nw.col(measure.name).fill_null(0))
+        return joined.with_columns(nw.col(measure.name).fill_null(0)) if isinstance(measure, CountDistinct) else joined
 
     def _add_date(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the day column, a date."""
