@@ -57,7 +57,7 @@ class Topic:
     broker: KafkaBroker
     name: str
 
-    def told(self) -> list[Found]:
+    def records(self) -> list[Found]:
         """What readers of completed transactions find in it."""
         return committed(self.broker, self.name)
 
@@ -129,13 +129,13 @@ def _run_publishing(trial: Trial, fault: Fault) -> None:
 
 @then("a consumer of the topic has these rows")
 def _(topic: Topic, datatable: Table) -> None:
-    assert _shown(replica(topic.told()), datatable) == sorted(map(tuple, datatable[1:]))
+    assert _shown(replica(topic.records()), datatable) == sorted(map(tuple, datatable[1:]))
 
 
 @then("the topic has these records")
 def _(topic: Topic, datatable: Table) -> None:
-    told = [found.value for found in topic.told() if found.value is not None]
-    assert _shown(told, datatable) == sorted(map(tuple, datatable[1:]))
+    values = [found.value for found in topic.records() if found.value is not None]
+    assert _shown(values, datatable) == sorted(map(tuple, datatable[1:]))
 
 
 def _shown(rows: Iterable[Row], table: Table) -> list[tuple[str, ...]]:

@@ -52,7 +52,7 @@ class TableVersion:
     folded: bool = False
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
-        """The matching rows, in the spec's columns; only from the partitions in `folders`, if given."""
+        """The matching rows, in the spec's columns; None as `folders` reads all partitions."""
         if self.version is None:
             return self.nothing()
         wanted = wanted or Matching()

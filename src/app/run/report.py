@@ -1,4 +1,4 @@
-"""What is told of an epoch."""
+"""The report of an epoch: its numbers and times."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Ledger:
         store: the store of the tables. `open` works without `ensure`; all other methods need every table ensured.
         pipeline: its name.
         tables: the pipeline's tables in the order of their commits; the last one is the anchor of publications.
-        clock: tells the present time.
+        clock: returns the present time.
         changed: returns the reason why tables with another fingerprint cannot be continued; see `Service.changed`.
     """
 

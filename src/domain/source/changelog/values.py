@@ -241,7 +241,7 @@ def fields_of(schema: Any) -> dict[str, Message]:
     """The schemas of a row's columns out of that of Debezium's envelope.
 
     Raises:
-        Undecodable: it is no such schema.
+        Undecodable: it is not such a schema.
     """
     try:
         (row,) = (each for each in schema["fields"] if each["field"] == "after")
