@@ -6,10 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from confluent_kafka import Consumer
 
     from headwater.testing.kafka_broker import KafkaBroker
 
@@ -26,6 +27,8 @@ class Found:
 
 def committed(broker: KafkaBroker, topic: str, *, keyed: bool = True) -> list[Found]:
     """All records of a topic, partition by partition, each in its order; without their keys where these are no JSON."""
+    from confluent_kafka import Consumer  # the base environment, in which features run too, lacks it
+
     consumer = Consumer(
         {
             "bootstrap.servers": broker.servers,
@@ -45,6 +48,8 @@ def committed(broker: KafkaBroker, topic: str, *, keyed: bool = True) -> list[Fo
 
 
 def _read(consumer: Consumer, topic: str, number: int, *, keyed: bool) -> Iterator[Found]:
+    from confluent_kafka import KafkaError, TopicPartition
+
     consumer.assign([TopicPartition(topic, number, 0)])
     while (message := consumer.poll(20)) is not None:  # one of a tombstone is as good as false
         if message.error():

@@ -30,7 +30,7 @@ both_layouts = pytest.mark.parametrize("layout", list(Layout), ids=lambda layout
 
 
 class StoreHarness(ABC):
-    """A backend under test. A subclass inherits the contract too, and defines `reopen`, `frame` and `broken`."""
+    """A backend under test. A subclass inherits the contract too, and defines `reopen` and `frame`."""
 
     @abstractmethod
     def reopen(self) -> KeptStore:
@@ -46,10 +46,6 @@ class StoreHarness(ABC):
     def rows(self, frame: nw.LazyFrame[Any]) -> list[Row]:
         """The rows of a frame as tuples of Python values; timestamps are aware, in UTC."""
         return frame.collect(backend="polars").rows()
-
-    @abstractmethod
-    def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
-        """A frame that fails when it is computed; the error's message contains `frames.BROKEN`."""
 
     def explaining(self) -> AbstractContextManager[None]:
         """The block in which frames are computed; see `FrameEngine.explaining`."""

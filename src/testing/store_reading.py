@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
@@ -19,6 +20,8 @@ from .frames import BROKEN
 from .store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
+    import narwhals as nw
+
     from ..domain.ports import KeptStore
 
 NAMES = spec_of("id bigint, name string", ["id"])
@@ -30,6 +33,10 @@ ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`t
 
 
 class EnsureContract(StoreHarness):
+    @abstractmethod
+    def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
+        """A frame that fails when it is computed; the error's message contains `frames.BROKEN`."""
+
     def test_a_new_table_is_empty(self, store: KeptStore) -> None:
         table = self.table(store, NAMES)
         assert table.rows() == bag()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.testing.trial import Trial
 
@@ -27,6 +26,8 @@ LATER: Table = [["shop_id", "items", "seq"], ["1", "1", "4"], ["2", "2", "1"]]
 
 
 def _compact_all(runner: Runner) -> None:
+    from headwater.adapters.hudi.compact import CompactionPolicy
+
     runner.keeper.compaction = CompactionPolicy(min_files=1)
 
 

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.kafka.broker import origin
+from headwater.adapters.kafka.plan import origin
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
 from ..records.decoder import ROWS_A_BATCH, Record
-from .plan import OffsetBounds, Partition, Slice
+from .plan import OffsetBounds, Partition, Slice, origin
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -76,11 +76,6 @@ def _take(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -
     if error or offset >= slice_.end - 1:
         del open_[partition]
         consumer.pause([TopicPartition(*partition)])
-
-
-def origin(topic: str, partition: int, offset: int) -> str:
-    """The origin of a record, as stored in `_origin`."""
-    return f"{topic}/{partition}@{offset}"
 
 
 def _partition(message: Message) -> Partition:

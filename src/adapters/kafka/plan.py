@@ -125,3 +125,8 @@ def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
     for (topic, number), at in sorted(partitions.items()):
         offsets.setdefault(topic, {})[str(number)] = at
     return offsets
+
+
+def origin(topic: str, partition: int, offset: int) -> str:
+    """The origin of a record, as stored in `_origin`."""
+    return f"{topic}/{partition}@{offset}"

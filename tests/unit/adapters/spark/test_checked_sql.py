@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.adapters.spark import checked_sql
 from headwater.domain.errors import SumOverflow
 from headwater.domain.table.sums import MARK, mark, overflow, read_overflow
-
-checked_sql = pytest.importorskip("headwater.adapters.spark.checked_sql")
 
 
 @pytest.mark.parametrize(

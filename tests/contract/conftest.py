@@ -1,0 +1,12 @@
+"""What is collected: without Spark, only the modules that need none."""
+
+from importlib.util import find_spec
+
+NEED_SPARK = [
+    "test_delta.py",
+    "test_delta_engines.py",
+    "test_delta_expiring.py",
+    "test_hudi.py",
+    "test_hudi_expiring.py",
+]
+collect_ignore = [] if find_spec("pyspark") else NEED_SPARK

@@ -1,0 +1,26 @@
+"""What `make quick` collects imports only what it installs: the base packages and those of tests."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NOT_THERE = ("pyspark", "delta", "deltalake", "confluent_kafka", "matplotlib", "mypy")
+BLOCKER = f"import sys\n\nsys.modules.update(dict.fromkeys({NOT_THERE}))\n"
+
+
+def test_quick_tests_are_collected_without_extras(tmp_path):
+    (tmp_path / "without_extras.py").write_text(BLOCKER)
+    fast = re.search(r"^FAST := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "without_extras", "--collect-only", "-q", *fast[1].split()],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
