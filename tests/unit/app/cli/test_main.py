@@ -181,6 +181,7 @@ class TestOtherCommands:
         }
 
     def test_check_explains_and_starts_nothing(self, config, tmp_path, capsys):
+        pytest.importorskip("pyspark", reason="the extra delta is not installed")
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('name = "memory"', 'name = "delta"\npath = "lake"'))
         assert main(["check", config]) == 0
         out = capsys.readouterr().out
@@ -192,6 +193,7 @@ class TestOtherCommands:
         assert not (tmp_path / "lake").exists()
 
     def test_check_explains_what_is_published(self, config, tmp_path, capsys):
+        pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
         publish = '[pipelines.ranked.publish]\nservers = "127.0.0.1:1"\ntopic = "ranks"\nformat = "upsert-json"\n'
         (tmp_path / "deploy.toml").write_text(CONFIG + publish)
         assert main(["check", config]) == 0
