@@ -1,7 +1,6 @@
 """An installation contains the whole package."""
 
 import doctest
-import importlib
 import pkgutil
 import shutil
 import subprocess
