@@ -47,7 +47,7 @@ demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run an
 	$(BIN)/python -m examples.flights.cluster --backend $(BACKEND) $(ARGS)
 
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
-	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
+	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core and not local or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
 
 # Sessions of Spark wait more than they compute.
 test: WORKERS := 4

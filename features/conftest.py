@@ -31,7 +31,7 @@ _PUBLISHING = {
 BACKENDS = [
     "memory",
     pytest.param("parquet", marks=pytest.mark.example),
-    "delta:local",
+    pytest.param("delta:local", marks=pytest.mark.local),
     pytest.param("delta", marks=pytest.mark.delta),
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
     pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
