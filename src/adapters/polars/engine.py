@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...domain.table.schema import Schema
 
-_BUFFER = 4096
+_PART = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KNOWN = (0, 4_070_908_800_000_000)  # 1970 to 2098
 """Microseconds since 1970 between which Polars has each zone's offsets as Python has them."""
@@ -48,8 +48,8 @@ class PolarsEngine(FrameEngine):
     def frame(self, rows: Sequence[Mapping[str, Any]], schema: Schema) -> nw.LazyFrame[Any]:
         return lazy(pl.DataFrame(rows, polars_schema(schema)))
 
-    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
-        return collect(frame).iter_rows(buffer_size=_BUFFER)
+    def parts(self, frame: nw.LazyFrame[Any]) -> Iterator[nw.DataFrame[Any]]:
+        return map(nw.from_native, collect(frame).iter_slices(_PART))
 
     def from_native(self, frame: Any) -> nw.LazyFrame[Any]:
         taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()

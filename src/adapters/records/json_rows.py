@@ -1,17 +1,15 @@
-"""Reads rows out of an engine, a few at a time, with JSON values that the JSON sources can read back."""
+"""Reads rows out of an engine, part by part, with JSON values that the JSON sources can read back."""
 
 from __future__ import annotations
 
-import base64
 import math
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
+import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from decimal import Decimal
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...domain.ports import FrameEngine, FrameFunctions
     from ...domain.table.schema import DataType, Schema
@@ -19,18 +17,31 @@ if TYPE_CHECKING:
 Cell: TypeAlias = "str | int | float | bool | None"
 """A value as JSON has it."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS = "%Y-%m-%dT%H:%M:%S%.6f"
+_ZEROS = r"\.?0*$"
 
 
 def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[list[Cell]]:
-    """The rows of a frame in its order, values in the order of a schema.
+    """The rows of `cell_frames`, each with its values; NaN and infinities are strings."""
+    for cells in cell_frames(frame, schema, engine):
+        columns = (map(show_number, column) if column.dtype.is_float() else column for column in cells)
+        yield from map(list, zip(*columns, strict=True))
 
-    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64, NaN and infinities strings; null
-    stays None.
+
+def cell_frames(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[pl.DataFrame]:
+    """The rows of a frame in its order, part by part, values in the order of a schema.
+
+    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null.
     """
-    readers = [_reader(column.type) for column in schema.columns]
-    for values in engine.iterate(_plain(frame, schema, engine)):
-        yield [None if value is None else read(value) for read, value in zip(readers, values, strict=True)]
+    converted = [_convert(column.name, column.type) for column in schema.columns]
+    for part in engine.parts(_plain(frame, schema, engine)):
+        yield part.to_polars().select(converted)
+
+
+def cells_of(rows: Iterable[Sequence[Cell]], schema: Schema) -> pl.DataFrame:
+    """Rows of JSON values, as a part of `cell_frames`."""
+    types = {column.name: _cell_type(column.type) for column in schema.columns}
+    return pl.DataFrame(list(rows), types, orient="row")
 
 
 def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> nw.LazyFrame[Any]:
@@ -45,47 +56,36 @@ def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> 
     return frame.select(*picked)
 
 
-def _reader(kind: DataType) -> Callable[[Any], Cell]:
+def _cell_type(kind: DataType) -> pl.DataType:
+    if kind.name in {"float", "double"}:
+        return pl.Float64()
+    return pl.Boolean() if kind.name == "boolean" else pl.Int64() if kind.name.endswith("int") else pl.String()
+
+
+def _convert(name: str, kind: DataType) -> pl.Expr:
+    value = pl.col(name)
     match kind.name:
         case "timestamp":
-            return _instant
-        case "timestamp_ntz" | "date":
-            return _iso
+            return _without_zeros(value.cast(pl.Datetime("us"))) + "Z"
+        case "timestamp_ntz":
+            return _without_zeros(value)
+        case "date":
+            return value.dt.to_string("%Y-%m-%d")
         case "decimal":
-            return _decimal
+            return value.cast(pl.String)
         case "binary":
-            return _base64
-        case "float" | "double":
-            return _number
+            return value.bin.encode("base64")
         case _:
-            return _as_it_is
+            return value
 
 
-def _as_it_is(value: Any) -> Cell:
-    return value  # type: ignore[no-any-return]
+def _without_zeros(moment: pl.Expr) -> pl.Expr:
+    """A moment as text, without the zeros at the end of its fraction."""
+    return moment.dt.to_string(_MICROS).str.replace(_ZEROS, "")
 
 
-def _instant(micros: int) -> str:
-    return _iso(_EPOCH + timedelta(microseconds=micros)).replace("+00:00", "Z")
-
-
-def _iso(value: Any) -> str:
-    text: str = value.isoformat()
-    head, dot, fraction = text.partition(".")
-    zone = "+00:00" if fraction.endswith("+00:00") else ""
-    return f"{head}{dot}{fraction.removesuffix(zone).rstrip('0')}{zone}"
-
-
-def _decimal(value: Decimal) -> str:
-    return format(value, "f")
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
-def _number(value: float) -> float | str:
-    """NaN and infinities, which JSON lacks, become strings as Spark spells them."""
-    if math.isfinite(value):
+def show_number(value: float | None) -> float | str | None:
+    """The same number; NaN and infinities, which JSON lacks, become strings as Spark spells them."""
+    if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import reduce
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ...domain.table.schema import Schema
 
 _UTC = "UTC"
+_PART = 10_000
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _SMALL_ROWS = 200_000
@@ -160,10 +162,14 @@ class SparkEngine(FrameEngine):
         frames = [one.select(*literals(row, schema)) for row in rows]
         return lazy(reduce(DataFrame.unionAll, frames) if frames else empty_frame(self.session, schema))
 
-    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
-        """See `FrameExchange.iterate`. At most two partitions are in the driver's memory."""
-        rows: Iterator[Sequence[Any]] = frame.to_native().toLocalIterator(prefetchPartitions=True)
-        return rows
+    def parts(self, frame: nw.LazyFrame[Any]) -> Iterator[nw.DataFrame[Any]]:
+        """See `FrameExchange.parts`. At most two partitions are in the driver's memory."""
+        import polars as pl
+
+        schema = frame.collect_schema().to_polars()
+        rows = map(tuple, frame.to_native().toLocalIterator(prefetchPartitions=True))
+        while some := list(islice(rows, _PART)):
+            yield nw.from_native(pl.DataFrame(some, schema, orient="row"))
 
     def from_native(self, frame: DataFrame) -> nw.LazyFrame[Any]:
         return lazy(bring_into(self.session, frame))

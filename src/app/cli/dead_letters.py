@@ -11,7 +11,7 @@ from ...domain.source import dead_letter
 from .arguments import FORMAT, PIPELINE, command
 from .console import choose_report, print_message
 from .durable import open_durable
-from .output import rows, write
+from .output import write_view
 
 if TYPE_CHECKING:
     from ..pipeline import Answer
@@ -32,7 +32,7 @@ def dead_letters(*, config: str, pipeline: str, replay: bool, form: str) -> None
             _print_result(pipeline, headwater.replay(pipeline))
         answer = headwater.answer(dead_letter.table(pipeline))
         with answer.engine.working():
-            write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine))
+            write_view(sys.stdout, form, answer)
             _print_reasons(answer)
 
 

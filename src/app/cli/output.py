@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from ...adapters.records.json_rows import json_rows
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import NUMBERS
 
@@ -14,32 +12,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
-    import narwhals as nw
-
     from ...adapters.records.json_rows import Cell
-    from ...domain.ports import FrameEngine
     from ...domain.table.schema import Schema
-    from ...domain.table.view_spec import ViewSpec
+    from ..pipeline import Answer
 
+FORMATS = ("table", "jsonl", "csv")
 _SAMPLE = 200
 """The first rows set the widths of a table's columns; wider values in later rows stick out."""
 
 
-def rows(
-    frame: nw.LazyFrame[Any], view: ViewSpec, engine: FrameEngine, limit: int | None = None
-) -> Iterator[list[Cell]]:
-    """Return the rows of a view in its display order, each value as in JSON; see `json_rows`.
+def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = None) -> None:
+    """Write the rows of a view in its display order; see `write`.
 
     Args:
-        frame: the view's rows.
-        view: its columns and their order.
-        engine: of the frame.
+        out: the stream to write to.
+        form: one of `FORMATS`.
+        answer: the view and its rows.
         limit: the greatest number of rows; None for all.
     """
+    view, frame, engine = answer.view, answer.frame, answer.engine
     by = list(dict.fromkeys((*view.sort, *view.key)))
     # A key's old row comes before its new one: "-U" is greater than "+U".
     ordered = frame.sort(*by, descending=[name == ROW_KIND for name in by]) if by else frame
-    return json_rows(ordered if limit is None else ordered.head(limit), view.schema, engine)
+    shown = ordered if limit is None else ordered.head(limit)
+    from ...adapters.records.json_rows import cell_frames, json_rows
+
+    if lines := _lines_of(form):
+        out.writelines(lines(view.schema.names, cell_frames(shown, view.schema, engine)))
+    else:
+        write(out, form, view.schema, json_rows(shown, view.schema, engine))
 
 
 def write(out: TextIO, form: str, schema: Schema, content: Iterable[Sequence[Cell]]) -> None:
@@ -52,32 +53,23 @@ def write(out: TextIO, form: str, schema: Schema, content: Iterable[Sequence[Cel
         schema: the columns.
         content: the rows, each with its values.
     """
-    if form == "table" and out.isatty():
+    if lines := _lines_of(form):
+        from ...adapters.records.json_rows import cells_of
+
+        out.writelines(lines(schema.names, [cells_of(content, schema)]))
+    elif out.isatty():
         from .terminal import print_table
 
         print_table(out, schema, *_measure(schema, content))
     else:
-        out.writelines(line + "\n" for line in FORMATS[form](schema, content))
+        out.writelines(line + "\n" for line in _table(schema, content))
 
 
-def _jsonl(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    for values in content:
-        yield json.dumps(dict(zip(schema.names, values, strict=True)), ensure_ascii=False, allow_nan=False)
+def _lines_of(form: str) -> Callable[[Sequence[str], Iterable[Any]], Iterator[str]] | None:
+    """What makes the lines of a form that is not for display."""
+    from ...adapters.records.text_lines import csv_lines, json_lines
 
-
-def _csv(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    yield ",".join(map(_csv_field, schema.names))
-    for values in content:
-        yield ",".join(map(_csv_field, values))
-
-
-def _csv_field(value: Cell) -> str:
-    """One CSV field. Python's `csv` writes null and the empty string alike, so it cannot be used."""
-    if value is None:
-        return ""
-    text = _text(value)
-    quoted = not text or any(char in text for char in ',"\r\n')
-    return '"' + text.replace('"', '""') + '"' if quoted else text
+    return {"jsonl": json_lines, "csv": csv_lines}.get(form)
 
 
 def _table(schema: Schema, content: Iterable[Sequence[Cell]]) -> Iterator[str]:
@@ -121,10 +113,3 @@ def _show(value: Cell) -> str:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-FORMATS: dict[str, Callable[[Schema, Iterable[Sequence[Cell]]], Iterator[str]]] = {
-    "table": _table,
-    "jsonl": _jsonl,
-    "csv": _csv,
-}

@@ -12,7 +12,7 @@ from ..run.progress import moment, tables_at
 from .arguments import AT, FORMAT, LIMIT, PIPELINE, VIEW, command, parse_label, positive_duration, utc_time, version
 from .console import print_message
 from .durable import open_durable
-from .output import rows, write
+from .output import write, write_view
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -106,4 +106,4 @@ def print_answer(answer: Answer, form: str, *, limit: int | None = None, title: 
     if title and form == "table":
         sys.stdout.write(f"{title}:\n")
     with answer.engine.working():
-        write(sys.stdout, form, answer.view.schema, rows(answer.frame, answer.view, answer.engine, limit))
+        write_view(sys.stdout, form, answer, limit=limit)

@@ -57,8 +57,8 @@ class FrameExchange(Protocol):
         """
 
     @abstractmethod
-    def iterate(self, frame: nw.LazyFrame[Any]) -> Iterator[Sequence[Any]]:
-        """The rows of a frame in its order, values in the order of its columns.
+    def parts(self, frame: nw.LazyFrame[Any]) -> Iterator[nw.DataFrame[Any]]:
+        """The rows of a frame in its order, as frames of some rows, computed.
 
         The frame may be large: only a part of its rows is in the memory of the driver at a time, if the engine can.
         Select timestamps as numbers (`wall_micros`): an engine may hand them out without a zone.

@@ -12,7 +12,8 @@ import pytest
 
 from headwater.adapters.polars.engine import PolarsEngine
 from headwater.adapters.polars.schema import polars_schema
-from headwater.app.cli.output import rows, write
+from headwater.app.cli.output import write_view
+from headwater.app.pipeline import Answer
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 
@@ -42,7 +43,7 @@ def written():
         view = ViewSpec("rows", schema, ("id",), ("id",), "")
         frame = nw.from_native(pl.DataFrame(content, schema=polars_schema(schema), orient="row").lazy())
         out = io.StringIO()
-        write(out, form, schema, rows(frame, view, PolarsEngine(), **options))
+        write_view(out, form, Answer(view, frame, PolarsEngine()), **options)
         return out.getvalue()
 
     return text
@@ -128,5 +129,5 @@ def test_spark_writes_the_same(written, spark):
 
     view, out = ViewSpec("rows", SCHEMA, ("id",), ("id",), ""), io.StringIO()
     frame = nw.from_native(spark.createDataFrame([FULL, EMPTY], SCHEMA.ddl))
-    write(out, "jsonl", SCHEMA, rows(frame, view, SparkEngine(spark)))
+    write_view(out, "jsonl", Answer(view, frame, SparkEngine(spark)))
     assert out.getvalue() == written([FULL, EMPTY], "jsonl")
