@@ -21,8 +21,8 @@ from .sides import spark_settings
 if TYPE_CHECKING:
     from headwater.app.run.report import EpochReport
 
-_TICKS = "page_views.ticks"
-_WORK = f"""
+TICKS = "page_views.ticks"
+WORK = f"""
 [sources.views]
 kind = "files"
 path = "in"
@@ -45,11 +45,11 @@ def main() -> int:
     """Measure, and write the figures to a file."""
     backend, (folder, home) = sys.argv[1], map(Path, sys.argv[2:])
     reports = list["EpochReport"]()
-    config = fresh(home, backend, upkeep="", spark=spark_settings(home), work=_WORK)
+    config = fresh(home, backend, upkeep="", spark=spark_settings(home), work=WORK)
     with Headwater.from_config(config, report=reports.append) as headwater:
         headwater.start()
         epochs = Epochs(headwater, floor_of(backend, home))
-        run = Run(folder, home, epochs, reports, lambda file: os.link(file, home / "in" / file.name), _TICKS)
+        run = Run(folder, home, epochs, reports, lambda file: os.link(file, home / "in" / file.name), TICKS)
         run.figures(curve_of).write(home)
     return 0
 

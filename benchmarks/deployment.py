@@ -17,10 +17,9 @@ _BACKEND = """
 name = "{backend}"
 path = "lake"
 {upkeep}
-[backend.spark]
 {spark}
 """
-_RANKING = f"""
+RANKING = f"""
 [sources.orders]
 kind = "files"
 path = "in"
@@ -36,19 +35,21 @@ order_by = "event_time"
 """
 
 
-def fresh(folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str], work: str = _RANKING) -> Path:
+def fresh(
+    folder: Path, backend: str, *, upkeep: str, spark: Mapping[str, str] | None = None, work: str = RANKING
+) -> Path:
     """Empty the folder, write a deployment and an empty folder `in` into it; return the path of the configuration.
 
     Args:
         folder: the folder to write to.
         backend: the name of the backend.
         upkeep: lines of TOML.
-        spark: Spark settings.
+        spark: Spark settings; None for an engine that takes none.
         work: sources and pipelines, as TOML.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "in").mkdir(parents=True)
-    settings = "\n".join(f'"{name}" = "{value}"' for name, value in spark.items())
+    lines = [] if spark is None else ["[backend.spark]", *(f'"{name}" = "{value}"' for name, value in spark.items())]
     config = folder / "bench.toml"
-    config.write_text(_BACKEND.format(backend=backend, upkeep=upkeep, spark=settings) + work)
+    config.write_text(_BACKEND.format(backend=backend, upkeep=upkeep, spark="\n".join(lines)) + work)
     return config

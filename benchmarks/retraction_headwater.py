@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headwater.app.run.report import EpochReport
 
 _PIPELINE = "order_states"
-_COUNTING = f"""
+COUNTING = f"""
 [sources.orders]
 kind = "files"
 path = "in"
@@ -107,7 +107,7 @@ def main() -> int:
     """Measure, and write the figures to a file."""
     folder, home = map(Path, sys.argv[1:])
     reports = list["EpochReport"]()
-    config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=_COUNTING)
+    config = fresh(home, "delta", upkeep="", spark=spark_settings(home), work=COUNTING)
     with Headwater.from_config(config, report=reports.append) as headwater:
         headwater.start()
         epochs = Epochs(headwater, floor_of("delta", home))

@@ -42,12 +42,16 @@ sequence = ["{{sequence}}"]
 """
 
 
-def deployment(home: Path, backend: str, upkeep: str = "") -> Path:
-    """Write a deployment with the wide table of the items' topics; return the path of its configuration."""
+def work() -> str:
+    """The sources and the wide table of the items' topics, as TOML."""
     sources = "".join(_SOURCE.format(topic=topic, ddl=ddl(topic)) for topic in TOPICS)
     topics = (_TOPIC.format(topic=topic, columns=list(columns(topic)), sequence=sequence(topic)) for topic in TOPICS)
-    work = sources + _PIPELINE + "".join(topics)
-    config = fresh(home, backend, upkeep=upkeep, spark=spark_settings(home), work=work)
+    return sources + _PIPELINE + "".join(topics)
+
+
+def deployment(home: Path, backend: str, upkeep: str = "") -> Path:
+    """Write a deployment with the wide table of the items' topics; return the path of its configuration."""
+    config = fresh(home, backend, upkeep=upkeep, spark=spark_settings(home), work=work())
     for topic in TOPICS:
         (home / "in" / topic).mkdir()
     return config
