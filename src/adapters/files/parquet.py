@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,7 +16,8 @@ from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput
 from ...domain.source.decode import shown
 from ...domain.table.row_kind import INSERT, KNOWN, row_kind
-from ..records.decoder import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema, to_json
+from ..records.decoder import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema
+from ..records.object_texts import object_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,8 +147,7 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
     kinds, errors = _kinds(rows, spec)
     read = _in_microseconds(rows, name)
     rows, read, late = _in_range(read, spec, instants)
-    errors = [error or why for error, why in zip(errors, late, strict=True)]
-    usable = pa.array([error is None for error in errors])
+    errors = pc.coalesce(errors, late)
     there = set(rows.schema.names)
     columns = [
         _converted(rows.column(each.name), each, spec, is_instant=each.name in instants)
@@ -154,31 +155,33 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
         else pa.nulls(rows.num_rows, arrow_type(each.type))
         for each in spec.rows.columns
     ]
+    if errors.null_count < rows.num_rows:
+        usable = pc.is_null(errors)
+        columns = [pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns]
     arrays = [
-        *(pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns),
-        pa.array(kinds, pa.string()),
-        pa.array(range(at, at + rows.num_rows), pa.int64()),
-        pa.array([name] * rows.num_rows, pa.string()),
-        pa.array([to_json(row) for row in _shown(read).to_pylist()], pa.string()),
+        *columns,
+        kinds,
+        pl.int_range(at, at + rows.num_rows, eager=True).to_arrow(),
+        pa.repeat(name, rows.num_rows),
+        object_texts(_shown(read)),
         pa.nulls(rows.num_rows, pa.binary()),
-        pa.array(errors, pa.string()),
+        errors,
     ]
     return pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows)))
 
 
 def _in_range(
     rows: pa.RecordBatch, spec: RecordSpec, instants: set[str]
-) -> tuple[pa.RecordBatch, pa.RecordBatch, list[str | None]]:
+) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.Array]:
     """The rows with null for times out of range, the rows with these columns as text, and the error of each row."""
     inside = texts = rows
-    errors: list[str | None] = [None] * rows.num_rows
+    errors = pa.nulls(rows.num_rows, pa.string())
     for each in rows.schema:
         at, values = rows.schema.get_field_index(each.name), rows.column(each.name)
         outside = _outside(values, spec.time_zone, is_instant=each.name in instants)
         if outside is not None:
             text = values.cast(pa.string())
-            whys = _out_of_range(each.name, spec, text, outside)
-            errors = [error or why for error, why in zip(errors, whys, strict=True)]
+            errors = pc.coalesce(errors, pa.array(_out_of_range(each.name, spec, text, outside), pa.string()))
             inside = inside.set_column(at, each.name, pc.if_else(outside, pa.scalar(None, each.type), values))
             texts = texts.set_column(at, each.name, text)
     return inside, texts, errors
@@ -232,15 +235,15 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[list[str | None], list[str | None]]:
+def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array, pa.Array]:
     """The row kind of each row, and the error of rows without one."""
     if spec.row_kind is None:
-        return [INSERT] * rows.num_rows, [None] * rows.num_rows
+        return pa.repeat(INSERT, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
     words = rows.column(spec.row_kind).to_pylist()
     kinds = [row_kind(word) for word in words]
     why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
     errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
-    return kinds, errors
+    return pa.array(kinds, pa.string()), pa.array(errors, pa.string())
 
 
 def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:

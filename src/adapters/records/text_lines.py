@@ -14,7 +14,7 @@ from .json_rows import show_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_ESCAPED = r'["\\\x00-\x1f]'
+ESCAPED = r'["\\\x00-\x1f]'
 """What JSON escapes in a string."""
 _QUOTED = '[,"\r\n]'
 """What CSV quotes a field for."""
@@ -32,7 +32,8 @@ def json_lines(names: Sequence[str], parts: Iterable[pl.DataFrame]) -> Iterator[
     starts = [("{" if at == 0 else ", ") + key for at, key in enumerate(keys)]
     for part in parts:
         columns = [_json_column(column).fill_null("null") for column in part]
-        yield _join([each for pair in zip(starts, columns, strict=True) for each in pair] + ["}"])
+        pieces = [each for pair in zip(starts, columns, strict=True) for each in pair]
+        yield "".join(join_texts([*pieces, "}\n"], part.height))
 
 
 def csv_lines(names: Sequence[str], parts: Iterable[pl.DataFrame]) -> Iterator[str]:
@@ -45,19 +46,20 @@ def csv_lines(names: Sequence[str], parts: Iterable[pl.DataFrame]) -> Iterator[s
     header = pl.DataFrame([names], schema=list(names), orient="row")
     for part in chain([header], parts):
         columns = [_csv_column(column).fill_null("") for column in part]
-        yield _join([each for column in columns for each in (",", column)][1:])
+        pieces = [each for column in columns for each in (",", column)][1:]
+        yield "".join(join_texts([*pieces, "\n"], part.height))
 
 
-def _join(pieces: Sequence[pl.Series | str]) -> str:
-    """Lines out of columns of text, and of texts that are the same in each line."""
+def join_texts(pieces: Sequence[pl.Series | str], rows: int) -> pl.Series:
+    """Join the pieces of each of some rows: columns of text, and texts that are the same in each row."""
     columns = {str(at): each for at, each in enumerate(pieces) if isinstance(each, pl.Series)}
-    line = pl.concat_str(pl.lit(each) if isinstance(each, str) else str(at) for at, each in enumerate(pieces))
-    return "".join(pl.DataFrame(columns).select(line + "\n").to_series())
+    joined = pl.concat_str(pl.lit(each) if isinstance(each, str) else str(at) for at, each in enumerate(pieces))
+    return pl.DataFrame({**columns, "_": pl.repeat(0, rows, eager=True)}).select(joined).to_series()
 
 
 def _json_column(column: pl.Series) -> pl.Series:
     if column.dtype == pl.String:
-        if column.str.contains(_ESCAPED).any():
+        if column.str.contains(ESCAPED).any():
             return _each(_text_of, column)
         return '"' + column + '"'
     if column.dtype.is_float():
