@@ -149,7 +149,10 @@ class Revisions:
         at, columns = [*key, ROUND], (*key, ROUND, *self.tables.measure_columns, ENTRIES)
         one = nw.lit(1).cast(nw.Int64)
         again = known.select(*at, one.alias(_AGAIN))
-        new = revised.join(again, on=at, how="left").select(*columns, one.alias(_NEW), _AGAIN)
+        new = revised.join(again, on=at, how="left")
+        # A tick that the round has made already stays one, though the late rows of its own pane came in another epoch.
+        new = new.with_columns(nw.max_horizontal(nw.col(ENTRIES), nw.col(_AGAIN).fill_null(0)).alias(ENTRIES))
+        new = new.select(*columns, one.alias(_NEW), _AGAIN)
         absent = nw.lit(None).cast(nw.Int64).alias(_AGAIN)
         old = known.join(revised.select(*at), on=at, how="anti")
         old = old.with_columns(one.alias(ENTRIES)).select(*columns, (one - 1).alias(_NEW), absent)

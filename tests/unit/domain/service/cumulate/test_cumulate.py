@@ -290,6 +290,16 @@ class TestLateness:
         assert site.shows("ticks_total") == [("12:01", 2, 0)]
 
 
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_tick_that_late_rows_made_counts_earlier_late_rows_of_the_round(epochs: int) -> None:
+    site = Site(chosen(late="revise"))
+    site.read(view("05:10", "b"))
+    late = [view("03:10", "a"), view("01:10", "a")]
+    for rows in [late] if epochs == 1 else [[row] for row in late]:
+        site.read(*rows)
+    assert site.shows() == [("12:02", "a", 1, 0), ("12:04", "a", 2, 0)]
+
+
 def test_a_late_row_that_changes_nothing_makes_no_revision() -> None:
     site = Site(chosen(late="revise", measures=measures(uv="count(distinct visitor)", last="max(visitor)")))
     site.read(view("00:10"), view("03:00"))
