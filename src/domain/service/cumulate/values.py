@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .tick_range import TickRange
 
-_EFFECT, _SIGN, _SINCE, _UNTIL = "_effect", "_sign", "_since", "_until"
+_EFFECT, _SIGN, _SINCE, _UNTIL, _LEAST = "_effect", "_sign", "_since", "_until", "_least"
 _KNOWN_FROM, _KNOWN_UNTIL = "_known_from", "_known_until"
 
 
@@ -43,12 +43,31 @@ class Values(PaneState):
             ``_sign``: 1 if the value appears in that pane, -1 if it disappears.
         """
         *named, _pane = self.table.key
+        names = self._find_names(deltas, tick_range)
+        calm = (nw.col(_LEAST) > 0) & (nw.col(OLD) >= 0)
+        one = nw.lit(1).cast(nw.Int64)
+        new = names.filter(calm, nw.col(OLD) == 0).select(*self.table.key, one.alias(_EFFECT), one.alias(_SIGN))
+        # Only a value that was retracted at some time can come and go.
+        moving = deltas.join(names.filter(~calm).select(*named), on=named, how="semi")
+        return self.engine.persist(nw.concat([new, self._find_moves(moving, tick_range)]))
+
+    def _find_names(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+        """Return each value in `deltas` with its first pane, its least amount, and `OLD`, its amount before (or 0)."""
+        *named, pane = self.table.key
+        amount = nw.col(self.amount)
+        names = deltas.group_by(*named).agg(nw.col(pane).min(), amount.min().alias(_LEAST))
+        known = tick_range.read_so_far(self.table, names.select(*named)).select(*named, amount.alias(OLD))
+        return self.engine.persist(names.join(known, on=named, how="left").with_columns(nw.col(OLD).fill_null(0)))
+
+    def _find_moves(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+        """As `find_events`, for values that may appear and disappear several times."""
+        *named, _pane = self.table.key
         both = self.compute_running(deltas, tick_range)
         present = both.with_columns(_is_present(each).alias(each) for each in (OLD, NEW))
         before = present.with_columns(nw.col(NEW).shift(1).over(*named, order_by=PANE).alias(_SIGN))
         signed = before.with_columns((nw.col(NEW) - nw.col(_SIGN).fill_null(0)).alias(_SIGN))
         changed = add_effects(signed, {_EFFECT: nw.col}, named)
-        return self.engine.persist(changed.filter(nw.col(PANE) != SO_FAR).select(*self.table.key, _EFFECT, _SIGN))
+        return changed.filter(nw.col(PANE) != SO_FAR).select(*self.table.key, _EFFECT, _SIGN)
 
     @property
     def sum_exprs(self) -> dict[str, Callable[[str], nw.Expr]]:
