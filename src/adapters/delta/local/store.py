@@ -23,11 +23,12 @@ from ...shared.path import absolute, folder_of
 from .. import spec as definition
 from ..compaction_policy import CompactionPolicy
 from ..expire import Sweep, SweepPolicy
+from .compaction import prepare_compaction
 from .data_files import FileCache
 from .diff import diff_versions
 from .log import CommitConflict, LocalLog
 from .read import LocalVersion
-from .write import prepare_change, prepare_compaction, prepare_restore
+from .write import prepare_change, prepare_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -13,13 +13,12 @@ from ...polars.schema import collect, conform, lazy
 from ...polars.sums import add_up
 from ..prune import prune
 from ..spec import TableMetadata, check_plain_names, describe, schema_json, widen_schema
-from ..stored import APPENDED, bounded_columns, has_log, stored_schema
+from ..stored import APPENDED, bounded_columns, has_log
 from .mapping import physical_names, with_physical_names
 from .read import with_bounds
 from .rows import as_rows, one_row_per_key, with_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
 
     import polars as pl
 
@@ -125,24 +124,3 @@ def _merge(change: Change, stored: LocalVersion) -> tuple[pl.DataFrame, list[Dat
     there = stored.stored(files).collect()
     rows = collect(apply_change(lazy(there), change, spec, add_up))
     return conform(rows, spec.schema, spec.name), files
-
-
-def prepare_compaction(
-    files: Iterable[DataFile], stored: LocalVersion, file_bytes: int
-) -> tuple[list[DataFile], list[str]]:
-    """Rewrite whole partitions, folded and sorted by key; the new files, and the actions that replace the old ones."""
-    import polars as pl
-
-    from ..stored import OPERATION
-
-    chosen, spec = list(files), stored.spec
-    rows = stored.folded(chosen, Matching()).collect()
-    if has_log(spec):
-        rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
-    rows = rows.select(stored_schema(spec).names)
-    order = [*spec.partition_by, *spec.key]
-    size = sum(file.size for file in chosen)
-    bounded = bounded_columns(spec) if has_log(spec) else None
-    places = len({file.place for file in chosen})
-    added = stored.data.write(rows.sort(order) if order else rows, bounded, parts=-(-size // (places * file_bytes)))
-    return added, [*(f.removed(changes=False) for f in chosen), *(f.added(changes=False) for f in added)]
