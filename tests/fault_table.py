@@ -16,7 +16,7 @@ from pytest_bdd.scenario import scenario_wrapper_template_registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BACKENDS = ("memory", "delta", "hudi-mor", "hudi-cow")
+BACKENDS = ("memory", "delta:local", "delta", "hudi-mor", "hudi-cow")
 NOTHING = "-"
 _HOW = "survived"
 _BY_DEFAULT = "continues"
@@ -31,7 +31,7 @@ shows what happened to the pipeline or the reader:
 - *refused*: it stopped with this error until the remedy was applied;
 - a dash: there is no test, because the fault cannot occur there (memory has no files), or another backend shows it.
 
-Afterwards every row was correct. [Operations](operations.md) has the remedies.
+`delta:local` is the backend delta with `engine = "local"`. Afterwards every row was correct. [Operations](operations.md) has the remedies.
 
 """
 

@@ -56,6 +56,19 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
     return _spark_backend("delta", session, lambda: DeltaStore(session, root, eager))
 
 
+def local_delta_backend(root: str) -> Backend:
+    """The Delta backend on the local engine, with its tables below the folder `root`."""
+    from ..adapters.delta.compaction_policy import CompactionPolicy
+    from ..adapters.delta.local.engine import LocalEngine
+    from ..adapters.delta.local.store import LocalDeltaStore
+    from ..adapters.memory.queries import DuckQueries
+
+    eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted
+    return Backend(
+        "delta:local", LocalEngine(), DuckQueries(), polars_frame, lambda: LocalDeltaStore(root, compaction=eager)
+    )
+
+
 def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
     """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, with its tables below the folder `root`."""
     from ..adapters.hudi.compact import CompactionPolicy

@@ -89,7 +89,7 @@ class TestErrors(LocalDelta):
     def test_a_commit_that_cannot_be_parsed(self) -> None:
         self.reopened(NAMES)
         _tear(self.root / "pipeline" / "items" / "_delta_log" / f"{0:020}.json")
-        with pytest.raises(TableDamaged, match="version 0"):
+        with pytest.raises(TableDamaged, match=r"version 0.*remove the commit's file"):
             self.reopen().ensure(NAMES)
 
     @pytest.mark.parametrize("lost", [0, 1], ids=["the first", "one between"])
@@ -125,7 +125,7 @@ class TestErrors(LocalDelta):
         with monkeypatch.context() as patched:
             patched.setattr(pl.DataFrame, "write_parquet", full)
             table = TableDriver(self, store, NAMES, sequence=1, newest=version)
-            with pytest.raises(StoreUnavailable, match="space"):
+            with pytest.raises(StoreUnavailable, match=r"^cannot write .*space"), LocalEngine().explaining():
                 table.commit(append=[(3, "c")])
         assert self.files() == before
         table.commit(append=[(3, "c")])

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_DELTA = pytest.param("delta", marks=pytest.mark.delta)
+WITHOUT_SPARK = frozenset({"memory", "delta:local"})
+_DELTA = ("delta:local", pytest.param("delta", marks=pytest.mark.delta))
 _HUDI = (
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
     pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
 )
-on_files = pytest.mark.parametrize("backend", [_DELTA, *_HUDI])
-on_delta = pytest.mark.parametrize("backend", [_DELTA])
+on_files = pytest.mark.parametrize("backend", [*_DELTA, *_HUDI])
+on_delta = pytest.mark.parametrize("backend", _DELTA)
 on_hudi = pytest.mark.parametrize("backend", _HUDI)
-everywhere = pytest.mark.parametrize("backend", ["memory", _DELTA, *_HUDI])
+in_processes = pytest.mark.parametrize(
+    "backend", ["delta:local", pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.slow])]
+)
+everywhere = pytest.mark.parametrize("backend", ["memory", *_DELTA, *_HUDI])
 
 
 def arriving(epoch: int) -> list[dict[str, Any]]:

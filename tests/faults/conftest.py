@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .broken import Broken
+from .broken import WITHOUT_SPARK, Broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
 
 @pytest.fixture
-def broken(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Broken]:
-    """A deployment that has published two epochs, on the session of all tests where it needs one."""
-    session = None if backend == "memory" else request.getfixturevalue("spark")
+def session(request: pytest.FixtureRequest, backend: str) -> SparkSession | None:
+    """The session of all tests, on a backend that needs one."""
+    return None if backend in WITHOUT_SPARK else request.getfixturevalue("spark")
+
+
+@pytest.fixture
+def broken(session: SparkSession | None, backend: str, tmp_path: Path) -> Iterator[Broken]:
+    """A deployment that has published two epochs."""
     with ExitStack() as exits:
         broken = Broken.deployed(tmp_path, backend, exits, session)
         broken.runs(0, 1)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _SPARK = TUNED | {"spark.driver.memory": "1g"}
 
 
-def write(config: Path, source: str, backend: str = "delta") -> None:
+def write(config: Path, source: str, backend: str) -> None:
     """Write a deployment that ranks contracts.
 
     Args:
         config: the file.
         source: the lines that say where contracts come from.
-        backend: its name.
+        backend: its name, and its engine behind a colon.
     """
     config.write_text(
         ranked_contracts(
@@ -36,8 +36,12 @@ def write(config: Path, source: str, backend: str = "delta") -> None:
 
 def lake(backend: str, *, compact_every: int = 0) -> str:
     """What stands under ``[backend]`` for tables beside the deployment, and a Spark that starts quickly."""
+    name, _, engine = backend.partition(":")
+    tables = f'name = "{name}"\npath = "lake"\ncompact_every = {compact_every}\n'
+    if engine == "local":
+        return f'{tables}engine = "local"\n'
     spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
-    return f'name = "{backend}"\npath = "lake"\ncompact_every = {compact_every}\n[backend.spark]\n{spark}'
+    return f"{tables}[backend.spark]\n{spark}"
 
 
 def committed(config: Path, table: str, pipeline: str = "ranked") -> int:

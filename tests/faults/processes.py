@@ -63,7 +63,7 @@ class Running:
 
 @contextmanager
 def running(config: Path, *arguments: str, command: str = "run", **settings: str) -> Iterator[Running]:
-    """A run until killed, in a process group of its own, so that its JVM dies with it.
+    """A run until killed, in a process group of its own, so that its JVM dies with it; see `unhurried`.
 
     Args:
         config: the deployment.
@@ -71,7 +71,7 @@ def running(config: Path, *arguments: str, command: str = "run", **settings: str
         command: what runs.
         settings: overrides by environment.
     """
-    line = [sys.executable, "-m", "headwater", command, str(config), *arguments]
+    line = [sys.executable, "-m", "tests.faults.unhurried", command, str(config), *arguments]
     with subprocess.Popen(
         line, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | settings
     ) as process:

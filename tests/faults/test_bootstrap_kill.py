@@ -10,12 +10,13 @@ import pytest
 from .deployments import lake
 from .processes import headwater, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.faults("kill -9 of the load of a history, three times")]
+pytestmark = pytest.mark.faults("kill -9 of the load of a history, three times")
 
 DEPLOYMENT = Path(__file__).parents[2] / "features" / "bootstrap.toml"
 FILES, ROWS = 5, 20
 BACKENDS = [
-    pytest.param("delta", marks=pytest.mark.delta),
+    "delta:local",
+    pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.slow]),
     pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.slow]),
 ]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.adapters.hudi import timeline
 from headwater.domain.errors import StoreUnavailable
 
 from .broken import everywhere, on_delta, on_hudi
@@ -55,6 +54,8 @@ def set_back(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
         @classmethod
         def now(cls, _zone: object = None) -> datetime:
             return datetime.now(UTC) - by
+
+    from headwater.adapters.hudi import timeline
 
     monkeypatch.setattr(timeline, "datetime", Behind)
 

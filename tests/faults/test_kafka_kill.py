@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from attrs import frozen
 
+from .broken import in_processes
 from .contracts import lines, ranks, records
 from .deployments import committed, write
 from .processes import headwater, running
@@ -73,11 +74,10 @@ def test_memory_ranks_what_a_topic_brings(tmp_path: Path, topic: Topic) -> None:
     assert done.stderr.count(" epoch ") == 5
 
 
-@pytest.mark.delta
-@pytest.mark.slow
-@pytest.mark.faults("kill -9 of a run that reads a topic, then a broker that is down", backend="delta")
-def test_killed_runs_and_a_broker_that_was_down(tmp_path: Path, topic: Topic) -> None:
-    config = deployment(tmp_path, topic, "delta")
+@in_processes
+@pytest.mark.faults("kill -9 of a run that reads a topic, then a broker that is down")
+def test_killed_runs_and_a_broker_that_was_down(backend: str, tmp_path: Path, topic: Topic) -> None:
+    config = deployment(tmp_path, topic, backend)
     topic.produce(0, 1, 2)
     with running(config) as run:  # after the first epoch, in the middle of another
         run.kill_when(lambda: committed(config, "ranked") > max(committed(config, "cells"), 0))
@@ -88,8 +88,10 @@ def test_killed_runs_and_a_broker_that_was_down(tmp_path: Path, topic: Topic) ->
     finally:
         topic.broker.start()
     assert (down.returncode, down.stdout) == (1, "")
-    assert f"headwater: Kafka at {topic.broker.servers} cannot be read just now" in down.stderr
-    assert "is the broker up, and the address right?" in down.stderr
+    told = down.stderr.splitlines()[-1]
+    assert told.startswith(f"headwater: {config}:")
+    assert f"sources.contracts (pipeline ranked): Kafka at {topic.broker.servers} cannot be read just now" in told
+    assert told.endswith("is the broker up, and the address right?")
     assert "Traceback" not in down.stderr
 
     topic.produce(4, 5)

@@ -1,4 +1,4 @@
-"""`kill -9` of a Spark run, again and again: nothing is lost, nothing counts twice, nobody sees half an epoch."""
+"""`kill -9` of a run, again and again: nothing is lost, nothing counts twice, nobody sees half an epoch."""
 
 from __future__ import annotations
 
@@ -23,15 +23,22 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.faults("kill -9 in the middle of an epoch, three times")]
 
 BACKENDS = [
+    "delta:local",
     pytest.param("delta", marks=pytest.mark.delta),
     *(pytest.param(name, marks=[pytest.mark.hudi, pytest.mark.slow]) for name in ("hudi-mor", "hudi-cow")),
 ]
 
 
 @pytest.fixture(params=BACKENDS)
-def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def config(backend: str, session: SparkSession | None, tmp_path: Path) -> Path:
+    """A deployment, which this process can read too."""
     (tmp_path / "in").mkdir()
-    write(tmp_path / "deploy.toml", 'kind = "files"\npath = "in"\n', request.param)
+    write(tmp_path / "deploy.toml", 'kind = "files"\npath = "in"\n', backend)
     return tmp_path / "deploy.toml"
 
 
@@ -43,7 +50,7 @@ def seen_by_a_reader(config: Path) -> tuple[int, list[dict[str, Any]]]:
     """The newest epoch published, and the ranks that this process, which is not the run's, can see."""
     with Headwater.from_config(config) as deployment:
         epoch = deployment.epoch("ranked")
-        contracts = nw.from_native(deployment.view("ranked")).select("contract", "rank").collect("pyarrow")
+        contracts = nw.from_native(deployment.view("ranked")).lazy().select("contract", "rank").collect("pyarrow")
     return epoch, sorted(contracts.rows(named=True), key=lambda row: row["contract"])
 
 
@@ -51,7 +58,7 @@ def contract_and_rank(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"contract": row["contract"], "rank": row["rank"]} for row in rows]
 
 
-def test_killed_in_the_middle_of_epochs(config: Path, spark: SparkSession) -> None:
+def test_killed_in_the_middle_of_epochs(config: Path) -> None:
     landing = config.parent / "in"
     drop(landing, *range(6))
     with running(config) as run:  # between any two instructions, a moment after an epoch

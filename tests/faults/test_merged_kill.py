@@ -12,6 +12,7 @@ import pytest
 
 from headwater import Headwater
 
+from .broken import in_processes
 from .deployments import committed, lake
 from .processes import headwater, running
 
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
 Row = dict[str, Any]
-
-BACKENDS = [pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.slow])]
 
 
 def write(file: Path, rows: Iterable[Row]) -> None:
@@ -117,10 +114,9 @@ class Bank:
 
 
 @pytest.mark.faults("kill -9 of a bulk merge, in the middle of a chunk and before the publication")
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_bulk_merge_is_killed_in_a_chunk_and_between_commits(
-    backend: str, tmp_path: Path, spark: SparkSession
-) -> None:
+@in_processes
+@pytest.mark.usefixtures("session")
+def test_a_bulk_merge_is_killed_in_a_chunk_and_between_commits(backend: str, tmp_path: Path) -> None:
     config, bank = deploy(tmp_path, backend, ACCOUNTS), Bank()
     for folder in ("log", "bulk"):
         (tmp_path / folder).mkdir()
@@ -228,8 +224,9 @@ def totals_of(lines: list[tuple[int, str, int]]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.faults("kill -9 of a view, and of a view over it, at each of their commits")
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_views_are_killed_at_each_commit(backend: str, tmp_path: Path, spark: SparkSession) -> None:
+@in_processes
+@pytest.mark.usefixtures("session")
+def test_views_are_killed_at_each_commit(backend: str, tmp_path: Path) -> None:
     config = deploy(tmp_path, backend, LINES)
     for folder in ("orders", "customers", "bulk"):
         (tmp_path / folder).mkdir()

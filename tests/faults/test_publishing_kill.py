@@ -1,4 +1,4 @@
-"""`kill -9` of a Spark run that publishes: a reader of the topic has the ranks, and gets each change once."""
+"""`kill -9` of a run that publishes: a reader of the topic has the ranks, and gets each change once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.kafka_reading import committed as told
 from tests.kafka_reading import replica
 
+from .broken import in_processes
 from .contracts import drop, ranks, records
 from .deployments import committed, write
 from .processes import headwater, running
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
     from headwater.testing.kafka_broker import KafkaBroker
 
 pytestmark = [
-    pytest.mark.delta,
     pytest.mark.kafka,
-    pytest.mark.faults("kill -9 between the publication and the topic it is published to", backend="delta"),
-    pytest.mark.slow,
+    pytest.mark.faults("kill -9 between the publication and the topic it is published to"),
 ]
 
 
@@ -35,10 +34,10 @@ def topic(kafka: KafkaBroker) -> str:
     return name
 
 
-def deployment(folder: Path, kafka: KafkaBroker, topic: str) -> Path:
+def deployment(folder: Path, kafka: KafkaBroker, topic: str, backend: str) -> Path:
     config = folder / "deploy.toml"
     (folder / "in").mkdir()
-    write(config, 'kind = "files"\npath = "in"\n')
+    write(config, 'kind = "files"\npath = "in"\n', backend)
     publish = f'[pipelines.ranked.publish]\nservers = "{kafka.servers}"\ntopic = "{topic}"\n'
     config.write_text(config.read_text() + publish)
     return config
@@ -49,8 +48,9 @@ def epochs_told(kafka: KafkaBroker, topic: str) -> int:
     return max(line["epoch"] for line in lines)
 
 
-def test_killed_between_publication_and_topic(tmp_path: Path, kafka: KafkaBroker, topic: str) -> None:
-    config = deployment(tmp_path, kafka, topic)
+@in_processes
+def test_killed_between_publication_and_topic(backend: str, tmp_path: Path, kafka: KafkaBroker, topic: str) -> None:
+    config = deployment(tmp_path, kafka, topic, backend)
     drop(tmp_path / "in", 0, 1, 2)
     with running(config) as run:  # between any two instructions, a moment after an epoch
         run.wait_until(lambda: run.epochs == 2)

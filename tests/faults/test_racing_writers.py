@@ -1,16 +1,21 @@
-"""Two processes that commit to one Hudi table at the same moment: one of them succeeds."""
+"""Two processes that commit to one table at the same moment, on one engine or on two: one of them succeeds."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
+import threading
+from contextlib import ExitStack, contextmanager
+from time import sleep
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import frozen
 
+from headwater.domain.errors import EpochConflict
+from headwater.domain.table.change import Change
+from headwater.testing.backends import delta_backend, hudi_backend, local_delta_backend
 from headwater.testing.store_harness import mark_of, spec_of
 from tests.spark_fixtures import TUNED
 
@@ -20,75 +25,132 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.hudi,
-    pytest.mark.faults("two processes commit to one table at the same moment", backend="hudi-mor"),
-]
+    from headwater.testing.backends import Backend
 
 NAMES = spec_of("id bigint, name string", ["id"])
-_PATIENCE = 180.0
-_WRITER = """
-import sys, time
-from pathlib import Path
-from headwater.adapters.hudi import package
-from headwater.adapters.hudi.spec import TableType
-from headwater.adapters.hudi.store import HudiStore
-from headwater.adapters.spark.schema import frame_of
-from headwater.adapters.spark.session import open_session
-from headwater.domain.table.change import Change
-from headwater.domain.errors import EpochConflict
-from headwater.testing.store_harness import mark_of
-from tests.faults.test_racing_writers import NAMES, SETTINGS
-
-folder, me = Path(sys.argv[1]), int(sys.argv[2])
-session = open_session(
-    SETTINGS, packages=package.PACKAGES, extensions=package.EXTENSIONS, defaults=package.SETTINGS
-)
-store = HudiStore(session, str(folder / "lake"), TableType.MERGE_ON_READ, buckets=8)
-store.ensure(NAMES)
-change = Change(append=frame_of(session, NAMES.schema, [(me, "raced")]))
-(folder / f"ready-{me}").touch()
-while not (folder / "go").exists():
-    time.sleep(0.001)
-try:
-    store.commit(NAMES.name, change, mark_of(2))
-    print("won")
-except EpochConflict:
-    print("turned away")
-session.stop()
-"""
 SETTINGS = TUNED | {"spark.driver.memory": "1g"}
+_PATIENCE = 180.0
+_RACE = pytest.mark.faults("two processes commit to one table at the same moment")
+_MIXED = pytest.mark.faults(
+    "two processes, one on each engine, commit to one table at the same moment", backend="delta"
+)
+_WRITER = "from tests.faults.test_racing_writers import race; race()"
+
+
+def race() -> None:
+    """A writer, in a process of its own: with each line that comes, it waits a moment, commits, and tells the end."""
+    name, folder, me = sys.argv[1:]
+    with ExitStack() as exits:
+        backend = opened(name, folder, None if name == "delta:local" else session_of(name, exits))
+        store = backend.open()
+        store.ensure(NAMES)
+        tell("ready")
+        for line in sys.stdin:
+            number, wait = line.split()
+            change = Change(append=backend.frame([(10 * int(number) + int(me), "raced")], NAMES.schema))
+            sleep(float(wait))
+            try:
+                store.commit(NAMES.name, change, mark_of(int(number)))
+                tell("won")
+            except EpochConflict:
+                tell("turned away")
+
+
+def tell(word: str) -> None:
+    """Say a word to the process that started this one."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def opened(name: str, folder: str, session: SparkSession | None) -> Backend:
+    """The backend of that name, its tables in a folder."""
+    if session is None:
+        return local_delta_backend(folder)
+    return delta_backend(session, folder) if name == "delta" else hudi_backend(session, folder, name)
+
+
+def session_of(name: str, exits: ExitStack) -> SparkSession:
+    """A session of this process alone."""
+    from headwater.adapters.delta import package as delta
+    from headwater.adapters.hudi import package as hudi
+    from headwater.adapters.spark.session import open_session
+
+    format_ = delta if name == "delta" else hudi
+    session = open_session(
+        SETTINGS, packages=format_.PACKAGES, extensions=format_.EXTENSIONS, defaults=dict(format_.SETTINGS)
+    )
+    exits.callback(session.stop)
+    return session
+
+
+@frozen
+class Writer:
+    """A process that writes; it is gone in the end."""
+
+    process: subprocess.Popen[str]
+
+    def told(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def commit(self, number: int, wait: float) -> None:
+        """Let it commit, as so many seconds have passed."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{number} {wait}\n")
+        self.process.stdin.flush()
 
 
 @contextmanager
-def writer(folder: Path, number: int) -> Iterator[subprocess.Popen[str]]:
-    """A writer, which is gone in the end."""
-    command = [sys.executable, "-c", _WRITER, str(folder), str(number)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+def writer(name: str, folder: Path, me: int) -> Iterator[Writer]:
+    command = [sys.executable, "-c", _WRITER, name, str(folder), str(me)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        watch = threading.Timer(_PATIENCE, process.kill)
+        watch.start()
         try:
-            yield process
+            yield Writer(process)
         finally:
+            watch.cancel()
             process.kill()
 
 
-def test_of_two_processes_one_succeeds(spark: SparkSession, tmp_path: Path) -> None:
-    from headwater.adapters.hudi.spec import TableType
-    from headwater.adapters.hudi.store import HudiStore
-    from headwater.adapters.spark.schema import frame_of
-    from headwater.domain.table.change import Change
+@pytest.fixture
+def pair(backend: str) -> list[str]:
+    """The backends of both writers."""
+    names = backend.split(" and ")
+    return names * 2 if len(names) == 1 else names
 
-    store = HudiStore(spark, str(tmp_path / "lake"), TableType.MERGE_ON_READ, buckets=8)
+
+@pytest.mark.parametrize(
+    ("backend", "rounds"),
+    [
+        pytest.param("delta:local", 20, marks=_RACE),
+        pytest.param("delta and delta:local", 12, marks=[pytest.mark.delta, _MIXED]),
+        pytest.param("hudi-mor", 1, marks=[pytest.mark.hudi, _RACE]),
+    ],
+)
+def test_of_two_processes_one_succeeds(
+    backend: str, pair: list[str], rounds: int, session: SparkSession | None, tmp_path: Path
+) -> None:
+    readers = [opened(name, str(tmp_path), None if name == "delta:local" else session) for name in dict.fromkeys(pair)]
+    store = readers[0].open()
     store.ensure(NAMES)
-    store.commit(NAMES.name, Change(append=frame_of(spark, NAMES.schema, [(0, "before")])), mark_of(1))
-    with writer(tmp_path, 1) as one, writer(tmp_path, 2) as other:
-        deadline = time.monotonic() + _PATIENCE
-        while len(list(tmp_path.glob("ready-*"))) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        (tmp_path / "go").touch()
-        told = [each.communicate(timeout=_PATIENCE)[0].strip() for each in (one, other)]
-    assert sorted(told) == ["turned away", "won"]
-    newest = next(store.versions(NAMES.name))
-    rows = store.read(NAMES.name, newest.version).collect(backend="polars").rows()
-    assert sorted(rows) == [(0, "before"), (told.index("won") + 1, "raced")]
-    assert [commit.mark for commit in store.versions(NAMES.name)] == [mark_of(2), mark_of(1)]
+    store.commit(NAMES.name, Change(append=readers[0].frame([(0, "before")], NAMES.schema)), mark_of(1))
+    winners, waits = [], [0.0, 0.1 if len(readers) > 1 else 0.0]
+    with writer(pair[0], tmp_path, 0) as one, writer(pair[1], tmp_path, 1) as other:
+        assert [each.told() for each in (one, other)] == ["ready", "ready"]
+        for number in range(2, rounds + 2):
+            for each, wait in zip((one, other), waits, strict=True):
+                each.commit(number, wait)
+            told = [each.told() for each in (one, other)]
+            assert sorted(told) == ["turned away", "won"]
+            winners.append(told.index("won"))
+            waits[1] *= 1.6 if winners[-1] else 0.6  # the local engine is ahead until it waits as long as Spark takes
+    expected = [(0, "before"), *((10 * number + winner, "raced") for number, winner in enumerate(winners, start=2))]
+    for reader in readers:
+        seen = reader.open()
+        seen.ensure(NAMES)
+        newest = next(seen.versions(NAMES.name))
+        assert sorted(seen.read(NAMES.name, newest.version).collect(backend="polars").rows()) == expected
+        marks = [commit.mark for commit in seen.versions(NAMES.name)]
+        assert marks == [mark_of(number) for number in range(rounds + 1, 0, -1)]
+    assert len(readers) == 1 or set(winners) == {0, 1}

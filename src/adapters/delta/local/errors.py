@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from ....domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from ....domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,8 @@ def explain_read_errors(path: Path | None = None) -> Iterator[None]:
     what = "a data file" if path is None else f"file {path}"
     try:
         yield
+    except HeadwaterError:  # some are errors of the operating system too, and say all there is to say
+        raise
     except FileNotFoundError as error:
         raise VersionExpired(
             f"{what} is gone ({error}): its version expired while it was read. Read a newer version, and pin what you"

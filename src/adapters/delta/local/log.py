@@ -224,7 +224,8 @@ class LocalLog:
         except (ValueError, KeyError) as error:
             raise TableDamaged(
                 f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
-                " backup"
+                " backup; of a commit that was never published, because its writer died, remove the commit's file: the"
+                " next run makes the epoch again"
             ) from error
 
     def _follow(self) -> bool:

@@ -1,0 +1,28 @@
+"""Headwater's command line, for runs that are killed between two commits.
+
+The local engine leaves a few milliseconds between the commits of an epoch. Here it rests after each of them, so that
+another process can see that moment, and strike.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from headwater.adapters.delta.local.log import LocalLog
+from headwater.app.cli.main import main
+
+_REST = 0.1
+_append = LocalLog.append
+
+
+def _append_and_rest(log: LocalLog, *arguments: Any, **more: Any) -> int:
+    version = _append(log, *arguments, **more)
+    time.sleep(_REST)
+    return version
+
+
+if __name__ == "__main__":
+    LocalLog.append = _append_and_rest  # type: ignore[method-assign]
+    sys.exit(main())
