@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from itertools import cycle
+from itertools import cycle, repeat
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from attrs import define, fields
 
+from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.spark.schema import frame_of
@@ -18,6 +19,8 @@ from headwater.domain.table.schema import Schema
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
+
+from .test_delta_expiring import NAMES, Crashes, Log, Races, SparkLake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,3 +126,42 @@ class TestCheckpoints(BothEngines):
             again.commit(append=rows[-1:])
         for _ in range(2):
             assert again.rows() == bag(*rows)
+
+
+class TwoLakes(SparkLake):
+    """One process on one engine, another process on the other."""
+
+    @pytest.fixture(autouse=True, params=["spark", "local"])
+    def _engine(self, request: pytest.FixtureRequest) -> None:
+        self.engine = request.param
+
+    def opened(self, **policies: Any) -> KeptStore:
+        return self._on(self.engine, **policies)
+
+    def another(self) -> KeptStore:
+        self._deltas.clearCache()
+        store = self._on("local" if self.engine == "spark" else "spark")
+        store.ensure(NAMES)
+        return store
+
+    def _on(self, engine: str, **policies: Any) -> KeptStore:
+        from headwater.adapters.delta.store import DeltaStore
+
+        local, spark = LocalDeltaStore(str(self.root), **policies), DeltaStore(self.spark, str(self.root), **policies)
+        return cast("KeptStore", TakingTurns(local, spark, repeat(engine), self.spark))
+
+    @property
+    def swept(self) -> type[Any]:
+        return LocalFolder if self.engine == "local" else super().swept
+
+
+class TestRacesOfTwo(TwoLakes, Races):
+    pass
+
+
+class TestCrashesOfOne(TwoLakes, Crashes):
+    pass
+
+
+class TestLogOfTwo(TwoLakes, Log):
+    pass

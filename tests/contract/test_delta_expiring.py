@@ -4,45 +4,74 @@ from __future__ import annotations
 
 import json
 import os
+from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
 
+from headwater.adapters.delta.compaction_policy import CompactionPolicy
+from headwater.adapters.delta.expire import SweepPolicy
+from headwater.adapters.delta.local.folder import LocalFolder
+from headwater.adapters.delta.local.log import LocalLog
+from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.app.cli.main import main
 from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
 from headwater.domain.table.lease import Lease
 from headwater.domain.table.spec import Layout
-from headwater.testing.store_harness import bag, spec_of
+from headwater.testing.frames import PolarsFrames, SparkFrames
+from headwater.testing.store_harness import StoreHarness, bag, spec_of
 from headwater.testing.store_keeping import HOUR, expire, pin
 from tests.configurations import ranked_contracts
-
-from .test_delta import Delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from headwater.adapters.delta.store import DeltaStore
-    from headwater.domain.ports import Version
+    from headwater.domain.ports import KeptStore, Version
     from headwater.domain.table.schema import Schema
     from headwater.testing.store_harness import Row, TableDriver
 
-pytestmark = [pytest.mark.delta, pytest.mark.contract]
+pytestmark = pytest.mark.contract
+on_spark = pytest.mark.delta
 
 NAMES = spec_of("id bigint, name string", ["id"], layout=Layout.MERGED)
 
 
-class Lake(Delta):
+class Lake(StoreHarness):
+    """One table as two processes have it."""
+
     @pytest.fixture(autouse=True)
     def _odd_root(self, tmp_path: Path) -> None:
         """A folder whose name means what it says."""
         self.root = tmp_path / "a [lake] {with} 100%20, ü"
 
-    def frame(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
-        """All rows in one task, so that a commit writes one file, and none that is empty."""
-        return nw.from_native(super().frame(rows, schema).to_native().coalesce(1))
+    @abstractmethod
+    def opened(self, **policies: Any) -> KeptStore:
+        """A store with policies of its own."""
+
+    @abstractmethod
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the table."""
+
+    @abstractmethod
+    def name_at(self, version: Version) -> str:
+        """What Delta's own reader finds."""
+
+    @property
+    @abstractmethod
+    def swept(self) -> type[Any]:
+        """The class that deletes files."""
+
+    def reopen(self) -> KeptStore:
+        return self.opened()
+
+    def another(self) -> KeptStore:
+        """A store as another process has it."""
+        store = self.reopen()
+        store.ensure(NAMES)
+        return store
 
     @property
     def folder(self) -> Path:
@@ -54,27 +83,62 @@ class Lake(Delta):
     def log(self) -> list[str]:
         return sorted(file.name for file in (self.folder / "_delta_log").glob("0*"))
 
-    def another(self) -> DeltaStore:
-        """A store as another process has it: Delta shares nothing between the two."""
-        self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        store = self.reopen()
-        store.ensure(NAMES)
-        return store
-
-    def overwritten(self, times: int, store: DeltaStore | None = None) -> tuple[TableDriver, list[Version]]:
+    def overwritten(self, times: int, store: KeptStore | None = None) -> tuple[TableDriver, list[Version]]:
         """A table that was overwritten so many times, and the versions made: they hold 0, 1, 2 …"""
         table = self.table(store or self.reopen(), NAMES)
         return table, [table.commit(overwrite=[(1, str(number))]) for number in range(times)]
 
+
+class SparkLake(SparkFrames, Lake):
+    def opened(self, **policies: Any) -> KeptStore:
+        from headwater.adapters.delta.store import DeltaStore
+
+        return DeltaStore(self.spark, str(self.root), **policies)
+
+    def frame(self, rows: Sequence[Row], schema: Schema) -> nw.LazyFrame[Any]:
+        """All rows in one task, so that a commit writes one file, and none that is empty."""
+        return nw.from_native(super().frame(rows, schema).to_native().coalesce(1))
+
+    def another(self) -> KeptStore:
+        self._deltas.clearCache()  # Delta shares nothing between two processes
+        return super().another()
+
     def checkpoint(self) -> None:
-        log = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
-        log.clearCache()  # else it knows no newer version than it met last
-        log.forTable(self.spark._jsparkSession, str(self.folder)).checkpoint()
+        self._deltas.clearCache()  # else it knows no newer version than it met last
+        self._deltas.forTable(self.spark._jsparkSession, str(self.folder)).checkpoint()
 
     def name_at(self, version: Version) -> str:
-        """What Delta's own reader finds."""
         reader = self.spark.read.format("delta").option("versionAsOf", version)
         return str(reader.load(str(self.folder)).first()["name"])
+
+    @property
+    def swept(self) -> type[Any]:
+        from headwater.adapters.delta.folder import TableFolder
+
+        return TableFolder
+
+    @property
+    def _deltas(self) -> Any:
+        return self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+
+
+class LocalLake(PolarsFrames, Lake):
+    swept = LocalFolder
+
+    def opened(self, **policies: Any) -> KeptStore:
+        return LocalDeltaStore(str(self.root), **policies)
+
+    def checkpoint(self) -> None:
+        pytest.importorskip("deltalake", reason="writes checkpoints, and comes with headwater[delta]")
+        log = LocalLog(str(self.folder))
+        log.newest()
+        log.checkpoint()
+
+    def name_at(self, version: Version) -> str:
+        from deltalake import DeltaTable
+
+        found = DeltaTable(str(self.folder), version=int(version)).to_pyarrow_table()
+        return str(found["name"][0].as_py())
 
 
 def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, after: bool = False) -> None:
@@ -95,7 +159,7 @@ def before_recording(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *
     monkeypatch.setattr(LeaseFiles, "_record", recording)
 
 
-class TestRaces(Lake):
+class Races(Lake):
     def test_who_pins_before_it_is_on_record_is_spared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         table, (first, second, third) = self.overwritten(3)
         reader = self.another()
@@ -152,13 +216,11 @@ class TestRaces(Lake):
         assert writer.rows() == bag((1, "3"), (2, "4"))
 
 
-class TestCrashes(Lake):
+class Crashes(Lake):
     def test_an_expiry_that_died_is_finished_by_the_next(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from headwater.adapters.delta.folder import TableFolder
-
         table, (first, _, third) = self.overwritten(3)
         with monkeypatch.context() as dying:
-            dying.setattr(TableFolder, "delete", lambda _folder, _files: (_ for _ in ()).throw(KeyboardInterrupt))
+            dying.setattr(self.swept, "delete", lambda _folder, _files: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 expire(table, [third])
         assert len(self.data()) == 3
@@ -205,15 +267,9 @@ class TestCrashes(Lake):
         assert table.rows() == bag((1, "2"))
 
 
-class TestLog(Lake):
-    def sweeping_store(self) -> DeltaStore:
-        from headwater.adapters.delta.expire import SweepPolicy
-        from headwater.adapters.delta.store import DeltaStore
-
-        return DeltaStore(self.spark, str(self.root), sweep=SweepPolicy(log_age=timedelta()))
-
+class Log(Lake):
     def test_the_log_ends_at_the_checkpoint_of_the_oldest_kept_version(self) -> None:
-        table, made = self.overwritten(4, self.sweeping_store())
+        table, made = self.overwritten(4, self.opened(sweep=SweepPolicy(log_age=timedelta())))
         idle = self.another()
         assert idle.version(NAMES.name, made[3]).mark is not None
         self.checkpoint()
@@ -249,12 +305,8 @@ class TestLog(Lake):
 
     def test_small_files_do_not_add_up(self) -> None:
         """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
-        from headwater.adapters.delta.compaction_policy import CompactionPolicy
-        from headwater.adapters.delta.expire import SweepPolicy
-        from headwater.adapters.delta.store import DeltaStore
-
         eager = CompactionPolicy(min_files=2, min_share=0)
-        store = DeltaStore(self.spark, str(self.root), eager, SweepPolicy(timedelta(), timedelta()))
+        store = self.opened(compaction=eager, sweep=SweepPolicy(timedelta(), timedelta()))
         table = self.table(store, spec_of("id bigint, name string", ["id"]))
         counts = []
         for number in range(12):
@@ -270,13 +322,72 @@ class TestLog(Lake):
         assert sum(table.rows().values()) == 12
 
 
-class TestCommands(Lake):
-    def test_upkeep_from_the_command_line(self, capsys: pytest.CaptureFixture[str]) -> None:
-        (self.root / "in").mkdir(parents=True)
+@on_spark
+class TestRaces(SparkLake, Races):
+    pass
+
+
+class TestLocalRaces(LocalLake, Races):
+    pass
+
+
+@on_spark
+class TestCrashes(SparkLake, Crashes):
+    pass
+
+
+class TestLocalCrashes(LocalLake, Crashes):
+    pass
+
+
+@on_spark
+class TestLog(SparkLake, Log):
+    pass
+
+
+class TestLocalLog(LocalLake, Log):
+    @pytest.fixture(autouse=True)
+    def _odd_root(self, tmp_path: Path) -> None:
+        """As odd as delta-rs bears, which writes the checkpoints."""
+        self.root = tmp_path / "a [lake] {with} 100%, ü"
+
+    def test_a_path_that_looks_encoded_gets_no_checkpoint_of_another_table(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pytest.importorskip("deltalake", reason="writes checkpoints, and comes with headwater[delta]")
+        plain, encoded = (LocalDeltaStore(str(tmp_path / name)) for name in ("a b", "a%20b"))
+        for store, name in ((plain, "plain"), (encoded, "encoded")):
+            table = self.table(store, NAMES)
+            for number in range(51):
+                table.commit(append=[(number, name)])
+        assert list(tmp_path.glob("a b/pipeline/items/_delta_log/*.checkpoint.parquet"))
+        assert not list(tmp_path.glob("a%20b/pipeline/items/_delta_log/*.checkpoint.parquet"))
+        assert "no checkpoint of version 50: the package deltalake takes a percent sign" in caplog.text
+        again = LocalDeltaStore(encoded.root)
+        again.ensure(NAMES)
+        assert {row[1] for row in self.rows(again.read(NAMES.name, next(again.versions(NAMES.name)).version))} == {
+            "encoded"
+        }
+
+
+class TestCommands:
+    @pytest.mark.parametrize("engine", [pytest.param("spark", marks=on_spark), "local"])
+    def test_upkeep_from_the_command_line(
+        self,
+        request: pytest.FixtureRequest,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        engine: str,
+    ) -> None:
+        if engine == "spark":
+            request.getfixturevalue("spark")
+        monkeypatch.setenv("HEADWATER_BACKEND__ENGINE", engine)
+        (tmp_path / "in").mkdir()
         for number in range(3):
             record = {"project": 1, "contract": number, "signed": f"2024-03-0{number + 1}T09:00:00Z"}
-            (self.root / "in" / f"{number}.json").write_text(json.dumps(record) + "\n")
-        config = self.root / "deploy.toml"
+            (tmp_path / "in" / f"{number}.json").write_text(json.dumps(record) + "\n")
+        config = tmp_path / "deploy.toml"
         config.write_text(CONFIG)
 
         def told(command: str, *arguments: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 from uuid import uuid4
 
 from attrs import define, field, frozen
@@ -295,13 +296,15 @@ class LocalLog:
 
         Raises:
             NotInstalled: the package ``deltalake`` is missing.
-            OSError: it cannot be written.
+            OSError: it cannot be written, or the path looks percent-encoded.
         """
         try:
             from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError
         except ImportError as error:
             raise NotInstalled("deltalake is not installed: run pip install 'headwater[delta]'") from error
+        if unquote(self.path) != self.path:  # delta-rs would read the log of another folder
+            raise OSError("the package deltalake takes a percent sign in a path for an escape; rename the folder")
         try:
             DeltaTable(self.path).create_checkpoint()
         except DeltaError as error:
