@@ -30,12 +30,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = Schema.parse("state string, mtime timestamp")
-_TOLD = SCHEMA.plus(*(column(name, ddl) for name, ddl in LOG_COLUMNS.items()))
+TOLD = SCHEMA.plus(*(column(name, ddl) for name, ddl in LOG_COLUMNS.items()))
 _MARCH = datetime(2024, 3, 1, tzinfo=UTC)
 _MINUTE = 60_000
 _WINDOW = 10 * _MINUTE
 _FILES = 3
 
+CHOSEN = RetractionSettings(
+    pipeline="states",
+    schema=SCHEMA,
+    group=["state"],
+    measures=[Measure.parse("orders", "count(*)", None, SCHEMA)],
+    updated_at="mtime",
+    tells_log=True,
+    log_reset="accept",
+)
 Place = tuple[int, int, int]
 
 
@@ -123,22 +132,13 @@ def _too_far(each: Sent, newest: tuple[int, ...], seen: int | None) -> bool:
 
 def hold(backend: Backend, epochs: list[list[Sent]]) -> None:
     """Run the epochs, and hold what is counted to the oracle after each."""
-    chosen = RetractionSettings(
-        pipeline="states",
-        schema=SCHEMA,
-        group=["state"],
-        measures=[Measure.parse("orders", "count(*)", None, SCHEMA)],
-        updated_at="mtime",
-        tells_log=True,
-        log_reset="accept",
-    )
-    source, before = RowsSource(_TOLD, backend.frame), list[Sent]()
+    source, before = RowsSource(TOLD, backend.frame), list[Sent]()
     for epoch in epochs:
         for each in epoch:
             source.give(each.rows(len(source.given)))
             before.append(each)
         store = backend.open()
-        service = Retraction(chosen, backend.engine, backend.queries)
+        service = Retraction(CHOSEN, backend.engine, backend.queries)
         options = RunOptions(compact_every=2)
         runner = Runner("states", service, source, store, store, backend.engine, ManualClock(), uuid4().hex, options)
         runner.run(until_idle=True)
