@@ -66,14 +66,27 @@ def test_what_is_refused(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("soundex(CAST(id AS string))", "is not known without Spark; docs/sql.md lists what is"),
+        ("CAST(id / 2 AS string)", "a cast from double to string is not the same here as on Spark; leave it out"),
+    ],
+)
 def test_sql_that_it_does_not_answer(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sql: str, told: str
 ) -> None:
+    """The message names the line, the pipeline and the text, and what can be done."""
     choose(config, monkeypatch, "local")
+    query = f"SELECT {sql} AS x FROM (SELECT contract AS id FROM ranks)"
     with config.open("a") as file:
         file.write(
             '\n[pipelines.odd]\nservice = "snapshots"\ninputs = { ranks = "ranked.ranks" }\nevery = "15m"\n'
-            "[pipelines.odd.tables]\nodd = \"SELECT java_method('java.util.UUID', 'randomUUID') AS id FROM ranks\"\n"
+            f'[pipelines.odd.tables]\nodd = "{query}"\n'
         )
-    assert main(["check", str(config)]) == 2
-    assert "pipelines.odd" in capsys.readouterr().err
+    line = config.read_text().splitlines().index("[pipelines.odd]") + 1
+    for command, key in ((["check"], "tables.odd: "), (["run", "--until-idle"], "")):
+        assert main([command[0], str(config), *command[1:]]) == 2
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert said.startswith(f"headwater: {config}:{line}: pipelines.odd: {key}{query!r}: ")
+        assert said.endswith(told)
