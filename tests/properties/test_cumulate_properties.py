@@ -17,7 +17,7 @@ from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -292,6 +292,12 @@ def test_the_last_tick_of_a_window_is_the_batch_result(schedule: Schedule) -> No
     assert last.keys() == groups.keys()
     for key, members in groups.items():
         assert {name: last[key][name] for name in aggregate([], chosen.measures)} == aggregate(members, chosen.measures)
+
+
+@given(schedule=schedules(_LARGE, late=True))
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_ticks_on_local_delta(tmp_path: Path, schedule: Schedule) -> None:
+    Trial(local_delta_backend(str(tmp_path / uuid4().hex)), schedule).check()
 
 
 @pytest.mark.delta

@@ -14,7 +14,7 @@ from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import METHODS, Ranking, RankingSettings
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -160,6 +160,14 @@ def _hold(backend: Backend, schedule: tuple[RankingSettings, list[Row], list[int
 @settings(max_examples=examples(100))
 def test_ranks_on_memory(schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]) -> None:
     _hold(memory_backend(), schedule)
+
+
+@given(schedule=schedules())
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_ranks_on_local_delta(
+    tmp_path: Path, schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]
+) -> None:
+    _hold(local_delta_backend(str(tmp_path / uuid4().hex)), schedule)
 
 
 @pytest.mark.delta

@@ -18,7 +18,7 @@ from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.source.changelog.log_columns import LOG_COLUMNS
 from headwater.domain.table.schema import Schema, column
-from headwater.testing.backends import Backend, delta_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.rows_source import RowsSource
 
@@ -151,6 +151,12 @@ def hold(backend: Backend, epochs: list[list[Sent]]) -> None:
 @settings(max_examples=examples(80))
 def test_repeats_on_memory(epochs: list[list[Sent]]) -> None:
     hold(memory_backend(), epochs)
+
+
+@given(epochs=streams())
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_repeats_on_local_delta(tmp_path: Path, epochs: list[list[Sent]]) -> None:
+    hold(local_delta_backend(str(tmp_path / uuid4().hex)), epochs)
 
 
 @pytest.mark.delta

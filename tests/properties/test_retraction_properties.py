@@ -17,7 +17,7 @@ from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError, StoreUnavailable
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Retraction, RetractionSettings
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -196,6 +196,12 @@ def _hold(backend: Backend, schedule: tuple[RetractionSettings, list[Row], list[
 @settings(max_examples=examples(100))
 def test_totals_on_memory(schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
     _hold(memory_backend(), schedule)
+
+
+@given(schedule=schedules(_LARGE))
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_totals_on_local_delta(tmp_path: Path, schedule: tuple[RetractionSettings, list[Row], list[Turn]]) -> None:
+    _hold(local_delta_backend(str(tmp_path / uuid4().hex)), schedule)
 
 
 @pytest.mark.delta

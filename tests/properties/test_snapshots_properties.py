@@ -29,7 +29,7 @@ from headwater.domain.table.collect import collect_small
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import TableSpec
 from headwater.domain.table.view_spec import ViewSpec
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, memory_backend
+from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
@@ -261,6 +261,12 @@ def _hold(backend: Backend, steps: Iterable[tuple[Any, ...]], *, by_watermark: b
 @settings(max_examples=examples(80))
 def test_versions_on_memory(steps: list[tuple[Any, ...]], by_watermark: bool) -> None:  # noqa: FBT001 - drawn
     _hold(memory_backend(), steps, by_watermark=by_watermark)
+
+
+@given(steps=st.lists(_steps(4), min_size=3, max_size=14), by_watermark=st.booleans())
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_versions_on_local_delta(tmp_path: Path, steps: list[tuple[Any, ...]], *, by_watermark: bool) -> None:
+    _hold(local_delta_backend(str(tmp_path / uuid4().hex)), steps, by_watermark=by_watermark)
 
 
 @pytest.mark.delta
