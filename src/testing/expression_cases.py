@@ -135,6 +135,9 @@ TEXT: list[tuple[str, str, list[Any]]] = [
     ("s < 'b'", "boolean", [True, None, True, True]),
 ]
 CASTS: list[tuple[str, str, list[Any]]] = [
+    ("cast(0.05 as string)", "string", ["0.05"] * 4),
+    ("cast(cast(m - m as decimal(2,2)) as string)", "string", ["0.00", None, "0.00", "0.00"]),
+    ("concat(-0.5, 'x')", "string", ["-0.5x"] * 4),
     ("cast(s as int)", "int", [None, None, 12, None]),
     ("cast(s as bigint)", "bigint", [None, None, 12, None]),
     ("cast(s as decimal(10,1))", "decimal(10,1)", [None, None, Decimal("12.7"), None]),

@@ -117,13 +117,13 @@ def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
 
 
 def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
-    if (
-        found.name in _PLAIN_AS_TEXT
-        or found == VOID
-        or (found.name == "decimal" and (found.scale or 0) <= _PLAIN_SCALE)
-    ):
-        return as_type(node, DataType("string"))
-    raise _refusal(found, STRING)
+    if found.name in _PLAIN_AS_TEXT or found == VOID:
+        return as_type(node, STRING)
+    if found.name != "decimal" or (found.scale or 0) > _PLAIN_SCALE:
+        raise _refusal(found, STRING)
+    if found.precision == found.scale:  # DuckDB would write no zero before the point
+        node = as_type(node, DataType("decimal", (found.precision or 0) + 1, found.scale))
+    return as_type(node, STRING)
 
 
 def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
