@@ -174,7 +174,8 @@ def arithmetic_type(node: exp.Expr) -> DataType:
 
 def _operand_digits(node: exp.Expr, found: DataType) -> tuple[int, int]:
     """The digits of an operand; an integer literal has as many as it shows."""
-    plain = node.this if isinstance(node, exp.Neg) else node
+    plain = node.unnest()
+    plain = plain.this if isinstance(plain, exp.Neg) else plain
     if isinstance(plain, exp.Literal) and found.name in INTEGERS:
         return len(plain.name.lstrip("0")) or 1, 0
     return digits(found)
