@@ -5,7 +5,6 @@ from importlib.util import find_spec
 NEED_SPARK = [
     "test_delta.py",
     "test_delta_engines.py",
-    "test_delta_expiring.py",
     "test_hudi.py",
     "test_hudi_expiring.py",
 ]

@@ -19,7 +19,6 @@ from .read import with_bounds
 from .rows import as_rows, one_row_per_key, with_operation
 
 if TYPE_CHECKING:
-
     import polars as pl
 
     from ....domain.table.change import Change
