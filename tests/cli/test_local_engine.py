@@ -66,6 +66,18 @@ def test_what_is_refused(
     assert told in capsys.readouterr().err
 
 
+def test_spark_settings_that_would_do_nothing(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, "local")
+    with config.open("a") as file:
+        file.write('[backend.spark]\n"spark.driver.memory" = "2g"\n')
+    assert main(["check", str(config)]) == 2
+    error = capsys.readouterr().err
+    assert ": backend.spark" in error
+    assert "remove it, or set another engine" in error
+
+
 @pytest.mark.parametrize(
     ("sql", "told"),
     [

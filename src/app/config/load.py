@@ -155,6 +155,11 @@ class _Loader:
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
+        if settings.engine == "local" and settings.spark:
+            raise self.document.error(
+                (*path, "spark"),
+                'does nothing with engine = "local", which starts no Spark: remove it, or set another engine',
+            )
         if not self.document.build((*path, "engine"), lambda: chosen_backend(settings)).needs_path:
             return settings
         if settings.path is None:
