@@ -99,6 +99,8 @@ class Mark:
             anchor's version is not known before the commit.
         task: the name of the epoch's task, if it does something other than reading its source. An unfinished try is
             rolled back, because a restart does not know how to repeat it.
+        engine: the engine that made it, if the deployment chooses one for each epoch. Commits of two engines are never
+            mixed in one epoch.
     """
 
     epoch: Epoch
@@ -111,11 +113,12 @@ class Mark:
     rolls_back: bool = False
     publication: Publication | None = None
     task: str | None = None
+    engine: str | None = None
 
-    def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str) -> bool:
-        """Whether a commit with this mark contains the epoch over this range, computed with the same settings."""
-        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back, self.task)
-        return mine == (epoch, offsets, fingerprint, False, None)
+    def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str, engine: str | None = None) -> bool:
+        """Whether a commit with this mark contains the epoch over this range, with the same settings and engine."""
+        mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back, self.task, self.engine)
+        return mine == (epoch, offsets, fingerprint, False, None, engine)
 
     def check_follows(self, newest: int, table: str) -> None:
         """Check that this mark is the next one of a table (fencing).
@@ -136,7 +139,10 @@ class Mark:
 
     def to_json(self) -> str:
         """The mark as one line of JSON, for a commit's metadata."""
-        return json.dumps(asdict(self), default=datetime.isoformat, separators=(",", ":"))
+        found = asdict(self)
+        if self.engine is None:  # as versions wrote it that knew no engines
+            del found["engine"]
+        return json.dumps(found, default=datetime.isoformat, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str, commit: str = "a commit") -> Mark:

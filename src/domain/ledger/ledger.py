@@ -84,11 +84,19 @@ class BaseSnapshot(Snapshot):
 
 @frozen
 class Published:
-    """A publication, the commit that carries it, and the commit of the previous one."""
+    """A publication.
+
+    Args:
+        publication: the publication.
+        place: the commit that carries it.
+        previous: the commit of the previous publication; None for the first.
+        engine: the engine that made it, if its mark names one.
+    """
 
     publication: Publication
     place: Place
     previous: Place | None
+    engine: str | None = None
 
 
 @define(eq=False)
@@ -129,6 +137,11 @@ class Ledger:
     def latest(self) -> Publication | None:
         """The latest publication; None before the first."""
         return self._latest.publication if self._latest else None
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that made the latest publication, if the deployment chooses one for each epoch."""
+        return self._latest.engine if self._latest else None
 
     @property
     def next_epoch(self) -> Epoch:
@@ -250,4 +263,4 @@ def published_by(table: str, version: Version, mark: Mark) -> Published | None:
     if mark.publication is None:
         return None
     publication = evolve(mark.publication, tables={**mark.publication.tables, table: version})
-    return Published(publication, Place(table, version), mark.previous)
+    return Published(publication, Place(table, version), mark.previous, mark.engine)

@@ -30,10 +30,12 @@ class LedgerWriter(Ledger):
     Args:
         fingerprint: the fingerprint of the service's settings.
         writer: identifies this run; unique for each run.
+        engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
     """
 
     fingerprint: str
     writer: str
+    engine_name: str | None = None
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
@@ -50,8 +52,18 @@ class LedgerWriter(Ledger):
     @property
     def unfinished(self) -> OffsetRange | None:
         """The range of an epoch that was begun but not published, so that a restart can repeat it; None if none."""
+        return self._begun.offsets if self._begun else None
+
+    @property
+    def begun_by(self) -> str | None:
+        """The engine that has begun the `unfinished` epoch, if its mark names it."""
+        return self._begun.engine if self._begun else None
+
+    @property
+    def _begun(self) -> Mark | None:
+        """The mark of a commit of the unfinished epoch."""
         begun = (mark for mark in map(mark_of, self._orphans.values()) if mark.epoch == self.next_epoch)
-        return next((mark.offsets for mark in begun if not mark.rolls_back and not mark.task), None)
+        return next((mark for mark in begun if not mark.rolls_back and not mark.task), None)
 
     def adopt(self, publication: Publication) -> Epoch:
         """Start this empty ledger with an epoch that another store has published, when a pipeline moves.
@@ -85,7 +97,7 @@ class LedgerWriter(Ledger):
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
-            same = not task and mark_of(commit).holds(epoch, offsets, self.fingerprint)
+            same = not task and mark_of(commit).holds(epoch, offsets, self.fingerprint, self.engine_name)
             if same and table != self.tables[-1]:
                 self._ahead[table] = commit.version
             else:
@@ -162,6 +174,7 @@ class LedgerWriter(Ledger):
             self.tables[-1],
             self._latest.place if self._latest else None,
             task=task,
+            engine=self.engine_name,
         )
 
     def _take_back(self, table: str) -> None:

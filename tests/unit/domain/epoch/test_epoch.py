@@ -1,6 +1,7 @@
 """Marks as text, and texts that are not marks."""
 
 import pytest
+from attrs import evolve
 
 from headwater.domain.epoch.epoch import Mark
 from headwater.domain.errors import TableDamaged
@@ -9,6 +10,18 @@ from headwater.testing.store_harness import mark_of
 
 def test_a_mark_is_read_back_as_it_was_written():
     assert Mark.from_json(mark_of(2).to_json()) == mark_of(2)
+
+
+def test_a_mark_names_an_engine_only_if_it_has_one():
+    named = evolve(mark_of(2), engine="spark")
+    assert Mark.from_json(named.to_json()) == named
+    assert "engine" not in mark_of(2).to_json()
+
+
+def test_a_commit_of_another_engine_is_not_taken_up():
+    named = evolve(mark_of(2), engine="spark")
+    work = named.epoch, named.offsets, named.fingerprint
+    assert [named.holds(*work, engine) for engine in ("spark", "local", None)] == [True, False, False]
 
 
 @pytest.mark.parametrize(
