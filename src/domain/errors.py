@@ -45,6 +45,19 @@ class NotSupported(HeadwaterError, NotImplementedError):
         self.backend = backend
 
 
+class EngineLimit(HeadwaterError, RuntimeError):
+    """The work is beyond this engine, and another engine may do it. Nothing was published.
+
+    Args:
+        why: the reason.
+        lasting: whether the engine cannot do such work at all; else there is only too much of it this time.
+    """
+
+    def __init__(self, why: str, *, lasting: bool = False) -> None:
+        super().__init__(why)
+        self.lasting = lasting
+
+
 class BadInput(HeadwaterError, ValueError):
     """The input cannot be read as declared (a file lacks a declared column, for example)."""
 

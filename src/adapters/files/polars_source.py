@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ..memory_limit import check_room
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from .source import FileSource
 from .splits import read
@@ -33,6 +34,7 @@ class PolarsFileSource(FileSource):
             SourceChanged: a file is gone or changed.
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
+        check_room(sum(path.stat().st_size for path in self._listing.files(offsets)))
         batches = (read(split, self.spec, self._passed_over) for split in self._splits(offsets))
         return polars_rows(chain.from_iterable(batches), self.schema)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ...domain.errors import ConfigError, NotSupported
+from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 
 if TYPE_CHECKING:
@@ -36,12 +37,16 @@ def columns_at(path: str, format_: str) -> nw.LazyFrame[Any]:
 
 def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
     files = _files(path, format_)
+    if most is None:
+        check_room(sum(file.stat().st_size for file in files))
     try:
         rows = _as_spark_reads(_READERS[format_](files))
-        return lazy((rows if most is None else rows.head(most)).collect())
+        found = (rows if most is None else rows.head(most)).collect()
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n", 1)[0]
         raise ConfigError(f"cannot read {path} as {format_}: {reason}; look at the path and the format") from error
+    hold_rows(int(found.estimated_size()))
+    return lazy(found)
 
 
 def state(path: str, format_: str) -> str:

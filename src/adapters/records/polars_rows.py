@@ -9,11 +9,12 @@ import polars as pl
 import pyarrow as pa
 
 from ...domain.source.dead_letter import IN_ORDER
+from ..memory_limit import hold_rows
 from .dead_letters import COLUMNS
 from .decoder import arrow_schema, batch_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ...domain.table.schema import Schema
     from .dead_letters import ReadAgain
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 
 def polars_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> nw.LazyFrame[Any]:
     """A frame of batches of `batch_schema`; `schema` is that of their rows."""
-    table = pa.Table.from_batches(batches, schema=arrow_schema(batch_schema(schema)))
+    table = pa.Table.from_batches(_counted(batches), schema=arrow_schema(batch_schema(schema)))
     return nw.from_native(pl.DataFrame(pl.from_arrow(table)).lazy())
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        hold_rows(batch.nbytes)
+        yield batch
 
 
 def polars_dead_letters(letters: nw.LazyFrame[Any], read: ReadAgain, schema: Schema) -> nw.LazyFrame[Any]:

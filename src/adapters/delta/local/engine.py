@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...memory_limit import hold_rows
 from ...polars.engine import PolarsEngine
+from ...polars.schema import collect, lazy
 from .errors import explain_read_errors
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    import narwhals as nw
+
 
 class LocalEngine(PolarsEngine):
     """Polars frames whose rows may still be in files: these can be gone or damaged when a frame is computed."""
+
+    def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        rows = collect(frame)
+        hold_rows(int(rows.estimated_size()))
+        return lazy(rows)
 
     def explaining(self) -> AbstractContextManager[None]:
         return explain_read_errors()

@@ -9,6 +9,7 @@ from attrs import define, evolve
 
 from ....domain.table.apply import select_matching
 from ....domain.table.change import Between, Matching
+from ...memory_limit import hold_files
 from ...polars.schema import collect, lazy, polars_schema
 from ...shared.match import parted
 from ..prune import prune
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .data_files import FileCache
     from .log import LocalLog
 
+_IN_MEMORY = 4
+"""About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 _FEW = 64
 """Up to this number of different values, files are pruned by each value; else by the range that they span."""
 
@@ -82,7 +85,13 @@ class LocalVersion:
         return _only(self.folded(held, early), late, schema).select(schema.names)
 
     def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
-        """The stored rows of files."""
+        """The stored rows of files.
+
+        Raises:
+            EngineLimit: they do not fit into the memory that this work may use.
+        """
+        files = list(files)
+        hold_files((f"{self.log.path}/{file.path}", file.size * _IN_MEMORY) for file in files)
         return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
 
     def folded(self, files: Collection[DataFile], wanted: Matching) -> pl.LazyFrame:
