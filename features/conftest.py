@@ -9,6 +9,7 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
+from headwater.app.run.auto import AutoRunner
 from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Crash, Fault
 from tests.kafka_reading import committed, replica
@@ -17,6 +18,7 @@ from tests.spark_fixtures import compact_few_files
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headwater.app.run.runner import Runner
     from headwater.testing.kafka_broker import KafkaBroker
     from headwater.testing.tables import Table
     from headwater.testing.trial import Trial
@@ -28,11 +30,16 @@ _PUBLISHING = {
 }
 
 
+_BYTES = 60_000
+"""What an epoch may hold on the local engine, with engine ``auto``; a file of a few rows counts as about 10,000."""
+
+
 BACKENDS = [
     "memory",
     pytest.param("parquet", marks=pytest.mark.example),
     pytest.param("delta:local", marks=pytest.mark.local),
     pytest.param("delta", marks=pytest.mark.delta),
+    pytest.param("delta:auto", marks=pytest.mark.delta),
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
     pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
 ]
@@ -73,10 +80,17 @@ def headwater_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, headwater_trial: Trial) -> Trial:
     """The deployment that a scenario is about, in the program of all tests where it needs one."""
-    if headwater_backend in {"delta", "hudi-mor", "hudi-cow"}:
+    if headwater_backend in {"delta", "delta:auto", "hudi-mor", "hudi-cow"}:
         request.getfixturevalue("program_session")
-        headwater_trial.prepare = compact_few_files
+        headwater_trial.prepare = compact_few_files if headwater_backend != "delta:auto" else _prepare_auto
     return headwater_trial
+
+
+def _prepare_auto(runner: Runner) -> None:
+    """Let the first epochs of a scenario run on one engine, and those after them on the other."""
+    compact_few_files(runner)
+    if isinstance(runner, AutoRunner):
+        runner.limit = _BYTES
 
 
 # ---- what becomes of a batch stage between a crash and the next run

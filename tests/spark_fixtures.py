@@ -132,11 +132,16 @@ def _forget_tables() -> Iterator[None]:
 def compact_few_files(runner: Runner) -> None:
     """Let a compaction take up the few files of a scenario."""
     from headwater.adapters.delta.compaction_policy import CompactionPolicy as DeltaPolicy
+    from headwater.adapters.delta.local.store import LocalDeltaStore
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.hudi.compact import CompactionPolicy as HudiPolicy
     from headwater.adapters.hudi.store import HudiStore
+    from headwater.app.run.auto import LargeCompactions
 
-    match runner.keeper:
+    keeper = runner.keeper
+    match keeper.small if isinstance(keeper, LargeCompactions) else keeper:
+        case LocalDeltaStore() as store:
+            store.compaction = DeltaPolicy(min_files=2, min_share=0)
         case DeltaStore() as store:
             store.compaction = DeltaPolicy(min_files=2, min_share=0)
         case HudiStore() as store:

@@ -18,7 +18,8 @@ from .run.clock import SystemClock
 from .run.move import move
 from .run.progress import log_progress
 from .run.rounds import run_all
-from .wiring.container import Container, blueprints
+from .wiring.blueprints import blueprints
+from .wiring.container import Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -80,6 +81,11 @@ class Headwater:
             ConfigError: names file, line and key of the first mistake, and what is allowed.
         """
         return cls(load(path, environ), report=report)
+
+    @property
+    def chooses_engine(self) -> bool:
+        """Whether an engine is chosen for each epoch (``engine = "auto"``); reports and `status` then name it."""
+        return self._container.chooses
 
     def pipeline(self, name: str) -> Pipeline:
         """Return a handle on one pipeline; `ConfigError` is raised if there is none of that name."""
@@ -294,8 +300,7 @@ class Headwater:
             NotSupported: the target's engine cannot read this engine's frames.
         """
         runners = zip(self.start(), target.start(), strict=True)
-        with self._container.engine.working():
-            publications = [move(here, there) for here, there in runners]
+        publications = [move(here.for_large(), there.for_large()) for here, there in runners]
         return {publication.epoch.pipeline: publication for publication in publications if publication}
 
     def bootstrap(
@@ -327,7 +332,7 @@ class Headwater:
             NotSupported: the backend does not read a table's format.
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
-        runner = self._runner(pipeline)
+        runner = self._runner(pipeline).for_large()
         tables = {
             topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
         }
@@ -335,7 +340,7 @@ class Headwater:
         stream = stream_offsets(stream_from, runner.source.members)
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)
         self._load = Bootstrap.of(runner, service, history_source, self._report)
-        with self._container.engine.working():
+        with runner.engine.working():
             return self._load.run()
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:

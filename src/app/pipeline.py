@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from os import getpid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ class PipelineStatus:
         bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
         alarms: problems, each with its reason.
         repeats: rows that were skipped because they had been read before; None if the service never skips rows.
+        engine: the engine that ran the newest epoch, if the deployment chooses one for each epoch.
     """
 
     pipeline: str
@@ -63,6 +65,7 @@ class PipelineStatus:
     bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
     alarms: tuple[str, ...] = ()
     repeats: int | None = None
+    engine: str | None = None
 
 
 @frozen(eq=False)
@@ -277,7 +280,7 @@ class Pipeline:
             EpochConflict: the pipeline is running; nothing is changed.
             SourceChanged: a CSV file whose header is needed is missing; nothing is changed.
         """
-        return self.runner.replay()
+        return self.runner.do(lambda runner: runner.replay())
 
     def roll(self, cut: date | None = None) -> date:
         """Move the days before a cut into a retraction's past, or read a user-supplied past again.
@@ -291,13 +294,12 @@ class Pipeline:
         Raises:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
         """
-        service = self.runner.service
-        day_of, roll = service.day_of, service.roll
-        if day_of is None or roll is None:
+        day_of = self.runner.service.day_of
+        if day_of is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
         latest = self.ledger.latest
         day = cut or day_of((latest and latest.watermark) or self.clock.now())
-        self.runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
+        self.runner.do(partial(_roll, day))
         return day
 
     def settled(self, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
@@ -334,7 +336,8 @@ class Pipeline:
         Args:
             latency: expected and measured; see `Latencies`.
         """
-        latest = self.ledger.latest
+        ledger = self.ledger
+        latest, engine = ledger.latest, ledger.engine
         try:
             lag = self.runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
@@ -346,7 +349,7 @@ class Pipeline:
             bookkeeping = self.runner.service.bookkeeping(snapshot) if latest else {}
             repeats = self.runner.service.repeats(snapshot) if latest else None
         dead_letters, alarms = self._dead_letters(), tuple(self._alarms(latest))
-        return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats)
+        return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, engine)
 
     def _alarms(self, latest: Publication | None) -> Iterator[str]:
         """Yield alarms of the source; if finding them fails, the error is the last one."""
@@ -363,6 +366,12 @@ class Pipeline:
         with self.engine.working():
             (row,) = collect_small(self.snapshot().read(name).select(nw.len().alias("count")))
         return int(row["count"])
+
+
+def _roll(day: date, runner: Runner) -> None:
+    roll = runner.service.roll
+    assert roll is not None  # it has a `day_of`
+    runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
 
 
 def _before(snapshot: Snapshot) -> int:

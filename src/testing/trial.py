@@ -14,6 +14,7 @@ from ..app.api import Headwater
 from ..app.config import BulkFiles, FilesInput, load
 from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
+from ..app.run.auto import AutoRunner
 from ..app.run.backoff import Backoff
 from ..app.services.bulk_merge import bulk_spec
 from ..domain.errors import ConfigError
@@ -185,9 +186,25 @@ class Trial:
             runner.clock = self.clock
             runner.options = evolve(runner.options, backoff=Backoff())  # without chance
             self.prepare(runner)
+            if isinstance(runner, AutoRunner):
+                runner.make_large = self._prepare_large(runner.make_large, fault)
             if fault:
                 runner.store = FailingStore(runner.store, fault)
         return headwater
+
+    def _prepare_large(
+        self, make: Callable[[AutoRunner], Runner], fault: Fault | None
+    ) -> Callable[[AutoRunner], Runner]:
+        """Make the runner of the large engine as the other one: with the same fault, which happens on each engine."""
+
+        def prepared(small: AutoRunner) -> Runner:
+            large = make(small)
+            self.prepare(large)
+            if fault:
+                large.store = FailingStore(large.store, fault)
+            return large
+
+        return prepared
 
     def run(self, pipelines: Iterable[str] | None = None, *, fault: Fault | None = None) -> None:
         """Run pipelines until their sources have no more rows; all pipelines if no name is given."""

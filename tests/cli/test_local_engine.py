@@ -1,15 +1,20 @@
-"""Delta without Spark: `backend.engine`."""
+"""Delta without Spark, or with Spark only where it is needed: `backend.engine`."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.app.cli.main import main
+from headwater.app.wiring import backends
+from headwater.app.wiring.memory import local_bytes
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
@@ -19,6 +24,40 @@ NO_SPARK = (
     "import sys; from headwater.app.cli.main import main; code = main(sys.argv[1:]);"
     " print(code, sorted({'pyspark', 'py4j', 'delta'} & set(sys.modules)))"
 )
+ONLY_SPARK = """
+[pipelines.odd]
+service = "snapshots"
+inputs = { ranks = "ranked.ranks" }
+every = "15m"
+[pipelines.odd.tables]
+odd = "SELECT soundex(CAST(project AS STRING)) AS id FROM ranks"
+"""
+STREAMED = """
+[sources.handed]
+kind = "stream"
+schema = "project bigint, contract bigint, signed timestamp"
+[pipelines.streamed]
+service = "ranking"
+source = "handed"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+"""
+PLAIN = """
+[pipelines.tagged]
+service = "snapshots"
+inputs = { ranks = "ranked.ranks", tags = { path = "tags.csv", format = "csv" } }
+every = "15m"
+[pipelines.tagged.tables]
+tagged = "SELECT tag, count(*) AS n FROM ranks JOIN tags ON tags.project = ranks.project GROUP BY tag"
+"""
+FINE = """
+[pipelines.fine]
+service = "materialized_view"
+inputs = { ranks = "ranked.ranks" }
+key = ["project"]
+sql = "SELECT project, count(*) AS n FROM ranks GROUP BY project"
+"""
 
 
 @pytest.fixture
@@ -36,8 +75,9 @@ def choose(config: Path, monkeypatch: pytest.MonkeyPatch, engine: str, name: str
     monkeypatch.setenv("HEADWATER_BACKEND__ENGINE", engine)
 
 
-def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    choose(config, monkeypatch, "local")
+@pytest.mark.parametrize("engine", ["local", "auto"])
+def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    choose(config, monkeypatch, engine)
     for command in (["check"], ["run", "--until-idle"], ["status"], ["versions", "ranked"], ["show", "ranked"]):
         arguments = [command[0], str(config), *command[1:]]
         done = subprocess.run([sys.executable, "-c", NO_SPARK, *arguments], capture_output=True, text=True, check=True)
@@ -48,7 +88,8 @@ def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
-        ({"engine": "auto"}, "it must be one of spark, local"),
+        ({"engine": "flink"}, "it must be one of auto, spark, local"),
+        ({"engine": "auto", "name": "hudi-mor"}, "backend hudi-mor has one engine only: leave this key out"),
         ({"engine": "local", "name": "memory"}, "backend memory has one engine only: leave this key out"),
         ({"engine": "local", "path": "s3a://bucket/lake"}, 'not at s3a://bucket/lake: set engine = "spark"'),
     ],
@@ -102,3 +143,85 @@ def test_sql_that_it_does_not_answer(
         said = capsys.readouterr().err.splitlines()[-1]
         assert said.startswith(f"headwater: {config}:{line}: pipelines.odd: {key}{query!r}: ")
         assert said.endswith(told)
+
+
+def engines(checked: str) -> dict[str, str]:
+    """The engine of each pipeline, from the output of ``headwater check``."""
+    found, pipeline = {}, ""
+    lines = checked.splitlines()
+    for line, following in pairwise(lines):
+        if ", from " in line and not line.startswith(" "):
+            pipeline = line.partition(",")[0]
+        if line == "  engine":
+            found[pipeline] = following.strip()
+    return found
+
+
+def test_check_says_which_engine_does_what_and_why(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, "auto")
+    monkeypatch.setenv("HEADWATER_BACKEND__LOCAL_MB", "2048")
+    with config.open("a") as file:
+        file.write(ONLY_SPARK + STREAMED + PLAIN + FINE)
+    (config.parent / "tags.csv").write_text("project,tag\n1,blue\n")
+    assert main(["check", str(config)]) == 0
+    found = engines(capsys.readouterr().out)
+    small = "local; spark for an epoch that needs more than 2,048 MiB of memory"
+    assert (found["ranked"], found["fine"]) == (small, small)
+    refused = "spark, because local does not run it: "
+    assert found["odd"].startswith(f"{refused}tables.odd: ")
+    assert "soundex" in found["odd"].lower()
+    assert found["streamed"].startswith(f"{refused}delta does not support sources of kind stream")
+    assert found["tagged"].startswith(f"{refused}inputs.tags: ")
+
+
+def test_without_a_choice_nothing_names_an_engine(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, "local")
+    for command in (["check"], ["run", "--until-idle"], ["status", "--format", "jsonl"]):
+        assert main([command[0], str(config), *command[1:]]) == 0
+        said = capsys.readouterr()
+        assert "engine" not in said.out
+        assert "on local" not in said.err
+    logs = (config.parent / "lake").glob("*/*/_delta_log/*.json")
+    assert all('\\"engine\\"' not in log.read_text() for log in logs)
+
+
+def test_an_epoch_names_its_engine(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, "auto")
+    assert main(["run", str(config), "--until-idle"]) == 0
+    assert re.search(r"waiting, \d+\.\d\d s on local \(read", capsys.readouterr().err)
+    assert main(["status", str(config), "--format", "jsonl"]) == 0
+    (status,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (list(status)[-1], status["engine"]) == ("engine", "local")
+
+
+def test_where_spark_is_not_installed_everything_is_local(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, "auto")
+    monkeypatch.setattr(backends, "find_spec", lambda _name: None)
+    with config.open("a") as file:
+        file.write('[backend.spark]\n"spark.driver.memory" = "2g"\n')
+    for command in (["check"], ["run", "--until-idle"], ["status"]):
+        assert main([command[0], str(config), *command[1:]]) == 0
+    assert "on local" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_a_limit_that_would_do_nothing(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    choose(config, monkeypatch, engine)
+    monkeypatch.setenv("HEADWATER_BACKEND__LOCAL_MB", "100")
+    assert main(["check", str(config)]) == 2
+    assert 'does nothing without engine = "auto": remove it' in capsys.readouterr().err
+
+
+def test_the_limit_is_a_part_of_the_memory() -> None:
+    assert local_bytes(3) == 3 * 1024 * 1024
+    assert 0 < local_bytes(None) * 8 <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -10,7 +10,7 @@ from ..read.keyed_views import feed_of
 from ..services.kind import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import timedelta
 
     from ...domain.ledger.retention import Retention
@@ -27,8 +27,13 @@ _LAYOUTS = {
 }
 
 
-def explain(headwater: Headwater) -> Iterator[str]:
-    """Yield the lines of ``headwater check``: for each pipeline its tables with their keys, and its views."""
+def explain(headwater: Headwater, engines: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of ``headwater check``: for each pipeline its tables with their keys, and its views.
+
+    Args:
+        headwater: the deployment.
+        engines: which engine runs the epochs of each pipeline and why; empty if there is no choice.
+    """
     deployment = headwater.deployment
     count = len(deployment.pipelines)
     several = "" if count == 1 else "s"
@@ -39,6 +44,9 @@ def explain(headwater: Headwater) -> Iterator[str]:
         kind = kind_of(pipeline)
         yield f"{name}, from {kind.describe_inputs(pipeline.service, pipeline)}"
         yield from kind.describe(pipeline.service)
+        if engines:
+            yield "  engine"
+            yield f"    {engines[name]}"
         yield from _explain_tables(service)
         yield from _explain_views(service, pipeline)
         if service.schedule:

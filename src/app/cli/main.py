@@ -18,13 +18,13 @@ import click
 from click.shell_completion import shell_complete
 
 from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
-from ...domain.table.schema import Schema
+from ...domain.table.schema import Schema, column
 from ..api import Headwater
 from ..config import load
 from ..registry.backends import on_one_session
 from ..run.progress import kept, moment, tables_at
 from ..services.kind import kind_of
-from ..wiring.checks import check_packages, check_queries
+from ..wiring.checks import check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
 from .console import ERROR, VERBOSITY, WARNING, MessageHandler, choose_report, print_message
@@ -145,7 +145,12 @@ def _split(show: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
 def status(*, config: str, form: str) -> None:
     """Print the status of each pipeline."""
     with open_durable(config) as headwater:
-        write(sys.stdout, form, _STATUS, map(_status_row, headwater.status()))
+        found = headwater.status()
+        if headwater.chooses_engine:
+            with_engine = _STATUS.plus(column("engine", "string"))
+            write(sys.stdout, form, with_engine, [[*_status_row(each), each.engine] for each in found])
+        else:
+            write(sys.stdout, form, _STATUS, map(_status_row, found))
 
 
 def _status_row(found: PipelineStatus) -> list[str | int | None]:
@@ -193,7 +198,8 @@ def check(*, config: str) -> None:
     headwater = Headwater.from_config(config)
     check_packages(headwater.deployment)
     open_questions = list(check_queries(headwater.deployment, headwater.services))
-    for line in explain_deployment(headwater):
+    engines = describe_engines(headwater.deployment, headwater.services)
+    for line in explain_deployment(headwater, engines):
         click.echo(line)
     for each in open_questions:
         print_message(f"headwater: not checked: {each}", WARNING)

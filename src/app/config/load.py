@@ -73,6 +73,7 @@ BACKEND = {
         expire_every=whole(0),
         file_mb=whole(1),
         engine=TEXT,
+        local_mb=whole(1),
         spark=OPTIONS,
     ),
 }
@@ -160,6 +161,8 @@ class _Loader:
                 (*path, "spark"),
                 'does nothing with engine = "local", which starts no Spark: remove it, or set another engine',
             )
+        if settings.engine != "auto" and settings.local_mb is not None:
+            raise self.document.error((*path, "local_mb"), 'does nothing without engine = "auto": remove it')
         if not self.document.build((*path, "engine"), lambda: chosen_backend(settings)).needs_path:
             return settings
         if settings.path is None:

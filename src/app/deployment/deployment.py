@@ -36,6 +36,8 @@ class BackendSettings:
         expire_every: number of epochs between expiries by a run; 0 for never.
         file_mb: target size of data files for loads and compaction, in mebibytes.
         engine: what reads and writes the tables, if the backend has several engines; None for its default.
+        local_mb: with engine ``auto``, the memory that an epoch may use on the local engine, in mebibytes; None for
+            an eighth of the machine's.
     """
 
     name: str = "memory"
@@ -46,6 +48,7 @@ class BackendSettings:
     expire_every: int = 0
     file_mb: int = 128
     engine: str | None = None
+    local_mb: int | None = None
 
 
 @frozen

@@ -81,6 +81,12 @@ class Backend(Module):
     gaps: ClassVar[tuple[Gap, ...]] = ()
     """The parts that it does not offer; they make the table in docs/backends.md."""
 
+    engine_name: ClassVar[str] = ""
+    """The value of ``backend.engine`` that names it; empty if it is the only one of its name."""
+
+    engines: ClassVar[tuple[type[Backend], ...]] = ()
+    """If an engine is chosen for each epoch: the backend for small epochs, and the one for all others; else empty."""
+
     packages: ClassVar[Mapping[str, str]] = {}
     """Packages that must be installed besides Headwater's own, each with the extra of Headwater that installs it."""
 

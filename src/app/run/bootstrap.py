@@ -145,6 +145,7 @@ class Bootstrap:
                 dead_letter_stop=runner.options.dead_letter_stop,
             ),
             report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
+            engine_name=runner.engine_name,
         )
         return cls(runner, loader, staging)
 

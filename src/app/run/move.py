@@ -22,6 +22,11 @@ def move(source: Runner, target: Runner) -> Publication | None:
         ConfigError: the target already has publications of the pipeline.
         NotSupported: the target's engine cannot read the frames of the source's engine.
     """
+    with source.engine.working():
+        return _move(source, target)
+
+
+def _move(source: Runner, target: Runner) -> Publication | None:
     published = source.ledger.latest
     if published is None:
         return None

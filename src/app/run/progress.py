@@ -23,12 +23,13 @@ def progress(report: EpochReport) -> str:
     again = f" ({_count(report.repeats, 'repeat')} skipped)" if report.repeats else ""
     waiting = report.task or f"{report.lag} waiting"
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    engine = f" on {report.engine}" if report.engine else ""
     if passed_over := sum(report.passed_over.values()):
         dead += f" ({_count(passed_over, 'message')} of other tables skipped)"
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}{again},"
         f" {report.written:,} written,"
-        f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s ({phases})"
+        f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
     )
 
 

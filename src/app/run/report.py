@@ -31,6 +31,7 @@ class EpochReport:
         task: the kind of work, if the epoch read nothing of its source.
         repeats: rows that were skipped because they had been read before.
         passed_over: the number of skipped messages, by table.
+        engine: the engine that ran the epoch, if the deployment chooses one for each epoch.
     """
 
     epoch: Epoch
@@ -43,6 +44,7 @@ class EpochReport:
     task: str | None = None
     repeats: int = 0
     passed_over: Mapping[str, int] = field(factory=dict)
+    engine: str | None = None
 
 
 @define(eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
 from ...domain.epoch.watermark import advance, advance_group, advance_topics
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _REPLAY = "replay"
+_T = TypeVar("_T")
 
 
 @define(eq=False)
@@ -54,6 +55,9 @@ class Runner:
         options: how it is run.
         report: called with each published epoch.
         publisher: publishes a view to a sink, if configured.
+        engine_name: the name of the engine, for marks and reports, if the deployment chooses one for each epoch.
+        losses: counts dead letters; runners of the same pipeline share it.
+        stop_asked: set when the run was asked to end; runners of the same pipeline share it.
     """
 
     pipeline: str
@@ -67,9 +71,11 @@ class Runner:
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     publisher: SinkPublisher | None = None
-    losses: Losses = field(init=False)
+    engine_name: str | None = None
+    losses: Losses = field(kw_only=True)
+    stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     _ledger: LedgerWriter | None = field(init=False, default=None)
-    _stopping: threading.Event = field(init=False, factory=threading.Event)
+    _followed: Publication | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
     _warned: set[str] = field(init=False, factory=set)
@@ -85,9 +91,16 @@ class Runner:
 
     @property
     def ledger(self) -> LedgerWriter:
-        """The pipeline's ledger, opened; opening writes nothing."""
+        """The pipeline's ledger, opened; opening writes nothing.
+
+        Raises:
+            EpochConflict: it was to `follow` another runner, and a third one has published since.
+        """
         if self._ledger is None:
-            self._ledger = self.open_ledger(self.tables)
+            ledger = self.open_ledger(self.tables)
+            if self._followed is not None:
+                ledger.check_follows(self._followed)
+            self._ledger, self._followed = ledger, None
         return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
@@ -98,7 +111,14 @@ class Runner:
         """
         service, names = self.service, [spec.name for spec in tables]
         ledger = LedgerWriter(
-            self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer
+            self.store,
+            self.pipeline,
+            names,
+            self.clock,
+            service.changed,
+            service.fingerprint,
+            self.writer,
+            self.engine_name,
         )
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
@@ -113,12 +133,41 @@ class Runner:
 
     def stop(self) -> None:
         """Ask the run to end after the current epoch; safe in a signal handler."""
-        self._stopping.set()
+        self.stop_asked.set()
+
+    def follow(self, other: Runner) -> None:
+        """Continue after the newest publication of another runner of the same run, which has written until now."""
+        self.reopen()
+        self._followed = other.known
+
+    @property
+    def known(self) -> Publication | None:
+        """The newest publication that this runner knows; None if its ledger is not open, or before the first."""
+        return self._ledger.latest if self._ledger else None
+
+    def reopen(self) -> None:
+        """Read the ledger and the sink again before the next work: another runner may have published since."""
+        self._ledger = self._followed = None
+        if self.publisher:
+            self.publisher.reopen()
+
+    def do(self, work: Callable[[Runner], _T]) -> _T:
+        """Do work that changes tables, on the engine that fits it; see `AutoRunner`."""
+        return work(self)
+
+    @property
+    def large(self) -> Runner:
+        """The runner of the engine for large work, to read with; see `AutoRunner`."""
+        return self
+
+    def for_large(self) -> Runner:
+        """The runner for work that is always large: whole tables and histories; see `AutoRunner`."""
+        return self
 
     @property
     def stopping(self) -> bool:
         """Whether the run was asked to end."""
-        return self._stopping.is_set()
+        return self.stop_asked.is_set()
 
     def run(self, *, until_idle: bool) -> None:
         """Run epoch after epoch until stopped, or until the source has nothing new.
@@ -148,7 +197,7 @@ class Runner:
         return False
 
     def _epoch(self, pace: Pace) -> bool:
-        self._publish_to_sink(Phases())  # epochs that an earlier run or try has not published
+        self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
         phase, ledger = Phases(), self.ledger
         self._check_loaded()
         with phase("read"), add_place(self.options.source_place):
@@ -166,11 +215,12 @@ class Runner:
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         try:
-            self._publish_to_sink(phase)
+            self.publish_to_sink(phase)
             self._keep_up(epoch, phase)
         finally:  # the epoch is published, even if the upkeep fails
             place, seconds = Epoch(self.pipeline, epoch), phase.seconds
             report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
+            report = evolve(report, engine=self.engine_name)
             self.report(report)
             self._warn(step)
             self.losses.add(step, loss, passed_over)
@@ -241,8 +291,10 @@ class Runner:
         counts = (step.rows, step.dead_letters, written)
         watermark = self.ledger.latest.watermark if self.ledger.latest else None
         with self.engine.working():
-            self._publish_to_sink(phase)
-        self.report(EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats))
+            self.publish_to_sink(phase)
+        self.report(
+            EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats, engine=self.engine_name)
+        )
         self._warn(step)
         return step
 
@@ -275,8 +327,9 @@ class Runner:
         finally:
             self.engine.release()
         with self.engine.working():
-            self._publish_to_sink(phase)
-        self.report(EpochReport(epoch, 0, 0, written, base.watermark, "", phase.seconds, "history loaded"))
+            self.publish_to_sink(phase)
+        loaded = EpochReport(epoch, 0, 0, written, base.watermark, "", phase.seconds, "history loaded")
+        self.report(evolve(loaded, engine=self.engine_name))
         latest = self.ledger.latest
         assert latest is not None
         return latest
@@ -321,7 +374,7 @@ class Runner:
                 " that began it, or remove the pipeline's folder to start again"
             )
 
-    def _publish_to_sink(self, phase: Phases) -> None:
+    def publish_to_sink(self, phase: Phases) -> None:
         """Publish the epochs that the sink is missing."""
         if self.publisher:
             with phase("publish"):

@@ -53,6 +53,10 @@ class SinkPublisher:
     engine: FrameEngine
     _state: _SinkState | None = field(init=False, default=None)
 
+    def reopen(self) -> None:
+        """Ask the sink what it holds, and claim it again, before the next epoch: another publisher may have used it."""
+        self._state = None
+
     def catch_up(self, ledger: Ledger, rows: int | None) -> None:
         """Publish the epochs of the ledger that the sink is missing, one at a time.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from contextlib import ExitStack
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -172,16 +173,20 @@ class DeltaBackend(_SparkBackend):
     """Tables in Delta Lake, frames of Spark."""
 
     gaps = (_NO_LOG,)
+    engine_name = "spark"
     packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
 
     @classmethod
     def chosen(cls, settings: BackendSettings) -> type[Backend]:
-        """Spark, or the local engine."""
+        """Spark, the local engine, or both."""
         if settings.engine in {None, "spark"}:
             return cls
-        if settings.engine != "local":
-            raise ConfigError(f"is {settings.engine!r}; it must be one of spark, local")
-        if settings.path is not None and _SCHEME.match(settings.path):
+        if settings.engine not in {"auto", "local"}:
+            raise ConfigError(f"is {settings.engine!r}; it must be one of auto, spark, local")
+        elsewhere = settings.path is not None and _SCHEME.match(settings.path)
+        if settings.engine == "auto" and (elsewhere or all(map(find_spec, cls.packages))):
+            return cls if elsewhere else AutoDeltaBackend
+        if elsewhere:
             raise ConfigError(
                 f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
                 ' "spark"'
@@ -210,6 +215,7 @@ class LocalDeltaBackend(_PolarsBackend):
     """Tables in Delta Lake, in a folder of this machine, frames of Polars: no JVM."""
 
     gaps = (*PolarsSources.gaps, _NO_LOG)
+    engine_name = "local"
     packages = MappingProxyType({"deltalake": "delta"})
 
     @singleton
@@ -228,6 +234,13 @@ class LocalDeltaBackend(_PolarsBackend):
         from ...adapters.delta.local.engine import LocalEngine
 
         return LocalEngine()
+
+
+class AutoDeltaBackend(DeltaBackend):
+    """Tables in Delta Lake, in a folder of this machine; each epoch on the local engine if it can, else on Spark."""
+
+    engine_name = "auto"
+    engines = (LocalDeltaBackend, DeltaBackend)
 
 
 class _HudiBackend(_SparkBackend):

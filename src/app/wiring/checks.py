@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError, HeadwaterError
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.service.plain_table import PlainTable
 from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
 from ..registry.backends import chosen_backend
 from ..registry.packages import not_installed
 from ..registry.sources import load_source_kind
-from ..run.clock import SystemClock
-from ..services.kind import kind_of
+from ..services.kind import SourceParts, kind_of
 from ..services.shapes import no_rows, rows_of
 from ..services.texts import Columns
-from .container import Container, in_order, prefix_errors
+from .blueprints import in_order, prefix_errors
+from .engine_parts import EngineParts
+from .memory import local_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ...domain.service.base import Service
     from ...domain.service.input import ViewOf
     from ..config import Deployment, PipelineSettings
+    from ..run.runner import Runner
     from ..services.texts import Text
 
 
@@ -41,8 +44,8 @@ def check_packages(deployment: Deployment) -> None:
         NotInstalled: names the extra to install.
     """
     backend = chosen_backend(deployment.backend)
-    needed = dict(backend.packages)
-    if not backend.spark_settings():
+    needed = {name: extra for each in backend.engines or (backend,) for name, extra in each.packages.items()}
+    if backend.engines or not backend.spark_settings():
         for name in {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}:
             needed.update(load_source_kind(deployment.sources[name].input.kind).packages)
     if any(each.publish for each in deployment.pipelines.values()):
@@ -74,6 +77,45 @@ def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> It
             yield from checker.check(pipeline)
 
 
+def describe_engines(deployment: Deployment, services: Mapping[str, Service]) -> Mapping[str, str]:
+    """Which engine runs the epochs of each pipeline and why; empty if the deployment has one engine only.
+
+    Args:
+        deployment: to describe.
+        services: of its pipelines, by name.
+    """
+    engines = chosen_backend(deployment.backend).engines
+    if not engines:
+        return {}
+    small, large = (each.engine_name for each in engines)
+    limit = local_bytes(deployment.backend.local_mb) // (1024 * 1024)
+    refusals = find_refusals(deployment, services)
+    return {
+        name: f"{large}, because {small} does not run it: {refusals[name]}"
+        if name in refusals
+        else f"{small}; {large} for an epoch that needs more than {limit:,} MiB of memory"
+        for name in services
+    }
+
+
+def find_refusals(deployment: Deployment, services: Mapping[str, Service]) -> Mapping[str, str]:
+    """Why the first engine of a deployment that has two never runs a pipeline, by pipeline; the others are missing.
+
+    Args:
+        deployment: to check.
+        services: of its pipelines, by name.
+    """
+    backend = chosen_backend(deployment.backend).engines[0]
+    checker = _FirstEngineChecker(deployment, services, EngineParts(deployment, backend, ExitStack()))
+    found = {}
+    for name in in_order(deployment):
+        try:
+            checker.check_all(deployment.pipelines[name])
+        except (ConfigError, NotSupported) as error:
+            found[name] = str(error)
+    return found
+
+
 @define(eq=False)
 class _Checker(Columns):
     """Checks pipelines one after the other; a pipeline that reads others comes after them.
@@ -92,10 +134,11 @@ class _Checker(Columns):
         """The query engine of the backend if it is DuckDB, which needs nothing to be started; else None."""
         from ...adapters.memory.queries import DuckQueries
 
-        if chosen_backend(self.deployment.backend).spark_settings():
+        backend = chosen_backend(self.deployment.backend)
+        if backend.spark_settings():
             return None
         try:
-            queries = Container(self.deployment, SystemClock()).queries
+            queries = EngineParts(self.deployment, backend, ExitStack()).queries
         except HeadwaterError:
             return None  # it runs no SQL; a pipeline that needs SQL is refused elsewhere
         return queries if isinstance(queries, DuckQueries) else None
@@ -151,6 +194,51 @@ class _Checker(Columns):
             return columns_at(table.path, table.format)
         except HeadwaterError:
             return None  # Spark may read it
+
+
+@define(eq=False)
+class _FirstEngineChecker(_Checker):
+    """Checks by the rules of the first engine of a deployment that has two.
+
+    Args:
+        parts: of that engine.
+    """
+
+    parts: EngineParts
+
+    @property
+    def queries(self) -> QueryEngine:
+        """The query engine of the first engine."""
+        return self.parts.queries
+
+    def check_all(self, pipeline: PipelineSettings) -> None:
+        """Open what a pipeline reads, and compile its texts.
+
+        Raises:
+            ConfigError: the engine refuses a text.
+            NotSupported: the engine does not read a source.
+        """
+        parts, services = self.parts, self.services
+        opened = SourceParts(
+            parts.engine,
+            lambda: parts.queries,
+            lambda each: each.of(services[each.pipeline]),
+            parts.sources,
+            self.deployment.sources,
+            _no_runner,
+        )
+        kind_of(pipeline).open(pipeline.service, pipeline, opened)
+        list(self.check(pipeline))
+
+    def _input(self, name: str, each: ViewOf | PlainTable) -> nw.LazyFrame[Any] | None:
+        if isinstance(each, PlainTable):
+            raise ConfigError(f"inputs.{name}: each engine tells in its own way whether the table {each.path} changed")
+        return super()._input(name, each)
+
+
+def _no_runner(name: str) -> Runner:
+    """Opening what a pipeline reads asks for no other pipeline."""
+    raise AssertionError(name)
 
 
 def _check_needed(text: Text, rows: nw.LazyFrame[Any]) -> None:

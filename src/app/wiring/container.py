@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from graphlib import CycleError, TopologicalSorter
+from functools import cached_property
 from random import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from injector import Binder, Injector, UnsatisfiedRequirement
-
-from ...domain.errors import ConfigError, NotSupported
-from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
-from ..config import Deployment
-from ..read.keyed_views import feed_of, keyed_views
-from ..registry.backends import Gap, Part, Sources, chosen_backend
+from ...domain.errors import NotSupported
+from ..read.keyed_views import feed_of
+from ..registry.backends import chosen_backend
 from ..registry.packages import require
+from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
 from ..run.options import RunOptions
 from ..run.runner import Runner
 from ..run.sink_publisher import SinkPublisher
-from ..services.kind import Parts, SourceParts, kind_of
+from ..services.kind import SourceParts, kind_of
+from .blueprints import blueprints
+from .checks import find_refusals
+from .engine_parts import EngineParts
+from .memory import local_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ...domain.ports import Clock, Source
+    from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
     from ...domain.service.base import Service
-    from ...domain.service.input import ViewOf
-    from ...domain.table.view_spec import ViewSpec
-    from ..config import KafkaOutput, PipelineSettings
+    from ..config import Deployment, KafkaOutput, PipelineSettings
     from ..run.bootstrap import HistoryTable
     from ..run.report import EpochReport
+
+    Others = Callable[[str], Runner]
+    """Returns the runner of another pipeline by its name."""
 
 
 class Container:
     """The parts of a deployment. An engine starts when it is first requested.
+
+    If the deployment chooses an engine for each epoch, there are two complete sets of parts over the same tables. The
+    first one does whatever only reads; the second one is started by the first epoch that needs it.
 
     Args:
         deployment: to build.
@@ -47,47 +54,31 @@ class Container:
         self.deployment = deployment
         self._exits = ExitStack()
         self._clock = clock
-        self._backend = chosen_backend(deployment.backend)
-        self._injector = Injector([self._shared, self._backend()], auto_bind=False)
+        backend = chosen_backend(deployment.backend)
+        self._parts, *more = (EngineParts(deployment, each, self._exits) for each in backend.engines or (backend,))
+        self._large = more[0] if more else None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether an engine is chosen for each epoch."""
+        return self._large is not None
 
     @property
     def engine(self) -> FrameEngine:
-        """The engine of all frames."""
-        return self._injector.get(FrameEngine)
+        """The engine of the frames that are read."""
+        return self._parts.engine
 
     @property
     def base(self) -> BaseReading:
-        """The store, for reading base files only.
-
-        Raises:
-            NotSupported: the backend's tables have no log next to their base files.
-        """
-        store = self._injector.get(KeptStore)
-        if isinstance(store, BaseReading):
-            return store
-        raise self._gap(Part.BASE_FILES, "read the view itself")
-
-    def _gap(self, part: Part, remedy: str) -> NotSupported:
-        """The error of a gap that the backend declares; if it declares none, an error with this remedy."""
-        declared = next((gap for gap in self._backend.gaps if gap.part is part), Gap(part, remedy))
-        return declared.error(self.deployment.backend.name)
+        """See `EngineParts.base`."""
+        return self._parts.base
 
     @property
     def queries(self) -> QueryEngine:
-        """The engine for user-supplied SQL.
+        """See `EngineParts.queries`."""
+        return self._parts.queries
 
-        Raises:
-            NotSupported: the backend runs no SQL.
-        """
-        refused = self._gap(Part.SQL, "choose a backend that runs it, such as delta or memory")
-        if not self._backend.offers(Part.SQL):
-            raise refused
-        try:
-            return self._injector.get(QueryEngine)
-        except UnsatisfiedRequirement as error:
-            raise refused from error
-
-    def runner(self, name: str, report: Callable[[EpochReport], None], others: Callable[[str], Runner]) -> Runner:
+    def runner(self, name: str, report: Callable[[EpochReport], None], others: Others) -> Runner:
         """Create the runner of a pipeline.
 
         Args:
@@ -95,140 +86,92 @@ class Container:
             report: called with each published epoch.
             others: returns the runner of another pipeline by its name.
         """
-        pipeline = self.deployment.pipelines[name]
-        store = self._injector.get(KeptStore)
-        kind, parts = kind_of(pipeline), self._parts(others)
-        service = kind.build(pipeline.service, parts)
-        return Runner(
-            name,
-            service=service,
-            source=kind.open(pipeline.service, pipeline, parts),
-            store=store,
-            keeper=store,
-            engine=self.engine,
-            clock=self._clock,
-            writer=uuid4().hex,
-            options=_options(self.deployment, pipeline),
+        if (large := self._large) is None:
+            return Runner(**self._of_runner(name, self._parts, others), report=report)
+        return AutoRunner(
+            **self._of_runner(name, self._parts, others, engine_name=self._parts.backend.engine_name),
             report=report,
-            publisher=_sink_publisher(pipeline, pipeline.publish, service, self.engine) if pipeline.publish else None,
+            make_large=lambda small: self._make_large(name, large, small, others),
+            limit=local_bytes(self.deployment.backend.local_mb),
+            find_refusal=lambda: self._refusals.get(name),
         )
 
+    def _make_large(self, name: str, parts: EngineParts, small: AutoRunner, others: Others) -> Runner:
+        """Create the other runner of a pipeline; its engine starts here, if it has not started yet."""
+        with _keep_interrupt():
+            found = self._of_runner(name, parts, lambda other: others(other).large, parts.backend.engine_name)
+        shared = {"writer": small.writer, "clock": small.clock, "options": small.options}
+        return Runner(**{**found, **shared}, report=small.report, losses=small.losses, stop_asked=small.stop_asked)
+
+    @cached_property
+    def _refusals(self) -> Mapping[str, str]:
+        return find_refusals(self.deployment, blueprints(self.deployment))
+
+    def _of_runner(
+        self, name: str, parts: EngineParts, others: Others, engine_name: str | None = None
+    ) -> dict[str, Any]:
+        """The arguments of a runner on one engine."""
+        pipeline = self.deployment.pipelines[name]
+        kind, given = kind_of(pipeline), self._source_parts(parts, others)
+        service = kind.build(pipeline.service, given)
+        return {
+            "pipeline": name,
+            "service": service,
+            "source": self._open(pipeline, given, lambda: others(name)),
+            "store": parts.store,
+            "keeper": parts.store,
+            "engine": parts.engine,
+            "clock": self._clock,
+            "writer": uuid4().hex,
+            "options": _options(self.deployment, pipeline),
+            "publisher": _sink_publisher(pipeline, pipeline.publish, service, parts.engine)
+            if pipeline.publish
+            else None,
+            "engine_name": engine_name,
+        }
+
+    def _open(self, pipeline: PipelineSettings, parts: SourceParts, own: Callable[[], Runner]) -> Source:
+        """Open what a pipeline reads; on the other engine, when it is first used, if only that one can."""
+        try:
+            return kind_of(pipeline).open(pipeline.service, pipeline, parts)
+        except NotSupported:
+            if self._large is None or parts.sources is self._large.sources:
+                raise
+            return deferred(lambda: own().large.source)
+
     def history(
-        self, name: str, tables: Mapping[str, HistoryTable], files: int, others: Callable[[str], Runner]
+        self, name: str, tables: Mapping[str, HistoryTable], files: int, others: Others
     ) -> tuple[Service, Source]:
         """Open the history of a pipeline, and create the service that reads it; see `ServiceKind.history`."""
         pipeline = self.deployment.pipelines[name]
-        return kind_of(pipeline).history(pipeline.service, pipeline, tables, files, self._parts(others))
+        parts = self._source_parts(self._large or self._parts, lambda other: others(other).large)
+        return kind_of(pipeline).history(pipeline.service, pipeline, tables, files, parts)
 
-    def _parts(self, others: Callable[[str], Runner]) -> SourceParts:
+    def _source_parts(self, parts: EngineParts, others: Others) -> SourceParts:
+        small = self._large is not None and parts is self._parts
         return SourceParts(
-            self.engine,
-            lambda: self.queries,
+            parts.engine,
+            lambda: TriedQueries(parts.queries) if small else parts.queries,
             lambda each: each.of(others(each.pipeline).service),
-            self._injector.get(Sources),
+            parts.sources,
             self.deployment.sources,
             others,
         )
 
     def close(self) -> None:
-        """Stop the engine if it was started here."""
+        """Stop the engines that were started here."""
         self._exits.close()
-
-    def _shared(self, binder: Binder) -> None:
-        """Bind the values that every backend may request."""
-        binder.bind(Deployment, to=self.deployment)
-        binder.bind(ExitStack, to=self._exits)
-
-
-def blueprints(deployment: Deployment) -> dict[str, Service]:
-    """Build the service of each pipeline for its tables and views only. No engine is started; do not call `step`.
-
-    Raises:
-        ConfigError: a service refuses its settings; a view cannot be materialized or published; an input does not
-            exist; or a query may run longer than the retention allows.
-    """
-    built: dict[str, Service] = {}
-    for name in in_order(deployment):
-        pipeline = deployment.pipelines[name]
-        kind = kind_of(pipeline)
-        with prefix_errors(pipeline.place or pipeline.name):
-            inputs = kind.reads(pipeline.service)
-            _check_inputs(name, inputs, deployment.pipelines)
-            views = {key: each.of(built[each.pipeline]) for key, each in inputs.items()}
-            _check_views(inputs, views)
-            kind.check(pipeline.service, views, pipeline.retain or deployment.backend.retain)
-        built[name] = _blueprint(pipeline, built)
-    return {name: built[name] for name in deployment.pipelines}
-
-
-def in_order(deployment: Deployment) -> list[str]:
-    """Return the pipelines in order: a pipeline that reads others comes after them.
-
-    Raises:
-        ConfigError: pipelines read each other in a cycle.
-    """
-    reads = {}
-    for name, pipeline in deployment.pipelines.items():
-        others = (each.pipeline for each in kind_of(pipeline).reads(pipeline.service).values())
-        reads[name] = [other for other in others if other != name]  # reported with its place by `_check_inputs`
-    try:
-        return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
-    except CycleError as error:
-        cycle = " <- ".join(error.args[1])
-        raise ConfigError(f"pipelines read each other in a cycle, so that none can publish first: {cycle}") from error
-
-
-def _check_inputs(reader: str, inputs: Mapping[str, ViewOf], pipelines: Mapping[str, PipelineSettings]) -> None:
-    for name, each in inputs.items():
-        if each.pipeline == reader:
-            raise ConfigError(f"inputs.{name}: pipeline {reader!r} reads itself; name another pipeline")
-        if each.pipeline not in pipelines:
-            others = ", ".join(other for other in pipelines if other != reader)
-            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is not a pipeline; there are: {others or 'none'}")
-
-
-def _check_views(inputs: Mapping[str, ViewOf], views: Mapping[str, ViewSpec]) -> None:
-    """Refuse views that cannot be inputs."""
-    for name, spec in views.items():
-        if spec.between:
-            raise ConfigError(
-                f"inputs.{name}: view {inputs[name].view!r} compares two publications; name a view of one publication"
-            )
-
-
-def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
-    from ...adapters.polars.engine import PolarsEngine
-
-    with prefix_errors(pipeline.place or pipeline.name):
-        parts = Parts(PolarsEngine(), _duck_queries, lambda each: each.of(built[each.pipeline]))
-        service: Service = kind_of(pipeline).build(pipeline.service, parts)
-        _check_materialized(pipeline, service)
-    if pipeline.publish:
-        with prefix_errors(pipeline.publish.place or f"{pipeline.name}.publish"):
-            feed_of(pipeline.name, pipeline.publish, service)
-    return service
-
-
-def _duck_queries() -> QueryEngine:
-    from ...adapters.memory.queries import DuckQueries
-
-    return DuckQueries()
 
 
 @contextmanager
-def prefix_errors(place: str) -> Iterator[None]:
-    """Add a place to the front of the message of each `ConfigError`."""
+def _keep_interrupt() -> Iterator[None]:
+    """Keep the handler of the interrupt signal, which Spark takes over when it starts, perhaps during a run."""
+    former = signal.getsignal(signal.SIGINT)
     try:
         yield
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
-
-
-def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
-    possible = keyed_views(service)
-    for name in pipeline.materialize:
-        if name not in possible:
-            raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {', '.join(possible)}")
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, former)
 
 
 def _sink_publisher(

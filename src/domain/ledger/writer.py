@@ -65,6 +65,19 @@ class LedgerWriter(Ledger):
         begun = (mark for mark in map(mark_of, self._orphans.values()) if mark.epoch == self.next_epoch)
         return next((mark for mark in begun if not mark.rolls_back and not mark.task), None)
 
+    def check_follows(self, publication: Publication) -> None:
+        """Check that a publication is still the latest one.
+
+        Raises:
+            EpochConflict: another run has published since.
+        """
+        found = self.latest
+        if found is None or (found.epoch, found.published_at) != (publication.epoch, publication.published_at):
+            raise EpochConflict(
+                f"pipeline {self.pipeline!r}: another run has published after epoch {publication.epoch.number}, the"
+                " last one of this run. Let one run at a time write a pipeline"
+            )
+
     def adopt(self, publication: Publication) -> Epoch:
         """Start this empty ledger with an epoch that another store has published, when a pipeline moves.
 

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.app.config import BackendSettings, FilesInput, KafkaInput, KafkaOutput, load
 from headwater.app.document.lines import key_lines
-from headwater.app.wiring.container import blueprints
+from headwater.app.wiring.blueprints import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.source.changelog.settings import ChangeSpec
@@ -152,7 +152,7 @@ class TestReading:
         ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: backend, pipelines, run, sources; "
          "did you mean 'backend'?"),
         ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, engine, "
-         "expire_every, file_mb, name, path, retain, spark; did you mean 'name'?"),
+         "expire_every, file_mb, local_mb, name, path, retain, spark; did you mean 'name'?"),
         ('path = "lake"', 'path = "lake"\nretain = { version = 5 }', "deploy.toml:4: backend.retain.version: unknown key; "
          "allowed: duration, versions; did you mean 'versions'?"),
         ('path = "lake"', 'path = "lake"\nretain = { versions = 0 }', "deploy.toml:4: backend.retain.versions: 0 is not a "

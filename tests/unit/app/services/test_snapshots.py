@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from headwater.app.config import load
-from headwater.app.wiring.container import blueprints
+from headwater.app.wiring.blueprints import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.service.snapshots import PlainTable, ViewOf

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from headwater.app.wiring.container import blueprints
+from headwater.app.wiring.blueprints import blueprints
 from headwater.domain.errors import ConfigError
 
 SAMPLE = """\

@@ -1,0 +1,111 @@
+"""The services of a deployment for their tables and views only: no engine is started."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ..read.keyed_views import feed_of, keyed_views
+from ..services.kind import Parts, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...domain.ports import QueryEngine
+    from ...domain.service.base import Service
+    from ...domain.service.input import ViewOf
+    from ...domain.table.view_spec import ViewSpec
+    from ..config import Deployment, PipelineSettings
+
+
+def blueprints(deployment: Deployment) -> dict[str, Service]:
+    """Build the service of each pipeline for its tables and views only. No engine is started; do not call `step`.
+
+    Raises:
+        ConfigError: a service refuses its settings; a view cannot be materialized or published; an input does not
+            exist; or a query may run longer than the retention allows.
+    """
+    built: dict[str, Service] = {}
+    for name in in_order(deployment):
+        pipeline = deployment.pipelines[name]
+        kind = kind_of(pipeline)
+        with prefix_errors(pipeline.place or pipeline.name):
+            inputs = kind.reads(pipeline.service)
+            _check_inputs(name, inputs, deployment.pipelines)
+            views = {key: each.of(built[each.pipeline]) for key, each in inputs.items()}
+            _check_views(inputs, views)
+            kind.check(pipeline.service, views, pipeline.retain or deployment.backend.retain)
+        built[name] = _blueprint(pipeline, built)
+    return {name: built[name] for name in deployment.pipelines}
+
+
+def in_order(deployment: Deployment) -> list[str]:
+    """Return the pipelines in order: a pipeline that reads others comes after them.
+
+    Raises:
+        ConfigError: pipelines read each other in a cycle.
+    """
+    reads = {}
+    for name, pipeline in deployment.pipelines.items():
+        others = (each.pipeline for each in kind_of(pipeline).reads(pipeline.service).values())
+        reads[name] = [other for other in others if other != name]  # reported with its place by `_check_inputs`
+    try:
+        return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
+    except CycleError as error:
+        cycle = " <- ".join(error.args[1])
+        raise ConfigError(f"pipelines read each other in a cycle, so that none can publish first: {cycle}") from error
+
+
+def _check_inputs(reader: str, inputs: Mapping[str, ViewOf], pipelines: Mapping[str, PipelineSettings]) -> None:
+    for name, each in inputs.items():
+        if each.pipeline == reader:
+            raise ConfigError(f"inputs.{name}: pipeline {reader!r} reads itself; name another pipeline")
+        if each.pipeline not in pipelines:
+            others = ", ".join(other for other in pipelines if other != reader)
+            raise ConfigError(f"inputs.{name}: {each.pipeline!r} is not a pipeline; there are: {others or 'none'}")
+
+
+def _check_views(inputs: Mapping[str, ViewOf], views: Mapping[str, ViewSpec]) -> None:
+    """Refuse views that cannot be inputs."""
+    for name, spec in views.items():
+        if spec.between:
+            raise ConfigError(
+                f"inputs.{name}: view {inputs[name].view!r} compares two publications; name a view of one publication"
+            )
+
+
+def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Service:
+    from ...adapters.polars.engine import PolarsEngine
+
+    with prefix_errors(pipeline.place or pipeline.name):
+        parts = Parts(PolarsEngine(), _duck_queries, lambda each: each.of(built[each.pipeline]))
+        service: Service = kind_of(pipeline).build(pipeline.service, parts)
+        _check_materialized(pipeline, service)
+    if pipeline.publish:
+        with prefix_errors(pipeline.publish.place or f"{pipeline.name}.publish"):
+            feed_of(pipeline.name, pipeline.publish, service)
+    return service
+
+
+def _duck_queries() -> QueryEngine:
+    from ...adapters.memory.queries import DuckQueries
+
+    return DuckQueries()
+
+
+@contextmanager
+def prefix_errors(place: str) -> Iterator[None]:
+    """Add a place to the front of the message of each `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+
+
+def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
+    possible = keyed_views(service)
+    for name in pipeline.materialize:
+        if name not in possible:
+            raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {', '.join(possible)}")

@@ -1,0 +1,194 @@
+"""Epochs on two engines over one set of Delta tables, as `backend.engine = "auto"` runs them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pytest
+
+from headwater import Headwater
+from headwater.app.run.auto import AutoRunner
+from headwater.testing.failing_store import Crash, Fault
+from headwater.testing.trial import Trial
+from tests.configurations import ranked_contracts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headwater.app.run.report import EpochReport
+    from headwater.app.run.runner import Runner
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+STREAM = 'kind = "stream"\n'
+NEVER, ALWAYS = 1, 10**12
+DEPLOYMENT = """
+[backend]
+name = "memory"
+compact_every = 3
+[sources.orders]
+kind = "files"
+path = "in"
+schema = "id bigint, shop string, day timestamp, amount decimal(12,2)"
+event_time = "day"
+[pipelines.ranked]
+service = "ranking"
+source = "orders"
+group = ["shop"]
+id = ["id"]
+order_by = "day"
+materialize = ["ranks"]
+[pipelines.sums]
+service = "retraction"
+source = "orders"
+group = ["shop"]
+measures = { orders = "count(*)", amount = "sum(amount)", most = "max(amount)", ids = "count(distinct id)" }
+updated_at = "day"
+[pipelines.curve]
+service = "cumulate"
+source = "orders"
+step = "6h"
+size = "1d"
+dimensions = [["shop"], []]
+measures = { amount = "sum(amount)", visitors = "count(distinct id)" }
+late = "revise"
+[pipelines.joined]
+service = "materialized_view"
+inputs = { ranks = "ranked.ranks", sums = "sums.totals" }
+key = ["id"]
+sql = "SELECT ranks.id, ranks.rank, sums.amount FROM ranks JOIN sums ON sums.shop = ranks.shop"
+align = "newest"
+"""
+PIPELINES = ["ranked", "sums", "curve", "joined"]
+SHOWN = {
+    "ranked.ranks": ["shop", "id", "rank"],
+    "sums.totals": ["shop", "orders", "amount", "most", "ids"],
+    "curve.ticks": ["shop", "amount", "visitors"],
+    "joined.rows": ["id", "rank", "amount"],
+    "ranked.dead_letters": ["epoch", "raw"],
+}
+
+
+def order(random: Random) -> str:
+    if random.random() < 0.05:
+        return '{"id": "x"}'
+    day = f"2024-03-{random.randint(1, 3):02}T{random.randint(0, 23):02}:00:00Z"
+    amount = f"{random.randint(0, 9999) / 100:.2f}"
+    return json.dumps({"id": random.randint(1, 60), "shop": random.choice("abc"), "day": day, "amount": amount})
+
+
+def shown(trial: Trial) -> dict[str, list[tuple[Any, ...]]]:
+    opened, found = trial.open(), {}
+    for view, columns in SHOWN.items():
+        rows: nw.LazyFrame[Any] = nw.from_native(opened.view(view)).lazy()
+        found[view] = sorted(rows.select(*columns).collect(backend="polars").rows(), key=repr)
+    return found
+
+
+@pytest.fixture
+def exits() -> Iterator[ExitStack]:
+    with ExitStack() as exits:
+        yield exits
+
+
+def trial_on(folder: Path, backend: str, exits: ExitStack) -> Trial:
+    folder.mkdir()
+    trial = Trial(folder, backend, exits)
+    trial.deploy(DEPLOYMENT)
+    return trial
+
+
+@pytest.mark.usefixtures("program_session")
+@pytest.mark.parametrize(
+    ("pipelines", "epochs"), [(["ranked"], 3), pytest.param(PIPELINES, 20, marks=pytest.mark.slow)]
+)
+def test_epochs_in_any_turn_make_the_same_tables(
+    tmp_path: Path, exits: ExitStack, pipelines: list[str], epochs: int
+) -> None:
+    """Each epoch on an engine by chance, some of them after a crash of the other one."""
+    random = Random(1)
+    mixed, alone = (
+        trial_on(tmp_path / name, backend, exits) for name, backend in (("mixed", "delta:auto"), ("alone", "memory"))
+    )
+    engines: set[str | None] = set()
+
+    def turn(runner: Runner) -> None:
+        if isinstance(runner, AutoRunner):
+            runner.limit = random.choice([NEVER, ALWAYS])
+
+    mixed.prepare = turn
+    for number in range(epochs):
+        lines = [order(random) for _ in range(20)]
+        for trial in (mixed, alone):
+            trial.feed("orders", lines)
+        if random.random() < 0.5:
+            with pytest.raises(Crash):
+                mixed.run(pipelines, fault=Fault(before=False, commit=random.randint(1, 2)))
+        mixed.run(pipelines)
+        alone.run(pipelines)
+        if number in {2, epochs - 1}:
+            assert shown(mixed) == shown(alone)
+        engines |= {each.engine for each in mixed.reader.status()}
+    assert engines - {None} == {"local", "spark"}
+
+
+@pytest.mark.usefixtures("program_session")
+def test_a_step_that_grows_beyond_its_memory_is_done_again_on_spark(tmp_path: Path, exits: ExitStack) -> None:
+    """The source is small; the limit is met by what the step reads of the tables."""
+    trial = trial_on(tmp_path / "grown", "delta:auto", exits)
+    random, limit = Random(7), ALWAYS
+
+    def limited(runner: Runner) -> None:
+        if isinstance(runner, AutoRunner):
+            runner.limit = limit
+
+    trial.prepare = limited
+    found = []
+    for limit in (ALWAYS, 30_000, ALWAYS):  # noqa: B007 - `limited` reads it
+        trial.feed("orders", [order(random) for _ in range(20)])
+        trial.run(["ranked"])
+        found.append(next(each.engine for each in trial.open().status() if each.pipeline == "ranked"))
+    assert found == ["local", "spark", "local"]
+
+
+def test_batches_of_a_stream_run_on_spark(tmp_path: Path, program_session: SparkSession) -> None:
+    """What they have made is read by the local engine."""
+    config = tmp_path / "deploy.toml"
+    config.write_text(ranked_contracts(backend='name = "delta"\npath = "lake"\nengine = "auto"\n', source=STREAM))
+    reports: list[EpochReport] = []
+    with Headwater.from_config(config, report=reports.append) as headwater:
+        assert [each.engine for each in headwater.status()] == [None]
+        rows = program_session.createDataFrame([(1, 11)], "project bigint, contract bigint")
+        batch = rows.selectExpr("*", "timestamp '2024-03-01 09:00:00' AS signed")
+        headwater.foreach_batch("ranked")(batch, 0)
+        assert [report.engine for report in reports] == ["spark"]
+        assert headwater.view("ranked.ranks")["contract"].to_list() == [11]
+
+
+@pytest.mark.usefixtures("program_session")
+def test_a_lease_of_one_engine_is_kept_by_the_other(tmp_path: Path, exits: ExitStack) -> None:
+    trial = trial_on(tmp_path / "leased", "delta:auto", exits)
+    trial.set("backend.retain", "{ versions = 1 }")
+    random = Random(7)
+    trial.feed("orders", [order(random) for _ in range(5)])
+    trial.run(["ranked"])
+    (runner,) = trial.open().start(["ranked"])
+    pin = trial.open().pin("ranked", at=0, hold="1h")
+    for _ in range(2):
+        trial.feed("orders", [order(random) for _ in range(5)])
+        trial.run(["ranked"])
+    large = runner.for_large()
+    large.upkeep.expire(dry_run=False)
+    assert large.keeper.leases("ranked.ranked") == runner.upkeep.keeper.leases("ranked.ranked")
+    assert len(trial.open().view("ranked.ranks", at=0)) <= 5
+    pin.release()
+    large.upkeep.expire(dry_run=False)
+    assert "0" in runner.keeper.expired("ranked.ranked")
+    assert "0" in large.keeper.expired("ranked.ranked")
