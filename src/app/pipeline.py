@@ -24,6 +24,7 @@ from ..domain.table.schema import Schema
 from .read.difference import diff_spec, difference
 from .read.moments import read_duration, read_moment, read_time
 from .read.waiting import wait_for
+from .run.replay import ReplayResult, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ..domain.table.view_spec import ViewSpec
     from .read.latency import Latency
     from .read.moments import Duration, Moment, Time
-    from .run.replay import ReplayResult
     from .run.runner import Runner
 
 
@@ -280,7 +280,7 @@ class Pipeline:
             EpochConflict: the pipeline is running; nothing is changed.
             SourceChanged: a CSV file whose header is needed is missing; nothing is changed.
         """
-        return self.runner.do(lambda runner: runner.replay())
+        return self.runner.do(replay)
 
     def roll(self, cut: date | None = None) -> date:
         """Move the days before a cut into a retraction's past, or read a user-supplied past again.

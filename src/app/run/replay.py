@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import OffsetRange
+from ...domain.errors import ConfigError
 from ...domain.source import dead_letter
 from ...domain.table.change import Change
 from ...domain.table.collect import collect_small
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from ...domain.ledger.ledger import Snapshot
     from ...domain.ports import Source
     from ...domain.service.base import Service, Step
+    from .runner import Runner
+
+
+REPLAY = "replay"
+"""The task of the epoch, in its commits."""
 
 
 @frozen
@@ -37,6 +43,29 @@ class ReplayResult:
     rows: int
     left: int
     unreadable: int
+
+
+def replay(runner: Runner) -> ReplayResult:
+    """Read the dead letters again, in a separate epoch; there is no epoch if none of them can be read.
+
+    The publication that adds the rows of a dead letter removes it. One that fails again stays with a new reason.
+
+    Raises:
+        ConfigError: the pipeline has no dead letters table.
+        HeadwaterError: the replay failed; nothing is changed, and the call can be repeated.
+    """
+    table = dead_letter.table(runner.pipeline)
+    if table not in {spec.name for spec in runner.service.tables}:
+        raise ConfigError(f"pipeline {runner.pipeline!r} has no dead letters table")
+    work = Replay(runner.service, runner.source, table)
+    runner.reopen()  # another process may have run the pipeline since
+    with runner.engine.working():
+        found = work.count(runner.ledger.snapshot())
+    if not found.read:
+        return found
+    step = runner.amend(REPLAY, work.step)
+    used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
+    return ReplayResult(found.read, used, left, found.unreadable)
 
 
 @frozen(eq=False)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
-from ...domain.epoch.watermark import advance, advance_group, advance_topics
 from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
@@ -18,15 +17,15 @@ from ...domain.ledger.writer import LedgerWriter
 from ...domain.ports import Now, Pace, Version
 from ...domain.service.base import Step
 from ...domain.service.history_load import loading_table
-from ...domain.source import dead_letter
 from ...domain.table.change import Change
 from .keep_up import keep_up
 from .losses import Loss, Losses
 from .materialized import materialized_change, materialized_tables
 from .options import RunOptions
-from .replay import Replay, ReplayResult
+from .replay import REPLAY
 from .report import EpochReport, Phases
 from .rounds import run_all
+from .watermarks import watermarks_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
-_REPLAY = "replay"
 _T = TypeVar("_T")
 
 
@@ -91,16 +89,10 @@ class Runner:
 
     @property
     def ledger(self) -> LedgerWriter:
-        """The pipeline's ledger, opened; opening writes nothing.
-
-        Raises:
-            EpochConflict: it was to `follow` another runner, and a third one has published since.
-        """
+        """The pipeline's ledger, opened; opening writes nothing."""
         if self._ledger is None:
-            ledger = self.open_ledger(self.tables)
-            if self._followed is not None:
-                ledger.check_follows(self._followed)
-            self._ledger, self._followed = ledger, None
+            self._ledger = self.open_ledger(self.tables)
+            self._ledger.follows, self._followed = self._followed, None
         return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
@@ -110,16 +102,8 @@ class Runner:
             SchemaConflict: a table differs from its spec by more than new columns.
         """
         service, names = self.service, [spec.name for spec in tables]
-        ledger = LedgerWriter(
-            self.store,
-            self.pipeline,
-            names,
-            self.clock,
-            service.changed,
-            service.fingerprint,
-            self.writer,
-            self.engine_name,
-        )
+        writing = (self.clock, service.changed, service.fingerprint, self.writer, self.engine_name)
+        ledger = LedgerWriter(self.store, self.pipeline, names, *writing)
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)
@@ -281,7 +265,7 @@ class Runner:
                 epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
                 with phase("step"):
                     step = work(epoch, self.ledger.snapshot())
-                removed = step.dead_letters - step.rows if task == _REPLAY else 0
+                removed = step.dead_letters - step.rows if task == REPLAY else 0
                 written = self._commit(step, phase, latest.tally and latest.tally.plus(0, removed))
         except HeadwaterError:
             self._ledger = None
@@ -333,32 +317,6 @@ class Runner:
         latest = self.ledger.latest
         assert latest is not None
         return latest
-
-    def replay(self) -> ReplayResult:
-        """Read the dead letters again, in a separate epoch; there is no epoch if none of them can be read.
-
-        The publication that adds the rows of a dead letter removes it. One that fails again stays with a new reason.
-
-        Raises:
-            ConfigError: the pipeline has no dead letters table.
-            HeadwaterError: the replay failed; nothing is changed, and the call can be repeated.
-        """
-        table = self._dead_letters_table()
-        work = Replay(self.service, self.source, table)
-        self._ledger = None  # another process may have run the pipeline since
-        with self.engine.working():
-            found = work.count(self.ledger.snapshot())
-        if not found.read:
-            return found
-        step = self.amend(_REPLAY, work.step)
-        used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
-        return ReplayResult(found.read, used, left, found.unreadable)
-
-    def _dead_letters_table(self) -> str:
-        name = dead_letter.table(self.pipeline)
-        if name not in {spec.name for spec in self.service.tables}:
-            raise ConfigError(f"pipeline {self.pipeline!r} has no dead letters table")
-        return name
 
     @property
     def loading(self) -> bool:
@@ -420,22 +378,12 @@ class Runner:
                 if not change.empty:
                     written += self._count_written(spec, ledger.commit(spec.name, change))
         with phase(_short(anchor)):
-            watermark, reached = self._watermarks(step, before.publication)
+            watermark, reached = watermarks_after(step, before.publication, self.options.watermark_delay)
             if base:
                 watermark, reached = base.watermark, base.watermarks
             published = ledger.publish(self._change(anchor, step), watermark, reached, tally)
             written += self._count_written(anchor, published.tables[anchor.name])
         return written
-
-    def _watermarks(
-        self, step: Step, before: Publication | None
-    ) -> tuple[datetime | None, Mapping[str, datetime] | None]:
-        """The watermark after a step, and those of its topics if it has several."""
-        so_far = before.watermark if before else None
-        if step.watermarks is None:
-            return step.watermark or advance(so_far, step.newest, self.options.watermark_delay), None
-        reached = advance_topics(before.watermarks if before else {}, step.watermarks)
-        return advance_group(so_far, step.watermarks, reached), reached
 
     def _count_written(self, spec: TableSpec, version: str) -> int:
         return self.store.version(spec.name, Version(version)).written or 0

@@ -31,11 +31,13 @@ class LedgerWriter(Ledger):
         fingerprint: the fingerprint of the service's settings.
         writer: identifies this run; unique for each run.
         engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
+        follows: the publication after which the next epoch must begin; None for the latest one, whoever made it.
     """
 
     fingerprint: str
     writer: str
     engine_name: str | None = None
+    follows: Publication | None = None
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
@@ -64,19 +66,6 @@ class LedgerWriter(Ledger):
         """The mark of a commit of the unfinished epoch."""
         begun = (mark for mark in map(mark_of, self._orphans.values()) if mark.epoch == self.next_epoch)
         return next((mark for mark in begun if not mark.rolls_back and not mark.task), None)
-
-    def check_follows(self, publication: Publication) -> None:
-        """Check that a publication is still the latest one.
-
-        Raises:
-            EpochConflict: another run has published since.
-        """
-        found = self.latest
-        if found is None or (found.epoch, found.published_at) != (publication.epoch, publication.published_at):
-            raise EpochConflict(
-                f"pipeline {self.pipeline!r}: another run has published after epoch {publication.epoch.number}, the"
-                " last one of this run. Let one run at a time write a pipeline"
-            )
 
     def adopt(self, publication: Publication) -> Epoch:
         """Start this empty ledger with an epoch that another store has published, when a pipeline moves.
@@ -107,6 +96,7 @@ class LedgerWriter(Ledger):
         return self._begin(self.next_epoch, offsets, task)
 
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
+        self._check_follows()
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
@@ -117,6 +107,16 @@ class LedgerWriter(Ledger):
                 self._take_back(table)
         self._orphans = {}
         return epoch
+
+    def _check_follows(self) -> None:
+        """Check that no other run has published since `follows`."""
+        wanted, found, self.follows = self.follows, self.latest, None
+        if wanted is None or (found and (found.epoch, found.published_at) == (wanted.epoch, wanted.published_at)):
+            return
+        raise EpochConflict(
+            f"pipeline {self.pipeline!r}: another run has published after epoch {wanted.epoch.number}, the last one of"
+            " this run. Let one run at a time write a pipeline"
+        )
 
     def ahead(self) -> Snapshot:
         """The latest publication, with the tables that the current epoch has committed so far."""

@@ -14,6 +14,7 @@ from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory_limit import hold_rows
 from headwater.app.run.auto import AutoRunner, LargeCompactions, TriedQueries, deferred
 from headwater.app.run.backoff import Backoff
+from headwater.app.run.replay import replay
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, EpochConflict, StoreUnavailable
 from headwater.domain.table.schema import Schema
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -272,7 +273,7 @@ class TestOtherWork:
         runner.run(until_idle=True)
         runner.limit = limit
         lost = runner.losses
-        found = runner.do(lambda each: each.replay())
+        found = runner.do(replay)
         assert (found.read, found.left) == (2, 2)
         assert pair.engines == [(0, "local"), (1, engine)]
         assert runner.losses is lost

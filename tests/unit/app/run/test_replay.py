@@ -12,6 +12,7 @@ import pytest
 from headwater import Headwater
 from headwater.adapters.records.dead_letters import COLUMNS, JsonDeadLetters
 from headwater.app.config import load
+from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
 from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, StoreUnavailable
 from headwater.domain.service.ranking import Ranking, RankingSettings
@@ -65,7 +66,7 @@ class TestReplay:
             (0, "1", "+I", "rows"),
             (0, "2", "+I", "rows"),
         ]
-        done = runner_over(store, [GOOD, {"team": 1, "id": 2}, TEAMLESS[1]]).replay()
+        done = replay(runner_over(store, [GOOD, {"team": 1, "id": 2}, TEAMLESS[1]]))
         assert (done.read, done.rows, done.left, done.unreadable) == (2, 1, 1, 0)
         runner = runner_over(store, [])
         assert [row["id"] for row in table(runner, "ranked")] == [1, 2]
@@ -75,9 +76,9 @@ class TestReplay:
     def test_no_epoch_is_made_where_nothing_can_be_read(self) -> None:
         store = memory_backend().open()
         runner = runner_over(store, [GOOD])
-        assert runner.replay().read == 0
+        assert replay(runner).read == 0
         runner.run(until_idle=True)
-        assert runner.replay().read == 0
+        assert replay(runner).read == 0
         assert runner.ledger.next_epoch.number == 1
 
     def test_letters_of_another_format_stay_untouched(self) -> None:
@@ -85,7 +86,7 @@ class TestReplay:
         runner_over(store, [GOOD, TEAMLESS[0]]).run(until_idle=True)
         other = runner_over(store, [])
         other.source.reread_formats = ("json",)
-        done = other.replay()
+        done = replay(other)
         assert (done.read, done.rows, done.left, done.unreadable) == (0, 0, 1, 1)
         assert [each["epoch"] for each in table(other, "dead_letters")] == [0]
 
@@ -96,7 +97,7 @@ class TestReplay:
             before.setattr(dead_letter, "extract", lambda rows, batch: _narrow(extract(rows, batch)))
             runner_over(store, [GOOD, TEAMLESS[0]]).run(until_idle=True)
         runner_over(store, [GOOD, *TEAMLESS]).run(until_idle=True)
-        done = runner_over(store, [GOOD, *TEAMLESS]).replay()
+        done = replay(runner_over(store, [GOOD, *TEAMLESS]))
         assert (done.read, done.rows, done.left, done.unreadable) == (1, 0, 2, 1)
         found = table(runner_over(store, []), "dead_letters")
         assert [(each["epoch"], each["origin"], each["format"]) for each in found] == [(0, "1", None), (2, "2", "rows")]
@@ -110,10 +111,10 @@ class TestReplay:
         failing = runner_over(store, mended)
         failing.store = FailingStore(store, Fault(before, commit, passing))
         with pytest.raises(StoreUnavailable if passing else Crash):
-            failing.replay()
+            replay(failing)
         published = not before and commit == 3
         assert len(table(runner_over(store, []), "dead_letters")) == (1 if published else 2)
-        done = runner_over(store, mended).replay()
+        done = replay(runner_over(store, mended))
         assert (done.read, done.rows) == ((1, 0) if published else (2, 1))
         runner = runner_over(store, [])
         assert [row["id"] for row in table(runner, "ranked")] == [1, 2]
@@ -126,7 +127,7 @@ class TestReplay:
         failing = runner_over(store, mended)
         failing.store = FailingStore(store, Fault(before=False, commit=2))
         with pytest.raises(Crash):
-            failing.replay()
+            replay(failing)
         more = runner_over(store, [*mended, {"team": 1, "id": 4}])
         more.run(until_idle=True)
         assert [row["id"] for row in table(more, "ranked")] == [1, 4]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from headwater.adapters.kafka.plan import origin
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.run.options import RunOptions
+from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
@@ -286,7 +287,7 @@ class TestLateness:
         site.read()
         for row in site.source.given[1:]:
             row.pop("_error")
-        site.runner().replay()
+        replay(site.runner())
         assert site.shows("ticks_total") == [("12:01", 2, 0)]
 
 
