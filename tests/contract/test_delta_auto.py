@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
+from attrs import evolve
 
 from headwater import Headwater
 from headwater.app.run.auto import AutoRunner
@@ -192,3 +193,19 @@ def test_a_lease_of_one_engine_is_kept_by_the_other(tmp_path: Path, exits: ExitS
     large.upkeep.expire(dry_run=False)
     assert "0" in runner.keeper.expired("ranked.ranked")
     assert "0" in large.keeper.expired("ranked.ranked")
+
+
+@pytest.mark.usefixtures("program_session")
+def test_tables_are_moved_by_spark(tmp_path: Path, exits: ExitStack) -> None:
+    trial = trial_on(tmp_path / "moved", "delta:auto", exits)
+    trial.feed("orders", [order(Random(7)) for _ in range(5)])
+    trial.run(["ranked"])
+    backend = evolve(trial.deployment().backend, path=str(tmp_path / "there"))
+    there = Headwater(evolve(trial.deployment(), backend=backend), report=lambda _report: None)
+    exits.callback(there.close)
+    assert list(trial.open().move(there)) == ["ranked"]
+    (status,) = (each for each in there.status() if each.pipeline == "ranked")
+    assert status.publication is not None
+    assert (status.publication.epoch.number, status.engine) == (0, "spark")
+    rows = [found.view("ranked.ranks").sort("id").rows() for found in (there, trial.open())]
+    assert rows[0] == rows[1] != []

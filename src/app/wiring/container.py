@@ -170,7 +170,7 @@ def _keep_interrupt() -> Iterator[None]:
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
+        if former is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, former)
 
 

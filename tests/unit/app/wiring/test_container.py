@@ -1,5 +1,6 @@
 """Which query engine a deployment gets."""
 
+import signal
 from contextlib import ExitStack
 
 import pytest
@@ -39,3 +40,13 @@ def test_a_backend_may_run_none(deployment, monkeypatch, backend, remedy):
     monkeypatch.setattr(container, "chosen_backend", lambda _: backend)
     with pytest.raises(NotSupported, match=f"memory does not support user-supplied SQL: {remedy}"):
         _ = Container(deployment, SystemClock()).queries
+
+
+def test_an_engine_that_starts_in_a_run_leaves_the_interrupt_to_it():
+    former = signal.getsignal(signal.SIGINT)
+    with container._keep_interrupt():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert signal.getsignal(signal.SIGINT) is former
+    finally:
+        signal.signal(signal.SIGINT, former)
