@@ -73,7 +73,7 @@ class Runner:
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     _ledger: LedgerWriter | None = field(init=False, default=None)
-    _followed: Publication | None = field(init=False, default=None)
+    _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
     _warned: set[str] = field(init=False, factory=set)
@@ -92,7 +92,7 @@ class Runner:
         """The pipeline's ledger, opened; opening writes nothing."""
         if self._ledger is None:
             self._ledger = self.open_ledger(self.tables)
-            self._ledger.follows, self._followed = self._followed, None
+            self._ledger.expected, self._expected = self._expected, None
         return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
@@ -122,16 +122,16 @@ class Runner:
     def follow(self, other: Runner) -> None:
         """Continue after the newest publication of another runner of the same run, which has written until now."""
         self.reopen()
-        self._followed = other.known
+        self._expected = other.next_number
 
     @property
-    def known(self) -> Publication | None:
-        """The newest publication that this runner knows; None if its ledger is not open, or before the first."""
-        return self._ledger.latest if self._ledger else None
+    def next_number(self) -> int | None:
+        """The number of the next epoch, as far as this runner knows; None if its ledger is not open."""
+        return self._ledger.next_epoch.number if self._ledger else None
 
     def reopen(self) -> None:
         """Read the ledger and the sink again before the next work: another runner may have published since."""
-        self._ledger = self._followed = None
+        self._ledger = self._expected = None
         if self.publisher:
             self.publisher.reopen()
 
@@ -212,6 +212,7 @@ class Runner:
 
     def _plan_epoch(self, now: Now) -> OffsetRange | None:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
+        self.ledger.check_expected()
         begun, latest = self.ledger.unfinished, self.ledger.latest
         if begun and self.source.readable(begun):
             return begun

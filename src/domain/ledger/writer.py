@@ -31,13 +31,13 @@ class LedgerWriter(Ledger):
         fingerprint: the fingerprint of the service's settings.
         writer: identifies this run; unique for each run.
         engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
-        follows: the publication after which the next epoch must begin; None for the latest one, whoever made it.
+        expected: the number that the next epoch must have, because this run has made the one before; None for any.
     """
 
     fingerprint: str
     writer: str
     engine_name: str | None = None
-    follows: Publication | None = None
+    expected: int | None = None
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
@@ -96,7 +96,7 @@ class LedgerWriter(Ledger):
         return self._begin(self.next_epoch, offsets, task)
 
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
-        self._check_follows()
+        self.check_expected()
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
@@ -108,15 +108,18 @@ class LedgerWriter(Ledger):
         self._orphans = {}
         return epoch
 
-    def _check_follows(self) -> None:
-        """Check that no other run has published since `follows`."""
-        wanted, found, self.follows = self.follows, self.latest, None
-        if wanted is None or (found and (found.epoch, found.published_at) == (wanted.epoch, wanted.published_at)):
-            return
-        raise EpochConflict(
-            f"pipeline {self.pipeline!r}: another run has published after epoch {wanted.epoch.number}, the last one of"
-            " this run. Let one run at a time write a pipeline"
-        )
+    def check_expected(self) -> None:
+        """Check that the next epoch has the `expected` number.
+
+        Raises:
+            EpochConflict: another run has published since.
+        """
+        expected, self.expected = self.expected, None
+        if expected not in {None, self.next_epoch.number}:
+            raise EpochConflict(
+                f"pipeline {self.pipeline!r}: epoch {expected} was to be made, but another run has published it;"
+                " nothing was changed. Let one run at a time write a pipeline"
+            )
 
     def ahead(self) -> Snapshot:
         """The latest publication, with the tables that the current epoch has committed so far."""

@@ -248,6 +248,17 @@ class TestFaults:
             runner.run(until_idle=True)
         assert pair.contracts() == [1, 2]
 
+    def test_a_second_run_that_began_before_the_first_publication_is_refused(self, pair: Pair) -> None:
+        pair.refusal = "never"
+        pair.feed(row(1))
+        runner = pair.open()
+        assert runner.current_ledger().latest is None
+        pair.open().run(until_idle=True)
+        pair.feed(row(2))
+        with pytest.raises(EpochConflict, match="epoch 0 was to be made"):
+            runner.run(until_idle=True)
+        assert pair.contracts() == [1]
+
     def test_a_passing_fault_is_retried_on_its_engine(self, pair: Pair) -> None:
         pair.feed(row(1))
         runner = pair.open()
