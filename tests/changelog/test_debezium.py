@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from headwater.adapters.records.parsing import parser
 from headwater.domain.source.changelog.settings import ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
 
 from .decoding import Decoding
 
@@ -104,6 +107,15 @@ def test_a_rows_life_in_envelopes(*, spaced: bool) -> None:
     if spaced:
         wrapped = [json.dumps(json.loads(each), indent=1) for each in wrapped]
     assert CUSTOMERS.rows(*wrapped, '{"schema":null,"payload":null}') == LIFE_ROWS
+
+
+@pytest.mark.parametrize("changes", [ChangeSpec(), ChangeSpec(metadata={"name": "database"})])
+def test_the_schema_of_an_envelope_is_parsed_once(changes: ChangeSpec) -> None:
+    parse = parser(RecordSpec(Schema.parse("id bigint, name string"), "debezium-json", changes=changes))
+    first, second = (parse(envelope(each, *columns("id", "name")).encode()) for each in LIFE[:2])
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    assert first["schema"] is second["schema"]
 
 
 def test_a_tombstone_in_a_file_is_a_line_that_says_null() -> None:

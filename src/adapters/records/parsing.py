@@ -47,7 +47,9 @@ class _Change(TypedDict, total=False):
     source: _Table | None
 
 
-class _Envelope(TypedDict):
+class _Envelope(msgspec.Struct):
+    """No `TypedDict`: msgspec takes no `Raw` in one."""
+
     schema: msgspec.Raw
     payload: _Change
 
@@ -73,7 +75,7 @@ class _ToldChange(TypedDict, total=False):
     transaction: Any
 
 
-class _ToldEnvelope(TypedDict):
+class _ToldEnvelope(msgspec.Struct):
     schema: msgspec.Raw
     payload: _ToldChange
 
@@ -147,10 +149,10 @@ class _DebeziumParser:
 
     def _enveloped(self, raw: bytes) -> dict[str, object]:
         message = self._parse_envelope(raw)
-        text = bytes(message["schema"])
+        text = bytes(message.schema)
         if text != self._text:
             self._text, self._schema = text, self._parsed(text)
-        return {"schema": self._schema, "payload": message["payload"]}
+        return {"schema": self._schema, "payload": message.payload}
 
     def _parsed(self, text: bytes) -> object:
         if text not in self._known:
