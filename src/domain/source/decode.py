@@ -36,7 +36,7 @@ ToJson: TypeAlias = Callable[[Any], str]
 ONE_OBJECT = "write one whole object a line"
 _SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
+LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SAFE_DIGITS = 18
 _PLAIN = len("YYYY-MM-DD HH:MM:SS")
@@ -103,7 +103,7 @@ def _integer(target: Target) -> Convert:
 
 
 def _floating(target: Target) -> Convert:
-    refuse, largest = target.refuse, _LARGEST_FLOAT[target.type.name]
+    refuse, largest = target.refuse, LARGEST_FLOAT[target.type.name]
 
     def convert(value: Any) -> float:
         if type(value) not in (int, Decimal, float):
@@ -223,7 +223,7 @@ Choose: TypeAlias = "Callable[[Column], Build]"
 
 FROM_JSON: dict[str, Build] = {
     **dict.fromkeys(_INTEGER_BITS, _integer),
-    **dict.fromkeys(_LARGEST_FLOAT, _floating),
+    **dict.fromkeys(LARGEST_FLOAT, _floating),
     "decimal": _decimal,
     "string": _string,
     "boolean": _boolean,
@@ -280,7 +280,7 @@ def _truth(target: Target) -> Convert:
     return convert
 
 
-_NUMBERS = (*_INTEGER_BITS, *_LARGEST_FLOAT)
+_NUMBERS = (*_INTEGER_BITS, *LARGEST_FLOAT)
 FROM_TEXT = {
     **FROM_JSON,
     **{name: _of_numeral(FROM_JSON[name]) for name in _NUMBERS},

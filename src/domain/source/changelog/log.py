@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"(.*?)\.?([0-9]{1,18})")
 _NUMERAL = re.compile(r"[0-9]{1,18}")
-_YEAR_10000 = 253_402_300_800_000
+YEAR_10000 = 253_402_300_800_000
 _SERVER = re.compile(r"(.+)[-:][0-9]+")
 
 
 def _maxwell(message: Message) -> LogPlace:
     file, position = log_of(message)
-    servers = (message.get("server_id"), _server(message.get("gtid")))
+    servers = (message.get("server_id"), server_of(message.get("gtid")))
     seconds = _whole(message.get("ts"))
     return _log_place(file, position, row_number(message), servers, None if seconds is None else seconds * 1000)
 
@@ -42,7 +42,7 @@ def _maxwell(message: Message) -> LogPlace:
 def _debezium(record: Message) -> LogPlace:
     message, _ = opened(record)
     source = source_of(message or {})
-    servers = (source.get("name"), source.get("server_id"), _server(source.get("gtid")))
+    servers = (source.get("name"), source.get("server_id"), server_of(source.get("gtid")))
     row = row_number_of(message or {})
     return _log_place(source.get("file"), source.get("pos"), row, servers, _whole(source.get("ts_ms")))
 
@@ -59,28 +59,28 @@ PLACED_FORMATS = (MAXWELL, DEBEZIUM)
 def _log_place(
     file: object, position: object, row: object, servers: tuple[object, ...], committed: int | None
 ) -> LogPlace:
-    base, number = _numbered(file) if type(file) is str else (None, None)
-    committed = committed if committed is None or committed < _YEAR_10000 else None
+    base, number = numbered(file) if type(file) is str else (None, None)
+    committed = committed if committed is None or committed < YEAR_10000 else None
     place = (number, _whole(position), _whole(row))
     if None in place:
         return (None, None, None, None, committed)
-    return (_named(base, *(each if type(each) in (int, str) else None for each in servers)), *place, committed)
+    return (named(base, *(each if type(each) in (int, str) else None for each in servers)), *place, committed)
 
 
 @lru_cache(64)
-def _named(*parts: str | int | None) -> str:
+def named(*parts: str | int | None) -> str:
     """The name of a log: the known parts of its name."""
     return " ".join(str(each) for each in parts if each not in (None, ""))
 
 
 @lru_cache(1024)
-def _numbered(file: str) -> tuple[str | None, int | None]:
+def numbered(file: str) -> tuple[str | None, int | None]:
     """The base name and the number of a log file: ``binlog`` and 9 of ``binlog.000009``."""
     parts = _FILE.fullmatch(file)
     return (parts[1], int(parts[2])) if parts else (None, None)
 
 
-def _server(gtid: object) -> str | None:
+def server_of(gtid: object) -> str | None:
     """The server of a GTID: MySQL's ``uuid:9`` or ``uuid:tag:9``, MariaDB's ``domain-server-9``."""
     parts = _SERVER.fullmatch(gtid) if type(gtid) is str else None
     return parts[1] if parts else None

@@ -25,16 +25,16 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
-_UNITS = {
+CONNECT_UNITS = {
     "io.debezium.time.Timestamp": "ms",
     "io.debezium.time.MicroTimestamp": "us",
     "io.debezium.time.NanoTimestamp": "ns",
     "org.apache.kafka.connect.data.Timestamp": "ms",
 }
-_DATES = frozenset({"io.debezium.time.Date", "org.apache.kafka.connect.data.Date"})
+CONNECT_DATES = frozenset({"io.debezium.time.Date", "org.apache.kafka.connect.data.Date"})
 _NUMBERED = ("timestamp", "timestamp_ntz")
 _SCALE = re.compile(r"-?[0-9]{1,4}")
-_CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def _truth(target: Target) -> Convert:
@@ -220,12 +220,12 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
     def choose(column: Column) -> Build:
         described = fields.get(column.name, {})
         logical = described.get("name")
-        if logical == _CONNECT_DECIMAL:
+        if logical == CONNECT_DECIMAL:
             return _decimal_of_bytes(written(column), _scale(described))
-        if column.type.name == "date" and logical in _DATES:
+        if column.type.name == "date" and logical in CONNECT_DATES:
             return _days
-        if column.type.name in _NUMBERED and logical in _UNITS:
-            return debezium_written(_UNITS[logical])(column)
+        if column.type.name in _NUMBERED and logical in CONNECT_UNITS:
+            return debezium_written(CONNECT_UNITS[logical])(column)
         return _decimals if column.type.name == "decimal" else written(column)
 
     return choose

@@ -1,0 +1,187 @@
+"""Decodes records by the shapes that it has learned from them; the strict decoder decodes all others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from attrs import define, field
+
+from ....domain.epoch.batch import ORIGIN
+from ....domain.source.decode import Undecodable
+from ....domain.table.change import POSITION
+from ..decoder import RecordDecoder, arrow_schema, batch_schema
+from .chunk import Chunk
+from .sample import Unlearnable
+from .shape import AT, READERS, ROWS, TEXT, Shape, learn, learn_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ....domain.source.record_spec import RecordSpec
+    from ..decoder import Record
+    from .sample import Node
+
+RECORDS_A_CHUNK = 32_768
+_LEAST, _FEW = 1_500, 20
+_MOST_SHAPES, _TRIES = 32, 12
+_POOR_CHUNKS, _CHUNKS_WITHOUT = 4, 16
+_SPREAD = 0.6180339887
+_COMPARED = 500
+_CANDIDATES = 8
+_SAMPLES = 3
+
+
+@define(eq=False)
+class ShapeDecoder:
+    """Decodes records into Arrow batches of `batch_schema`, as `RecordDecoder` does, with the same result.
+
+    Args:
+        spec: the spec of the records.
+        passed_over: counts the skipped messages of tables that are not read; see `Tables`.
+        least: the strict decoder reads chunks of fewer records, which are not worth the work.
+        few: fewer records of a chunk than these are not worth a new shape.
+    """
+
+    spec: RecordSpec
+    passed_over: Counter[str] = field(factory=Counter)
+    least: int = _LEAST
+    few: int = _FEW
+    _strict: RecordDecoder = field(init=False)
+    _arrow: pa.Schema = field(init=False)
+    _schema: pl.Schema = field(init=False)
+    _shapes: list[Shape] = field(init=False, factory=list)
+    _known: dict[str, Node] = field(init=False, factory=dict)
+    _poor: int = field(init=False, default=0)
+    _without: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self._strict = RecordDecoder(self.spec, passed_over=self.passed_over)
+        self._arrow = arrow_schema(batch_schema(self.spec.rows))
+        self._schema = pl.DataFrame(pl.from_arrow(self._arrow.empty_table())).schema
+
+    def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+        """Decode records, a chunk at a time."""
+        remaining = iter(records)
+        while some := list(islice(remaining, RECORDS_A_CHUNK)):
+            yield self.batch(some)
+
+    def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
+        """Decode records into one batch."""
+        if len(records) < self.least or self.spec.format not in READERS or self._waits():
+            return self._strict.batch(records)
+        return self._decoded(Chunk.of(records))
+
+    def _waits(self) -> bool:
+        """Whether this chunk is one of those after some of which shapes covered too little."""
+        self._without = max(self._without - 1, 0)
+        return self._without > 0
+
+    def _rate(self, covered: int, all_records: int) -> None:
+        """Do without shapes for a while if they covered too little of some chunks in a row."""
+        self._poor = self._poor + 1 if covered * 2 < all_records else 0
+        if self._poor == _POOR_CHUNKS:
+            self._poor, self._without = 0, _CHUNKS_WITHOUT
+
+    def _decoded(self, chunk: Chunk) -> pa.RecordBatch:
+        texts = chunk.texts()
+        numbers = pl.int_range(0, texts.len() * ROWS, ROWS, dtype=pl.Int64, eager=True)
+        records = pl.DataFrame([numbers.alias(AT), texts.alias(TEXT)])
+        rows, rest = self._by_shapes(records.filter(pl.col(TEXT).is_not_null()))
+        others = pl.concat([*rest, records.filter(pl.col(TEXT).is_null())])
+        self._rate(records.height - others.height, records.height)
+        if others.height:
+            rows.append(self._strictly(chunk, others[AT].sort()))
+        return self._batch(chunk, pl.concat(rows).sort(AT) if rows else pl.DataFrame())
+
+    def _by_shapes(self, rest: pl.DataFrame) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+        """The rows of the records that have a shape, and the other records."""
+        rows: list[pl.DataFrame] = []
+        unsure: list[pl.DataFrame] = []
+        whole, tries, waiting = rest.height, 0, list(self._shapes)
+        while rest.height:
+            if not waiting:
+                if tries == _TRIES or rest.height < max(self.few, whole // 1000):
+                    break
+                waiting = self._learned(rest, tries)
+                tries += 1
+                continue
+            shape = waiting.pop(0)
+            fits, texts = shape.match(rest)
+            shape.hits += texts.height
+            if not texts.height:
+                continue
+            rest = rest.filter(~fits)
+            typed, odd = shape.typed(texts)
+            unsure.append(odd.select(AT, TEXT))
+            if shape.draft.passed_over is None:
+                rows += shape.rows(typed, self._schema)
+            else:
+                self.passed_over[shape.draft.passed_over] += typed.height
+        self._forget()
+        return rows, [rest, *unsure]
+
+    def _forget(self) -> None:
+        """Keep the shapes that most records had lately, the most frequent first."""
+        self._shapes.sort(key=lambda shape: -shape.hits)
+        del self._shapes[_MOST_SHAPES:]
+        for shape in self._shapes:
+            shape.hits //= 2
+
+    def _learned(self, rest: pl.DataFrame, tries: int) -> list[Shape]:
+        """New shapes, from one of the records that have none."""
+        text = _fullest(rest[TEXT], tries)
+        try:
+            shape = learn(text, self.spec, self._known)
+            if not self._is_new(shape) or not shape.match(rest.clear().vstack(_one(text)))[1].height:
+                return []
+        except (Unlearnable, Undecodable, pl.exceptions.ComputeError):
+            return []
+        found = [*self._special(shape, rest), shape]
+        self._shapes += found
+        return found
+
+    def _is_new(self, shape: Shape) -> bool:
+        return not any(each.template.is_like(shape.template) for each in self._shapes)
+
+    def _special(self, shape: Shape, rest: pl.DataFrame) -> list[Shape]:
+        """The shape with constants, if most records of a shape have them: it is the faster one."""
+        _, like = shape.match(rest.gather_every(max(1, rest.height // _COMPARED)))
+        if like.height < _SAMPLES:
+            return []
+        texts = like[TEXT]
+        try:
+            special = learn_constants([texts[0], texts[texts.len() // 2], texts[-1]], self.spec, self._known)
+        except (Unlearnable, Undecodable):
+            return []
+        return [special] if self._is_new(special) and special.match(like)[1].height * 2 > like.height else []
+
+    def _strictly(self, chunk: Chunk, numbers: pl.Series) -> pl.DataFrame:
+        """The rows of some records by the strict decoder."""
+        batch = self._strict.batch(chunk.record(number // ROWS, number) for number in numbers)
+        frame = pl.DataFrame(pl.from_arrow(batch))
+        return frame.select(pl.col(POSITION).alias(AT), *self._schema)
+
+    def _batch(self, chunk: Chunk, rows: pl.DataFrame) -> pa.RecordBatch:
+        """Rows in order as a batch, with the positions and origins of their records."""
+        if not rows.height:
+            return pa.RecordBatch.from_pylist([], self._arrow)
+        number, row = rows[AT] // ROWS, rows[AT] % ROWS
+        placed = rows.with_columns(
+            (chunk.positions.gather(number) + row).alias(POSITION), chunk.origins.gather(number).alias(ORIGIN)
+        )
+        table = placed.select(self._schema.names()).to_arrow(compat_level=pl.CompatLevel.oldest())
+        return table.cast(self._arrow).combine_chunks().to_batches()[0]
+
+
+def _fullest(texts: pl.Series, tries: int) -> str:
+    """Of some records the one with the fewest nulls: it shows best how values are written."""
+    places = (int(texts.len() * ((tries + at / _CANDIDATES) * _SPREAD % 1)) for at in range(_CANDIDATES))
+    return min((str(texts[place]) for place in places), key=lambda text: text.count("null"))
+
+
+def _one(text: str) -> pl.DataFrame:
+    return pl.DataFrame({AT: [0], TEXT: [text]}, schema={AT: pl.Int64, TEXT: pl.String})

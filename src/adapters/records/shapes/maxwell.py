@@ -1,0 +1,113 @@
+"""The shapes of Maxwell's messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ....domain.source.changelog.maxwell import LAST_ROW, log_of
+from ....domain.source.transactions import COMMIT, COMMIT_TIME, EVENT, TRANSACTION
+from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
+from .cell import Writing
+from .draft import BIGINT, STRING, TIMESTAMP
+from .places import committed, gtid_server, log_place, server, whole, whole_of
+from .sample import Unlearnable
+
+if TYPE_CHECKING:
+    from .cell import Convert
+    from .draft import Draft, Image
+
+_KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
+
+
+def maxwell(draft: Draft) -> None:
+    """Read a message."""
+    kind = _KINDS.get(draft.word("type") or "")
+    if kind is None:
+        raise Unlearnable("type")
+    draft.kind = kind
+    if not draft.wants(draft.word("database"), draft.word("table")):
+        if TRANSACTION in _transaction(draft) and _commit(draft):
+            raise Unlearnable("a mark")
+        return
+    writing, data = Writing(draft.spec.time_zone), draft.root.at("data")
+    new = draft.image(data, lambda _: writing)
+    old = draft.image(draft.root.at("old"), lambda _: writing) if kind == UPDATE_AFTER else None
+    added = _metadata(draft) | draft.absent(data) | _log_columns(draft) | _transaction(draft)
+    draft.new = new | added
+    draft.old = None if old is None else new | old | added
+
+
+def _metadata(draft: Draft) -> Image:
+    return draft.metadata(
+        {
+            "database": lambda: pl.lit(draft.word("database")),
+            "table": lambda: pl.lit(draft.word("table")),
+            "commit_time": lambda: draft.field(TIMESTAMP, "ts", unit="s"),
+            "transaction": lambda: draft.field(STRING, "xid"),
+            "commit": lambda: pl.lit(_commit(draft)),
+            "log_file": lambda: pl.lit(_file(draft)),
+            "log_position": lambda: _position(draft, lambda texts: texts.cast(pl.Int64, strict=False)),
+            "row": lambda: _row(draft),
+        }
+    )
+
+
+def _commit(draft: Draft) -> bool | None:
+    """Whether the row is its transaction's last, as a part of the shape."""
+    node = draft.keep(draft.root.at("commit"))
+    if node is None:
+        return False
+    if node.kind not in ("bool", "null"):
+        raise Unlearnable("commit")
+    return None if node.kind == "null" else node.text == "true"
+
+
+def _row(draft: Draft) -> pl.Expr:
+    node, last = draft.root.at("xoffset"), _commit(draft)
+    if last and (node is None or node.kind == "null"):
+        draft.keep(node)
+        return pl.lit(LAST_ROW)
+    return draft.field(BIGINT, "xoffset")
+
+
+def _place(draft: Draft) -> tuple[str | None, str | None]:
+    """File and position in the log of the sample."""
+    return log_of({"position": draft.word("position")})
+
+
+def _file(draft: Draft) -> str | None:
+    return _place(draft)[0]
+
+
+def _position(draft: Draft, convert: Convert) -> pl.Expr:
+    """Take the position in the log; the file is a part of the shape."""
+    file, at = _place(draft)
+    node = draft.root.at("position")
+    if file is None or at is None or node is None:
+        return pl.lit(None)
+    if not at.isdecimal() or not at.isascii():
+        raise Unlearnable("position")
+    return draft.capture(node, "([0-9]+)", convert, skip=len(f'"{file}:'))
+
+
+def _log_columns(draft: Draft) -> Image:
+    if not draft.spec.tells_log:
+        return {}
+    root, node, last = draft.root, draft.root.at("xoffset"), _commit(draft)
+    row = pl.lit(LAST_ROW) if last and whole(draft, node) is None else whole(draft, node)
+    position = None if _file(draft) is None else _position(draft, whole_of)
+    servers = (server(draft, root.at("server_id")), gtid_server(draft, root.at("gtid")))
+    return log_place(_file(draft), position, row, servers, committed(draft, root.at("ts"), factor=1000))
+
+
+def _transaction(draft: Draft) -> Image:
+    if not draft.spec.tells_transactions:
+        return {}
+    time, name = draft.field(TIMESTAMP, "ts", unit="s"), draft.root.at("xid")
+    if name is None or name.kind == "null":
+        draft.keep(name)
+        return {COMMIT_TIME: time}
+    last = pl.lit(_commit(draft) is True)
+    return {TRANSACTION: draft.field(STRING, "xid"), COMMIT: last, COMMIT_TIME: time, EVENT: _row(draft)}

@@ -1,0 +1,91 @@
+"""The columns with the position of a change in its log; see `changelog.log`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ....domain.source.changelog.log import YEAR_10000, named, numbered, server_of
+from ....domain.source.changelog.log_columns import COMMITTED, LOG, LOG_FILE, LOG_POSITION, LOG_ROW
+from .cell import INTEGER, SAFE_DIGITS, known
+from .sample import Unlearnable
+
+if TYPE_CHECKING:
+    from .draft import Draft, Image
+    from .sample import Node
+
+_GTID = re.compile(r"(.+[-:])[0-9]+")
+
+
+def log_place(
+    file: str | None,
+    position: pl.Expr | None,
+    row: pl.Expr | None,
+    servers: tuple[str | int | None, ...],
+    committed: pl.Expr,
+) -> Image:
+    """The values of `LOG_COLUMNS`."""
+    base, number = numbered(file) if file is not None else (None, None)
+    if number is None or position is None or row is None:
+        return {COMMITTED: committed}
+    return {
+        LOG: pl.lit(named(base, *servers)),
+        LOG_FILE: pl.lit(number),
+        LOG_POSITION: position,
+        LOG_ROW: row,
+        COMMITTED: committed,
+    }
+
+
+def whole(draft: Draft, node: Node | None) -> pl.Expr | None:
+    """Take a whole number that is not negative; None if the field is null."""
+    if node is None or node.kind == "null":
+        draft.keep(node)
+        return None
+    if node.kind != "number":
+        raise Unlearnable("no number")
+    return draft.capture(node, f"({INTEGER})", whole_of)
+
+
+def committed(draft: Draft, node: Node | None, *, factor: int) -> pl.Expr:
+    """Take a commit time as milliseconds, from a number that is them when multiplied by a factor."""
+    if node is None or whole(draft, node) is None:
+        return pl.lit(None)
+
+    def convert(texts: pl.Series) -> pl.Series:
+        numbers = whole_of(texts)
+        return known(numbers * factor < YEAR_10000, numbers * factor)
+
+    return draft.capture(node, f"({INTEGER})", convert)
+
+
+def whole_of(texts: pl.Series) -> pl.Series:
+    """Whole numbers from 0; null for others, and for those of more digits than are always read."""
+    numbers = texts.cast(pl.Int64, strict=False)
+    return known((numbers >= 0) & (texts.str.len_bytes() <= SAFE_DIGITS), numbers)
+
+
+def server(draft: Draft, node: Node | None) -> str | int | None:
+    """A server's name or number, as a part of the shape."""
+    draft.keep(node)
+    if node is None or node.kind == "null":
+        return None
+    if node.kind == "number" and re.fullmatch(INTEGER, node.text):
+        return int(node.text)
+    if node.word is None:
+        raise Unlearnable("server")
+    return node.word
+
+
+def gtid_server(draft: Draft, node: Node | None) -> str | None:
+    """The server of a GTID, as a part of the shape; the transaction's number in it is not."""
+    draft.keep(node)
+    if node is None or node.kind == "null":
+        return None
+    if node.word is None:
+        raise Unlearnable("gtid")
+    if found := _GTID.fullmatch(node.word):
+        draft.capture(node, "([0-9]+)", lambda texts: texts, skip=1 + len(found[1]))
+    return server_of(node.word)

@@ -1,0 +1,125 @@
+"""A learned shape: which records have it, and the rows that they become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from attrs import define, field
+
+from ....domain.epoch.batch import BYTES, ERROR, RAW
+from ....domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL
+from ....domain.table.row_kind import ROW_KIND, UPDATE_BEFORE
+from ..parsing import parse_json
+from .canal import canal
+from .debezium import debezium
+from .draft import Draft
+from .maxwell import maxwell
+from .plain import plain
+from .sample import read_sample
+from .template import Template
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ....domain.source.record_spec import RecordSpec
+    from .draft import Image
+    from .sample import Node
+
+AT, TEXT = "@", "@text"
+"""The columns of records: their number in the chunk times `ROWS`, so that there is room for their rows; their text."""
+ROWS = 2**32
+READERS: Mapping[str, Callable[[Draft], None]] = {
+    "json": plain,
+    MAXWELL: maxwell,
+    DEBEZIUM: debezium,
+    CANAL: canal,
+}
+"""By format, what reads a shape off a sample."""
+
+
+@define(eq=False)
+class Shape:
+    """A shape.
+
+    Args:
+        draft: what was read off a sample.
+        text: the sample.
+    """
+
+    draft: Draft
+    text: str
+    template: Template = field(init=False)
+    hits: int = 0
+
+    @template.default
+    def _template(self) -> Template:
+        return Template(self.text, self.draft.holes())
+
+    def match(self, records: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+        """Which records have the form of the shape, and those records with the texts of their values."""
+        fits, groups = self.template.match(records[TEXT])
+        if not fits.any():
+            return fits, records.clear()
+        names = (str(hole.start) for hole in self.draft.captured())
+        texts = records.with_columns(series.alias(name) for name, series in zip(names, groups, strict=True))
+        return fits, texts if fits.all() else texts.filter(fits)
+
+    def typed(self, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Records with their typed values, and those records of which a value does not convert exactly."""
+        certain, values = pl.Series([True]).new_from_index(0, texts.height), [texts[AT], texts[TEXT]]
+        for name, (start, convert) in self.draft.values.items():
+            text = texts[str(start)]
+            value = convert(text)
+            if value.null_count() != text.null_count():
+                certain &= value.is_not_null() | text.is_null()
+            values.append(value.alias(name))
+        typed = pl.DataFrame(values)
+        if certain.all():
+            return typed, texts.clear()
+        return typed.filter(certain), texts.filter(~certain).select(AT, TEXT)
+
+    def rows(self, typed: pl.DataFrame, schema: pl.Schema) -> list[pl.DataFrame]:
+        """The rows of records with typed values: `AT`, which orders them, and the columns of a schema."""
+        if self.draft.old is None:
+            return [_image(typed, self.draft.kind, self.draft.new, schema, 0)]
+        return [
+            _image(typed, UPDATE_BEFORE, self.draft.old, schema, 0),
+            _image(typed, self.draft.kind, self.draft.new, schema, 1),
+        ]
+
+
+def _image(typed: pl.DataFrame, kind: str, image: Image, schema: pl.Schema, more: int) -> pl.DataFrame:
+    nothing, own = pl.lit(None), {ROW_KIND: pl.lit(kind), RAW: pl.col(TEXT), BYTES: pl.lit(None), ERROR: pl.lit(None)}
+    values = (own.get(name, image.get(name, nothing)).cast(type_).alias(name) for name, type_ in schema.items())
+    return typed.select(pl.col(AT) + more, *values)
+
+
+def learn(text: str, spec: RecordSpec, known: dict[str, Node], fixed: Iterable[int] = ()) -> Shape:
+    """The shape of a sample.
+
+    Args:
+        text: a record.
+        spec: the spec of the records.
+        known: see `Draft`.
+        fixed: see `Draft`.
+
+    Raises:
+        Unlearnable: the strict decoder must read such records.
+        Undecodable: it is not JSON.
+    """
+    parse_json(text.encode())
+    draft = Draft(spec, read_sample(text), known, frozenset(fixed))
+    READERS[spec.format](draft)
+    return Shape(draft, text)
+
+
+def learn_constants(texts: list[str], spec: RecordSpec, known: dict[str, Node]) -> Shape:
+    """The shape of records of one form in which also those values are alike that no column takes.
+
+    Raises:
+        Unlearnable: the strict decoder must read such records.
+    """
+    leaves = zip(*(read_sample(text).leaves() for text in texts), strict=True)
+    alike = (first.start for first, *others in leaves if all(each.text == first.text for each in others))
+    return learn(texts[0], spec, known, alike)

@@ -1,0 +1,188 @@
+"""Shapes: which records they cover, and what they leave to the strict decoder. The rows are the same in any case."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.adapters.records.shapes.decoder import ShapeDecoder
+from headwater.domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL, ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SPEC = RecordSpec(Schema.parse("id bigint, name string, price decimal(10,2), share double, at timestamp"))
+RECORD = '{"id": %d, "name": "one", "price": 1.50, "share": 0.5, "at": "2026-01-01 00:00:00"}'
+COMMON = [RECORD % at for at in range(50)]
+
+
+def decoded(spec: RecordSpec, texts: Sequence[str | bytes | None]) -> tuple[list[dict[str, Any]], int]:
+    """The rows of records, and how many records had no shape; the strict decoder gives the same rows."""
+    raws = (text.encode() if isinstance(text, str) else text for text in texts)
+    records = [Record(raw, 1000 * at, f"orders/0@{at}") for at, raw in enumerate(raws)]
+    decoder = ShapeDecoder(spec, least=1, few=10)
+    left = Counter[str]()
+    strictly = decoder._strict.batch
+
+    def counted(records: Any) -> Any:
+        some = list(records)
+        left["records"] += len(some)
+        return strictly(some)
+
+    decoder._strict = _Counted(counted)  # type: ignore[assignment]
+    rows = decoder.batch(records).to_pylist()
+    assert rows == RecordDecoder(spec).batch(records).to_pylist()
+    return rows, left["records"]
+
+
+class _Counted:
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+
+def test_records_of_one_form_have_a_shape() -> None:
+    rows, left = decoded(SPEC, COMMON)
+    assert (len(rows), left) == (50, 0)
+    assert [row["id"] for row in rows] == list(range(50))
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", r"a \"quoted\" one", r"c:\\n and a line\n", r"a\/b\t", "né中😀", "", "\u2028", "a\x7fb"]
+)
+def test_texts_that_shapes_cover(name: str) -> None:
+    texts = [*COMMON, RECORD.replace('"one"', f'"{name}"') % 50]
+    rows, left = decoded(SPEC, texts)
+    assert left == 0
+    assert rows[-1]["name"] == json.loads(f'"{name}"')
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"one"', r'"\u0041"'),
+        ('"one"', r'"\ud800"'),
+        ('"one"', '{"k": 1.10}'),
+        ('"one"', '"__debezium_unavailable_value"'),
+        ("1.50", "1.500"),
+        ("1.50", "1.505"),
+        ("1.50", "1e2"),
+        ("1.50", "123456789.00"),
+        ("0.5", "1e400"),
+        ("0.5", "NaN"),
+        ("0.5", "-0"),
+        ('"id": 50', '"id": 9223372036854775808'),
+        ('"id": 50', '"id": 1.0'),
+        ('"id": 50', '"id": 007'),
+        ('"id": 50', '"id": 50, "id": 51'),
+        ('"id": 50, ', ""),
+        ("{", "{ "),
+        ("}", ",}"),
+        ("}", "} x"),
+        ("00:00:00", "24:00:00"),
+        ("00:00:00", "00:00:60"),
+        ("2026-01-01", "2026-02-29"),
+        ("2026-01-01", "0000-01-01"),
+        ("2026-01-01", "\uff12026-01-01"),
+    ],
+)
+def test_what_shapes_leave_to_the_strict_decoder(old: str, new: str) -> None:
+    odd = (RECORD % 50).replace(old, new)
+    rows, left = decoded(SPEC, [*COMMON[:20], odd, None, b'{"id": "\xff"}', *COMMON[20:]])
+    assert left == 3
+    assert rows[20]["_raw"] == odd
+    assert [row["_position"] for row in rows] == [1000 * at for at in range(53)]
+
+
+def test_a_number_with_more_digits_than_python_reads() -> None:
+    extra = [text.replace('{"id"', '{"extra": 1, "id"') for text in COMMON]
+    _, left = decoded(SPEC, [*extra, extra[0].replace('"extra": 1', f'"extra": {"1" * 5000}')])
+    assert left == 1
+
+
+def test_an_hour_with_two_offsets_is_left() -> None:
+    spec = RecordSpec(SPEC.schema, time_zone="Europe/Berlin")
+    times = ["2026-03-29 01:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00", "2026-07-01 00:00:00"]
+    rows, left = decoded(spec, [*COMMON, *(COMMON[0].replace("2026-01-01 00:00:00", time) for time in times)])
+    assert left == 2
+    assert rows[0]["at"].isoformat() == "2025-12-31T23:00:00+00:00"
+
+
+def test_nulls_before_the_first_value() -> None:
+    nulls = [text.replace('"one"', "null") for text in COMMON]
+    rows, left = decoded(SPEC, [*nulls, *COMMON])
+    assert left == 0
+    assert [row["name"] for row in rows] == [None] * 50 + ["one"] * 50
+
+
+def test_null_and_absent_are_told_apart() -> None:
+    spec = RecordSpec(SPEC.schema, tells_absent=True)
+    absent = [text.replace('"name": "one", ', "") for text in COMMON]
+    null = COMMON[0].replace('"one"', "null")
+    rows, left = decoded(spec, [*COMMON, null, *absent])
+    assert left == 0
+    assert [row["_absent"] for row in rows] == [None] * 51 + ["`name`"] * 50
+
+
+def test_a_message_of_another_table_is_counted() -> None:
+    spec = RecordSpec(SPEC.schema, MAXWELL, changes=ChangeSpec([r"shop\.orders"]))
+    message = '{"database": "shop", "table": "%s", "type": "insert", "data": %s}'
+    texts = [message % ("orders" if at % 2 else "carts", text) for at, text in enumerate(COMMON)]
+    passed_over = Counter[str]()
+    decoder = ShapeDecoder(spec, passed_over, least=1, few=1)
+    batch = decoder.batch([Record(text.encode(), 1000 * at, "o") for at, text in enumerate(texts)])
+    assert batch.num_rows == 25
+    assert passed_over == {"shop.carts": 25}
+
+
+def test_the_images_of_an_update_come_in_order() -> None:
+    spec = RecordSpec(SPEC.schema, MAXWELL)
+    message = '{"database": "shop", "table": "orders", "type": "update", "data": %s, "old": {"name": null}}'
+    rows, left = decoded(spec, [message % text for text in COMMON])
+    assert left == 0
+    assert [row["_row_kind"] for row in rows] == ["-U", "+U"] * 50
+    assert [row["name"] for row in rows] == [None, "one"] * 50
+    assert [row["_position"] for row in rows[:4]] == [0, 1, 1000, 1001]
+
+
+def test_several_rows_in_a_message_are_left() -> None:
+    spec = RecordSpec(SPEC.schema, CANAL)
+    message = '{"data": [%s], "database": "shop", "table": "orders", "type": "INSERT", "isDdl": false, "es": 1}'
+    rows, left = decoded(spec, [message % text for text in COMMON] + [message % f"{COMMON[0]}, {COMMON[1]}"])
+    assert (len(rows), left) == (52, 1)
+
+
+@pytest.mark.parametrize("enveloped", [False, True])
+def test_debezium(*, enveloped: bool) -> None:
+    spec = RecordSpec(Schema.parse("id bigint, at timestamp, day date"), DEBEZIUM)
+    described = [
+        {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+        {"field": "day", "type": "int32", "name": "io.debezium.time.Date"},
+    ]
+    schema = json.dumps({"fields": [{"field": side, "fields": described} for side in ("before", "after")]})
+    number = 1_767_225_600_000_000 if enveloped else 1_767_225_600_000
+    image = f'{{"id": 1, "at": {number}, "day": 20454}}'
+    message = f'{{"before": {image}, "after": {image}, "source": {{"db": "shop", "table": "orders"}}, "op": "u"}}'
+    text = f'{{"schema": {schema}, "payload": {message}}}' if enveloped else message
+    rows, left = decoded(spec, [text] * 30)
+    assert (len(rows), left) == (60, 0)
+    assert (rows[0]["at"].isoformat(), rows[0]["day"].isoformat()) == ("2026-01-01T00:00:00+00:00", "2026-01-01")
+
+
+def test_records_without_any_form_in_common_go_to_the_strict_decoder() -> None:
+    texts = [json.dumps({f"key {at}": at, "id": at}) for at in range(200)]
+    rows, left = decoded(SPEC, texts)
+    assert [row["id"] for row in rows] == list(range(200))
+    assert left >= 150
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+def test_wide_rows(columns: int) -> None:
+    spec = RecordSpec(Schema.parse(", ".join(f"c{at} int" for at in range(columns))))
+    texts = [json.dumps({f"c{at}": at * row for at in range(columns)}) for row in range(30)]
+    assert decoded(spec, texts)[1] == 0
