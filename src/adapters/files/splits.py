@@ -9,6 +9,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from attrs import frozen
 from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.decode import Undecodable
 from ..records.decoder import Record, RecordDecoder
+from ..records.shapes.chunk import BLANKS, Chunk
+from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
 from . import parquet
 
@@ -33,6 +36,7 @@ _FILE_POSITIONS = 2**40
 TO_THE_END = _FILE_POSITIONS
 _DELIMITERS = (";", "\t", "|", ",")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTES_A_BLOCK, _SMALL = 8 * 2**20, 2**17
 
 
 @frozen
@@ -115,33 +119,56 @@ def open_file(path: str) -> IO[bytes]:
 def _read_text(
     stream: IO[bytes], split: Split, spec: RecordSpec, first: int, passed_over: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    if spec.format == "csv":
-        parse, records = _csv(stream, split.name, spec)
-        decoder = RecordDecoder(spec, parse)
-    else:
-        decoder = RecordDecoder(spec, passed_over=passed_over)
-        records = _json_lines(stream, split)
     origin = split.name
-    return decoder.batches(Record(raw, first + at, origin) for at, raw in records)
+    if spec.format == "csv":
+        parse, rows = _csv(stream, origin, spec)
+        return RecordDecoder(spec, parse).batches(Record(raw, first + at, origin) for at, raw in rows)
+    return _json(stream, split, first, ShapeDecoder(spec, passed_over))
 
 
-def _json_lines(stream: IO[bytes], split: Split) -> Iterator[tuple[int, bytes]]:
-    for at, line in _lines(stream, split.start, split.end):
-        if raw := line.strip(b" \t\r\n"):
-            yield at, raw
+def _json(stream: IO[bytes], split: Split, first: int, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+    for at, block in _blocks(stream, split.start, split.end):
+        try:
+            chunk = Chunk.of_lines(block, first + at, split.name, is_first=at == 0) if len(block) > _SMALL else None
+        except UnicodeDecodeError:
+            chunk = None
+        if chunk:
+            yield decoder.chunk(chunk)
+        elif records := list(_json_records(block, at, first, split.name)):
+            yield decoder.batch(records)
 
 
-def _lines(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of the lines that start from byte `start` to before `end`."""
+def _json_records(block: bytes, at: int, first: int, origin: str) -> Iterator[Record]:
+    for offset, line in _unmarked((at + offset, line) for offset, line in _lines(BytesIO(block))):
+        if raw := line.strip(BLANKS.encode()):
+            yield Record(raw, first + offset, origin)
+
+
+def _blocks(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of blocks of whole lines, those that start from byte `start` to before `end`."""
     at = 0
     if start:
         stream.seek(start - 1)
         at = start - 1 + len(stream.readline())
+    while at < end and (block := stream.read(min(_BYTES_A_BLOCK, end - at))):
+        if not block.endswith(b"\n"):
+            block += stream.readline()
+        yield at, block
+        at += len(block)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of the lines of a file."""
+    at = 0
     for line in stream:
-        if at >= end:
-            return
-        yield at, (line if at else line.removeprefix(_BYTE_ORDER_MARK))
+        yield at, line
         at += len(line)
+
+
+def _unmarked(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Lines without a byte order mark at the start of the file."""
+    for at, line in lines:
+        yield at, (line if at else line.removeprefix(_BYTE_ORDER_MARK))
 
 
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
@@ -175,7 +202,7 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
     """The column names of a CSV file, checked, and its rows. An empty file has no rows and needs no header."""
-    rows = csv_text.records(_lines(stream, 0, TO_THE_END), spec.delimiter)
+    rows = csv_text.records(_unmarked(_lines(stream)), spec.delimiter)
     first = next(rows, None)
     if first is None:
         return [], rows

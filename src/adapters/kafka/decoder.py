@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from ..records.decoder import Record, RecordDecoder
+from ..records.decoder import Record
+from ..records.shapes.decoder import ShapeDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,11 +34,11 @@ class TopicDecoder:
     passed_over: PassedOver | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder, part = RecordDecoder(self.spec), ""
+        decoder, part = ShapeDecoder(self.spec), ""
         for batch in batches:
             if batch.num_rows:
                 part = part or "/".join(str(batch.column(at)[0]) for at in range(3))
-                yield decoder.batch(self._records(batch))
+                yield decoder.batch(list(self._records(batch)))
         if self.passed_over:
             self.passed_over.add(part, decoder.passed_over)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from ..records.dead_letters import JsonDeadLetters
-from ..records.decoder import RecordDecoder
 from ..records.polars_rows import polars_dead_letters, polars_rows
+from ..records.shapes.decoder import ShapeDecoder
 from . import broker
 from . import plan as planning
 from .source import KafkaSource
@@ -26,7 +25,12 @@ if TYPE_CHECKING:
 class PolarsKafkaSource(KafkaSource):
     """Topics as a stream of Polars frames."""
 
-    _passed_over: Counter[str] = field(init=False, factory=Counter)
+    _decoder: ShapeDecoder = field(init=False)
+
+    @_decoder.default
+    def _of_spec(self) -> ShapeDecoder:
+        """One for all reads: it keeps the shapes that it has learned."""
+        return ShapeDecoder(self.spec)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`.
@@ -36,11 +40,11 @@ class PolarsKafkaSource(KafkaSource):
             SourceChanged: records of the range have been deleted.
         """
         records = broker.records(self.settings, planning.slices(offsets))
-        decoder = RecordDecoder(self.spec, passed_over=self._passed_over)
-        return polars_rows(decoder.batches(records), self.schema)
+        return polars_rows(self._decoder.batches(records), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:
-        found, self._passed_over = self._passed_over, Counter()
+        found = dict(self._decoder.passed_over)
+        self._decoder.passed_over.clear()
         return found
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

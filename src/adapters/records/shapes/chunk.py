@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
-from attrs import frozen
+from attrs import field, frozen
 
 from ..decoder import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+BLANKS = " \t\r\n"
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @frozen(eq=False)
@@ -19,33 +22,57 @@ class Chunk:
     """Records by column; see `Record`.
 
     Args:
-        raw: their bytes.
+        texts: the records as text; null if they are not UTF-8, or have no value.
         positions: their positions.
         origins: their origins.
+        others: the bytes of those that are not UTF-8, by number.
     """
 
-    raw: pa.Array
+    texts: pl.Series
     positions: pl.Series
     origins: pl.Series
+    others: Mapping[int, bytes] = field(factory=dict)
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Chunk:
-        """A chunk of records."""
+        """A chunk of some records."""
         raws, positions, origins, _ = zip(*records, strict=True)
-        return cls(
-            pa.array(raws, pa.binary()), pl.Series(positions, dtype=pl.Int64), pl.Series(origins, dtype=pl.String)
-        )
+        places = pl.Series(positions, dtype=pl.Int64), pl.Series(origins, dtype=pl.String)
+        try:
+            return cls(_series(pa.array(raws, pa.binary()).cast(pa.string())), *places)
+        except pa.ArrowInvalid:  # some are not UTF-8
+            texts = [_text(raw) for raw in raws]
+            others = {at: raw for at, raw in enumerate(raws) if raw is not None and texts[at] is None}
+            return cls(_series(pa.array(texts, pa.string())), *places, others)
+
+    @classmethod
+    def of_lines(cls, block: bytes, position: int, origin: str, *, is_first: bool) -> Chunk:
+        """A chunk of the lines of a part of a file that are not blank.
+
+        Args:
+            block: whole lines.
+            position: that of the first byte.
+            origin: the origin of all.
+            is_first: whether it begins a file, which may have a byte order mark.
+
+        Raises:
+            UnicodeDecodeError: the block is not UTF-8.
+        """
+        text = block.decode()
+        lines = pl.Series([text]).str.split("\n").explode()
+        ends = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
+        if is_first and text.startswith(_BYTE_ORDER_MARK):
+            lines = pl.concat([pl.Series([lines[0].removeprefix(_BYTE_ORDER_MARK)]), lines.slice(1)])
+        lines, starts = lines.str.strip_chars(BLANKS), ends.shift(1, fill_value=0) + position
+        filled = lines != ""
+        lines = lines.filter(filled)
+        return cls(lines, starts.filter(filled), pl.Series([origin]).new_from_index(0, lines.len()))
 
     def record(self, number: int, position: int) -> Record:
         """A record by its number, at another position."""
-        return Record(self.raw[number].as_py(), position, self.origins[number])
-
-    def texts(self) -> pl.Series:
-        """The records as text; null if they are not UTF-8, or have no value."""
-        try:
-            return _series(self.raw.cast(pa.string()))
-        except pa.ArrowInvalid:
-            return _series(pa.array([_text(raw) for raw in self.raw.to_pylist()], pa.string()))
+        text = self.texts[number]
+        raw = self.others.get(number) if text is None else text.encode()
+        return Record(raw, position, self.origins[number])
 
 
 def _series(texts: pa.Array) -> pl.Series:

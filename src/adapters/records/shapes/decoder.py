@@ -16,7 +16,7 @@ from ....domain.table.change import POSITION
 from ..decoder import RecordDecoder, arrow_schema, batch_schema
 from .chunk import Chunk
 from .sample import Unlearnable
-from .shape import AT, READERS, ROWS, TEXT, Shape, learn, learn_constants
+from .shape import AT, ROWS, TEXT, Shape, learn, learn_constants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,9 +71,16 @@ class ShapeDecoder:
 
     def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
         """Decode records into one batch."""
-        if len(records) < self.least or self.spec.format not in READERS or self._waits():
+        if len(records) < self.least or self._waits():
             return self._strict.batch(records)
         return self._decoded(Chunk.of(records))
+
+    def chunk(self, chunk: Chunk) -> pa.RecordBatch:
+        """Decode a chunk into one batch."""
+        if chunk.texts.len() < self.least or self._waits():
+            places = enumerate(chunk.positions)
+            return self._strict.batch(chunk.record(number, position) for number, position in places)
+        return self._decoded(chunk)
 
     def _waits(self) -> bool:
         """Whether this chunk is one of those after some of which shapes covered too little."""
@@ -87,7 +94,7 @@ class ShapeDecoder:
             self._poor, self._without = 0, _CHUNKS_WITHOUT
 
     def _decoded(self, chunk: Chunk) -> pa.RecordBatch:
-        texts = chunk.texts()
+        texts = chunk.texts
         numbers = pl.int_range(0, texts.len() * ROWS, ROWS, dtype=pl.Int64, eager=True)
         records = pl.DataFrame([numbers.alias(AT), texts.alias(TEXT)])
         rows, rest = self._by_shapes(records.filter(pl.col(TEXT).is_not_null()))
