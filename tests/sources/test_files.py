@@ -119,6 +119,16 @@ def test_reads_large_files_in_parts_without_losing_order(
     assert [row["id"] for row in read(source_of(engine, tmp_path))] == list(range(50))
 
 
+def test_many_records_of_one_form_and_one_of_another(engine: Engine, tmp_path: Path) -> None:
+    lines = [line(at) for at in range(6000)]
+    lines[4000] = '{"id": 4000.5}'
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    found = read(source_of(engine, tmp_path))
+    assert [row["id"] for row in found] == [*range(4000), None, *range(4001, 6000)]
+    assert [row["_raw"] for row in found if row["_error"]] == [lines[4000]]
+    assert found[4000]["_position"] == len("\n".join(lines[:4000])) + 1
+
+
 def test_reads_gzip(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress("".join(map(line, range(3))).encode()))
     assert [row["id"] for row in read(source_of(engine, tmp_path))] == [0, 1, 2]
