@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.adapters.records.polars_rows import polars_rows
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.source.changelog.settings import (
     CANAL,
@@ -27,6 +28,7 @@ from .effort import examples
 from .nasty_records import SCHEMA, Writer
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 ODDS = [(0.0, 0.0), (0.002, 0.02), (0.02, 0.1), (0.05, 0.3), (0.02, 0.0), (0.005, 0.3), (0.005, 0.1)]
@@ -90,6 +92,13 @@ def test_shapes_change_nothing(data: st.DataObject) -> None:
     assert told(decoder.batch(records)) == expected
     assert shapes == strict
     assert told(decoder.batch(records)) == expected, "by the shapes of the first time"
+    viewed = polars_rows([ShapeDecoder(spec, views=True, least=1, few=1).batch(records)], spec.rows)
+    assert viewed.collect().to_native().equals(strict_frame(spec, records))
+
+
+def strict_frame(spec: RecordSpec, records: list[Record]) -> pl.DataFrame:
+    frame: pl.DataFrame = polars_rows([RecordDecoder(spec).batch(records)], spec.rows).collect().to_native()
+    return frame
 
 
 def told(batch: pa.RecordBatch) -> list[str]:

@@ -22,4 +22,6 @@ class PolarsFileBulk(FileBulk):
 
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         splits = [split for ordinal, part in enumerate(parts) for split in self._splits(ordinal, part)]
-        return polars_rows((batch for split in splits for batch in read(split, self.spec.records)), self.schema)
+        return polars_rows(
+            (batch for split in splits for batch in read(split, self.spec.records, views=True)), self.schema
+        )

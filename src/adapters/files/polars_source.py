@@ -35,7 +35,7 @@ class PolarsFileSource(FileSource):
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
         check_room(sum(path.stat().st_size for path in self._listing.files(offsets)))
-        batches = (read(split, self.spec, self._passed_over) for split in self._splits(offsets))
+        batches = (read(split, self.spec, self._passed_over, views=True) for split in self._splits(offsets))
         return polars_rows(chain.from_iterable(batches), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:

@@ -69,10 +69,16 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     ]
 
 
-def read(split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
+def read(
+    split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None, *, views: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
 
-    `passed_over` counts the skipped messages of tables that are not read; see `Tables`.
+    Args:
+        split: the split.
+        spec: the spec of the records.
+        passed_over: counts the skipped messages of tables that are not read; see `Tables`.
+        views: see `ShapeDecoder`.
     """
     first = split.ordinal * _FILE_POSITIONS
     try:
@@ -80,7 +86,11 @@ def read(split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None
             yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
         else:
             with open_file(split.path) as stream:
-                yield from _read_text(stream, split, spec, first, Counter() if passed_over is None else passed_over)
+                if spec.format == "csv":
+                    yield from _read_csv(stream, split, spec, first)
+                else:
+                    counts = Counter[str]() if passed_over is None else passed_over
+                    yield from _read_json(stream, split, first, ShapeDecoder(spec, counts, views=views))
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -116,17 +126,12 @@ def open_file(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
-def _read_text(
-    stream: IO[bytes], split: Split, spec: RecordSpec, first: int, passed_over: Counter[str]
-) -> Iterator[pa.RecordBatch]:
-    origin = split.name
-    if spec.format == "csv":
-        parse, rows = _csv(stream, origin, spec)
-        return RecordDecoder(spec, parse).batches(Record(raw, first + at, origin) for at, raw in rows)
-    return _json(stream, split, first, ShapeDecoder(spec, passed_over))
+def _read_csv(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
+    parse, rows = _csv(stream, split.name, spec)
+    return RecordDecoder(spec, parse).batches(Record(raw, first + at, split.name) for at, raw in rows)
 
 
-def _json(stream: IO[bytes], split: Split, first: int, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+def _read_json(stream: IO[bytes], split: Split, first: int, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
     for at, block in _blocks(stream, split.start, split.end):
         try:
             chunk = Chunk.of_lines(block, first + at, split.name, is_first=at == 0) if len(block) > _SMALL else None

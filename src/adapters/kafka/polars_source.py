@@ -30,7 +30,7 @@ class PolarsKafkaSource(KafkaSource):
     @_decoder.default
     def _of_spec(self) -> ShapeDecoder:
         """One for all reads: it keeps the shapes that it has learned."""
-        return ShapeDecoder(self.spec)
+        return ShapeDecoder(self.spec, views=True)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`.

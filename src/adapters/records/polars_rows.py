@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import polars as pl
-import pyarrow as pa
 
 from ...domain.source.dead_letter import IN_ORDER
 from ..memory_limit import hold_rows
@@ -16,14 +15,17 @@ from .decoder import arrow_schema, batch_schema
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import pyarrow as pa
+
     from ...domain.table.schema import Schema
     from .dead_letters import ReadAgain
 
 
 def polars_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> nw.LazyFrame[Any]:
-    """A frame of batches of `batch_schema`; `schema` is that of their rows."""
-    table = pa.Table.from_batches(_counted(batches), schema=arrow_schema(batch_schema(schema)))
-    return nw.from_native(pl.DataFrame(pl.from_arrow(table)).lazy())
+    """A frame of batches of `batch_schema`, whose texts may be views; `schema` is that of their rows."""
+    empty = arrow_schema(batch_schema(schema)).empty_table()
+    frames = (pl.DataFrame(pl.from_arrow(each)) for each in (empty, *_counted(batches)))
+    return nw.from_native(pl.concat(frames, rechunk=True).lazy())
 
 
 def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -42,12 +42,14 @@ class ShapeDecoder:
     Args:
         spec: the spec of the records.
         passed_over: counts the skipped messages of tables that are not read; see `Tables`.
+        views: whether texts may be views into the records, which Polars takes without a copy, and Spark does not take.
         least: the strict decoder reads chunks of fewer records, which are not worth the work.
         few: fewer records of a chunk than these are not worth a new shape.
     """
 
     spec: RecordSpec
     passed_over: Counter[str] = field(factory=Counter)
+    views: bool = False
     least: int = _LEAST
     few: int = _FEW
     _strict: RecordDecoder = field(init=False)
@@ -180,8 +182,10 @@ class ShapeDecoder:
         placed = rows.with_columns(
             (chunk.positions.gather(number) + row).alias(POSITION), chunk.origins.gather(number).alias(ORIGIN)
         )
-        table = placed.select(self._schema.names()).to_arrow(compat_level=pl.CompatLevel.oldest())
-        return table.cast(self._arrow).combine_chunks().to_batches()[0]
+        frame = placed.select(self._schema.names()).rechunk()
+        if self.views:
+            return frame.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()[0]
+        return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._arrow).to_batches()[0]
 
 
 def _fullest(texts: pl.Series, tries: int) -> str:
