@@ -131,8 +131,12 @@ def _decimal(type_: DataType, sample: Node, _writing: Writing) -> Cell:
     whole = "-?[0-9]+" if sample.kind == "string" else "-?(?:[1-9][0-9]*|0)"
 
     def convert(texts: pl.Series) -> pl.Series:
-        after = texts.str.len_bytes().cast(pl.Int64) - texts.str.find(".", literal=True).cast(pl.Int64) - 1
-        return known(after.fill_null(0) <= scale, texts.cast(pl.Decimal(precision, scale), strict=False))
+        # Not all versions of Polars check the precision.
+        length = texts.str.len_bytes().cast(pl.Int64)
+        point = texts.str.find(".", literal=True).cast(pl.Int64).fill_null(length)
+        before = point - texts.str.starts_with("-").cast(pl.Int64)
+        fits = (length - point - 1 <= scale) & (before <= precision - scale)
+        return known(fits, texts.cast(pl.Decimal(precision, scale), strict=False))
 
     return _cell(rf"{whole}(?:\.[0-9]+)?" if scale else whole, sample, convert)
 
