@@ -11,7 +11,7 @@ from attrs import field, frozen
 from ..decoder import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 BLANKS = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
@@ -68,11 +68,11 @@ class Chunk:
         lines = lines.filter(filled)
         return cls(lines, starts.filter(filled), pl.Series([origin]).new_from_index(0, lines.len()))
 
-    def record(self, number: int, position: int) -> Record:
-        """A record by its number, at another position."""
-        text = self.texts[number]
-        raw = self.others.get(number) if text is None else text.encode()
-        return Record(raw, position, self.origins[number])
+    def records(self, numbers: pl.Series, positions: pl.Series) -> Iterator[Record]:
+        """Some of the records by their numbers, at other positions."""
+        columns = (numbers, self.texts.gather(numbers), positions, self.origins.gather(numbers))
+        for number, text, position, origin in zip(*(column.to_list() for column in columns), strict=True):
+            yield Record(self.others.get(number) if text is None else text.encode(), position, origin)
 
 
 def _series(texts: pa.Array) -> pl.Series:

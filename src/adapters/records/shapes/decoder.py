@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..decoder import Record
     from .sample import Node
 
-RECORDS_A_CHUNK = 32_768
+RECORDS_A_CHUNK = 16_384
 _LEAST, _FEW = 1_500, 20
 _MOST_SHAPES, _TRIES = 32, 12
 _POOR_CHUNKS, _CHUNKS_WITHOUT = 4, 16
@@ -80,8 +80,8 @@ class ShapeDecoder:
     def chunk(self, chunk: Chunk) -> pa.RecordBatch:
         """Decode a chunk into one batch."""
         if chunk.texts.len() < self.least or self._waits():
-            places = enumerate(chunk.positions)
-            return self._strict.batch(chunk.record(number, position) for number, position in places)
+            numbers = pl.int_range(chunk.texts.len(), eager=True)
+            return self._strict.batch(chunk.records(numbers, chunk.positions))
         return self._decoded(chunk)
 
     def _waits(self) -> bool:
@@ -170,8 +170,8 @@ class ShapeDecoder:
 
     def _strictly(self, chunk: Chunk, numbers: pl.Series) -> pl.DataFrame:
         """The rows of some records by the strict decoder."""
-        batch = self._strict.batch(chunk.record(number // ROWS, number) for number in numbers)
-        frame = pl.DataFrame(pl.from_arrow(batch))
+        batches = self._strict.batches(chunk.records(numbers // ROWS, numbers))
+        frame = pl.concat(pl.DataFrame(pl.from_arrow(batch)) for batch in batches)
         return frame.select(pl.col(POSITION).alias(AT), *self._schema)
 
     def _batch(self, chunk: Chunk, rows: pl.DataFrame) -> pa.RecordBatch:

@@ -28,7 +28,7 @@ def decoded(spec: RecordSpec, texts: Sequence[str | bytes | None]) -> tuple[list
     records = [Record(raw, 1000 * at, f"orders/0@{at}") for at, raw in enumerate(raws)]
     decoder = ShapeDecoder(spec, least=1, few=10)
     left = Counter[str]()
-    strictly = decoder._strict.batch
+    strictly = decoder._strict.batches
 
     def counted(records: Any) -> Any:
         some = list(records)
@@ -42,8 +42,8 @@ def decoded(spec: RecordSpec, texts: Sequence[str | bytes | None]) -> tuple[list
 
 
 class _Counted:
-    def __init__(self, batch: Any) -> None:
-        self.batch = batch
+    def __init__(self, batches: Any) -> None:
+        self.batches = batches
 
 
 def test_records_of_one_form_have_a_shape() -> None:
@@ -186,3 +186,19 @@ def test_wide_rows(columns: int) -> None:
     spec = RecordSpec(Schema.parse(", ".join(f"c{at} int" for at in range(columns))))
     texts = [json.dumps({f"c{at}": at * row for at in range(columns)}) for row in range(30)]
     assert decoded(spec, texts)[1] == 0
+
+
+def test_records_that_no_shape_covers_are_not_tried_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [text.replace('"one"', r'"\u0041"') for text in COMMON]
+    records = [Record(text.encode(), 1000 * at, "o") for at, text in enumerate(texts)]
+    decoder, tried = ShapeDecoder(SPEC, least=1, few=1), Counter[str]()
+    decoded_by_shapes = ShapeDecoder._decoded
+
+    def counted(self: ShapeDecoder, chunk: Any) -> Any:
+        tried["chunks"] += 1
+        return decoded_by_shapes(self, chunk)
+
+    monkeypatch.setattr(ShapeDecoder, "_decoded", counted)
+    expected = RecordDecoder(SPEC).batch(records)
+    assert all(decoder.batch(records) == expected for _ in range(24))
+    assert 4 < tried["chunks"] < 12
