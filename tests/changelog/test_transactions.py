@@ -131,6 +131,13 @@ def test_maxwells_ddl_whose_time_is_in_milliseconds_makes_no_row() -> None:
     assert lines(spec("maxwell-json"), *told) == []
 
 
+@pytest.mark.parametrize("kind", [{}, [], 7, None])
+def test_a_message_whose_type_is_no_word_is_refused(kind: object) -> None:
+    (line,) = lines(spec("maxwell-json"), maxwell("accounts", 7, 1, type=kind))
+    assert line["_error"].startswith("type: one of Maxwell's wanted")
+    assert line["_transaction"] == "7"
+
+
 def test_a_tombstone_in_a_file_makes_no_row() -> None:
     for told in (COUNTED, ORDERED):
         assert lines(spec("debezium-json", told), "null") == []

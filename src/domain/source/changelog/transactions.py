@@ -33,7 +33,7 @@ _UNITS = {MAXWELL: "s", DEBEZIUM: "ms", CANAL: "ms"}
 
 
 def _maxwell(message: Message, _spec: RecordSpec) -> TransactionFields:
-    if message.get("type") in WITHOUT_ROWS:
+    if type(kind := message.get("type")) is str and kind in WITHOUT_ROWS:
         return _NOTHING
     if message.get("xid") is None:  # a bootstrap's row, or Maxwell is set not to write it
         return (None, None, message.get("ts"), None, None)
