@@ -286,8 +286,7 @@ class Headwater:
         """Copy every pipeline, as of its newest publication, to another backend.
 
         The target resumes from the same offsets of the sources. Nothing is lost or counted twice, even if this
-        deployment runs at the same time. A pipeline that has published nothing is not copied: it starts from the
-        beginning on the target.
+        deployment runs at the same time. A pipeline without a publication is not copied: it starts at the beginning.
 
         Args:
             target: the same deployment on another backend.
@@ -333,9 +332,7 @@ class Headwater:
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         runner = self._runner(pipeline).for_large()
-        tables = {
-            topic: HistoryTable.parse(table) if isinstance(table, str) else table for topic, table in history.items()
-        }
+        tables = {topic: HistoryTable.parse(str(table)) for topic, table in history.items()}
         service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
         stream = stream_offsets(stream_from, runner.source.members)
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)

@@ -13,6 +13,7 @@ from ...domain.errors import ConfigError
 from ...domain.source import dead_letter
 from ...domain.table.change import Change
 from ...domain.table.collect import collect_small
+from .report import REPLAY
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from ...domain.ports import Source
     from ...domain.service.base import Service, Step
     from .runner import Runner
-
-
-REPLAY = "replay"
-"""The task of the epoch, in its commits."""
 
 
 @frozen

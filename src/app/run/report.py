@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Epoch
 
+REPLAY = "replay"
+"""The task of an epoch that reads dead letters again, in its commits and its report."""
+
 
 @frozen
 class EpochReport:

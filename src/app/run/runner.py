@@ -22,8 +22,7 @@ from .keep_up import keep_up
 from .losses import Loss, Losses
 from .materialized import materialized_change, materialized_tables
 from .options import RunOptions
-from .replay import REPLAY
-from .report import EpochReport, Phases
+from .report import REPLAY, EpochReport, Phases
 from .rounds import run_all
 from .watermarks import watermarks_after
 
