@@ -2,6 +2,11 @@
 
 PYTHON ?= python3
 BACKEND ?= delta
+# The engine of the demos on delta: spark, local or auto.
+ENGINE ?=
+ifneq ($(ENGINE),)
+export HEADWATER_BACKEND__ENGINE = $(ENGINE)
+endif
 ARGS ?=
 # Tests run in so many processes side by side, on two cores: what Spark does to a few rows keeps no core busy for long.
 WORKERS ?= 3

@@ -39,7 +39,7 @@ BACKENDS = [
     pytest.param("parquet", marks=pytest.mark.example),
     pytest.param("delta:local", marks=pytest.mark.local),
     pytest.param("delta", marks=pytest.mark.delta),
-    pytest.param("delta:auto", marks=pytest.mark.delta),
+    pytest.param("delta:auto", marks=[pytest.mark.delta, pytest.mark.further]),
     pytest.param("hudi-mor", marks=pytest.mark.hudi),
     pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,13 @@ def config(tmp_path: Path) -> Path:
     config = tmp_path / "deploy.toml"
     write(config, 'kind = "files"\npath = "in"\nfiles_per_epoch = 1\n', "delta")
     config.write_text(config.read_text().replace('path = "lake"\n', 'path = "lake"\nretain = { versions = 1 }\n'))
+    _local(config).write_text(re.sub(r'\[backend\.spark\]\n(".+\n)*', "", config.read_text()))
     return config
+
+
+def _local(config: Path) -> Path:
+    """The same deployment for the local engine, which takes no settings of Spark."""
+    return config.with_name("local.toml")
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ def on(config: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Commands]:
         return rows(code, *capsys.readouterr())
 
     def local(command: str, *arguments: str) -> list[dict[str, Any]]:
-        done = headwater(command, str(config), *arguments, **{ENGINE: "local"})
+        done = headwater(command, str(_local(config)), *arguments, **{ENGINE: "local"})
         return rows(done.returncode, done.stdout, done.stderr)
 
     return {"spark": spark, "local": local}
@@ -71,7 +78,7 @@ def test_one_run_goes_on_and_the_other_is_refused(
     with running(config, **{ENGINE: "spark"}) as spark:
         drop(landing, 0)
         spark.wait_until(lambda: spark.epochs == 1)
-        with running(config, **{ENGINE: "local"}) as local:
+        with running(_local(config), **{ENGINE: "local"}) as local:
             while all(run.process.poll() is None for run in (spark, local)):
                 files += 1
                 assert files < 60, "both write on"

@@ -31,6 +31,7 @@ from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 
+from .effort import examples
 from .view_shapes import SHAPES, TABLES
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def replayed(held: list[tuple[Any, ...]], net: pl.DataFrame) -> list[tuple[Any, 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     first=st.lists(_EDIT, max_size=12),
     epochs=_EPOCHS,
