@@ -75,5 +75,5 @@ def test_writing_specs(tmp_path: Path) -> None:
 @pytest.mark.delta
 @pytest.mark.slow
 def test_specs_run_on_another_backend_by_an_option(tmp_path: Path) -> None:
-    only = ("specs", "--headwater-backend", "delta", "-k", "late or put_aside")
+    only = ("specs", "--headwater-backend", "delta", "-k", "late or dead_letters")
     assert run_pytest(specs(tmp_path), tmp_path / "site", *only) == 2
