@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from pyspark.sql import DataFrame
 
-from ...domain.errors import TableDamaged, VersionExpired, VersionNotFound
+from ...domain.errors import TableDamaged, VersionExpired
 from ..spark.jvm import java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
+from .followed_log import BEFORE_ALL, FollowedLog, keep
 from .transaction import Transaction
 
 if TYPE_CHECKING:
@@ -28,13 +29,10 @@ _KEPT_VERSIONS = 16
 _KEPT_COMMITS = 4000
 _KEPT_ACTIONS = 1000
 _STEPS = 50
-_BEFORE_ALL = -1
-_K = TypeVar("_K")
-_T = TypeVar("_T")
 
 
 @define(eq=False)
-class TableLog:
+class TableLog(FollowedLog):
     """The log of the table at `path`. Exceptions of the JVM are not translated."""
 
     session: SparkSession
@@ -59,17 +57,6 @@ class TableLog:
         """The newest version when the log was last read."""
         return int(self._log.unsafeVolatileSnapshot().version())
 
-    def number(self, version: str) -> int:
-        """The number of a version in Delta's log.
-
-        Raises:
-            VersionNotFound: the version never existed.
-        """
-        number = int(version) if version.isdecimal() else None
-        if number is None or (number > self.newest_known and number > self.newest()):
-            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
-        return number
-
     def commit(self, version: int) -> CommitFile:
         """One commit of the log.
 
@@ -87,7 +74,7 @@ class TableLog:
                 f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
                 " backup"
             ) from error
-        return _keep(self._commits, version, parsed, _KEPT_COMMITS)
+        return keep(self._commits, version, parsed, _KEPT_COMMITS)
 
     def check_listed(self, version: int) -> None:
         """Check that the commit of a version is still in the log.
@@ -103,10 +90,10 @@ class TableLog:
         Raises:
             VersionExpired: the log files that list them have been deleted.
         """
-        if version == _BEFORE_ALL:
+        if version == BEFORE_ALL:
             return {}
         if version not in self._files:
-            return _keep(self._files, version, self._replay(version) or self._list_files(version))
+            return keep(self._files, version, self._replay(version) or self._list_files(version), _KEPT_VERSIONS)
         self._files.move_to_end(version)
         return self._files[version]
 
@@ -123,7 +110,7 @@ class TableLog:
                 continue
             place = path(self._log.dataPath(), path(java_class(self.session, "java.net.URI")(file.path)))
             if not place.getFileSystem(settings).exists(place):
-                raise VersionExpired(_expired_message(self.path, version))
+                raise VersionExpired(self.expired_message(version))
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
         """The rows of some files, with the columns of a version; later commits do not change the plan."""
@@ -153,7 +140,7 @@ class TableLog:
     def _commit_file(self, version: int) -> Any:
         file = self._java("util.FileNames").unsafeDeltaFile(self._log.logPath(), version)
         if not file.getFileSystem(self._log.newDeltaHadoopConf()).exists(file):
-            raise VersionExpired(_expired_message(self.path, version))
+            raise VersionExpired(self.expired_message(version))
         return file
 
     def _added(self, file: DataFile) -> Any:
@@ -161,7 +148,7 @@ class TableLog:
         if file.path in self._actions:
             return self._actions[file.path]
         action = self._java("actions.Action").fromJson(file.added(changes=False))
-        return _keep(self._actions, file.path, action, _KEPT_ACTIONS)
+        return keep(self._actions, file.path, action, _KEPT_ACTIONS)
 
     def _java(self, name: str) -> Any:
         return java_class(self.session, f"org.apache.spark.sql.delta.{name}")
@@ -181,11 +168,11 @@ class TableLog:
         if version in self._snapshots:
             return self._snapshots[version]
         nothing = option(self.session)
-        return _keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing))
+        return keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing), _KEPT_VERSIONS)
 
     def _replay(self, version: int) -> dict[str, DataFile] | None:
         """The files of a version, replayed from an earlier known version or the first commit; None if too far."""
-        known = max((each for each in self._files if version - _STEPS <= each < version), default=_BEFORE_ALL)
+        known = max((each for each in self._files if version - _STEPS <= each < version), default=BEFORE_ALL)
         if version - known > _STEPS:
             return None
         files: dict[str, DataFile] = self._files.get(known, {})
@@ -193,7 +180,7 @@ class TableLog:
             try:
                 commit = self.commit(each)
             except (VersionExpired, TableDamaged):
-                if known == _BEFORE_ALL:
+                if known == BEFORE_ALL:
                     return None  # Delta reads a checkpoint instead of the first commits
                 raise
             files = commit.apply_to(files)
@@ -204,14 +191,3 @@ class TableLog:
         listed = self._snapshot(version).allFiles().toJSON().collectAsList()
         files = (DataFile.from_action(json.loads(line)) for line in listed)
         return {file.path: file for file in files}
-
-
-def _keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int = _KEPT_VERSIONS) -> _T:
-    kept[name] = value
-    if len(kept) > at_most:
-        kept.popitem(last=False)
-    return value
-
-
-def _expired_message(path: str, version: int) -> str:
-    return f"version {version} of {path} has been cleaned away; read a newer one, or keep versions for longer"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, Expiry, Version
 from ...domain.table.change import Matching
@@ -26,6 +25,7 @@ from .compaction_policy import CompactionPolicy
 from .diff import diff_versions
 from .errors import CommitConflict, translate_errors
 from .expire import Sweep, SweepPolicy
+from .followed_log import UsedTable
 from .log import TableLog
 from .read import TableVersion
 from .write import apply, restore
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import SparkSession
 
+    from ...domain.epoch.epoch import Mark
     from ...domain.table.change import Change
     from ...domain.table.schema import Schema
     from .transaction import Transaction
@@ -45,19 +46,13 @@ _TRIES = 5
 
 
 @define(eq=False)
-class _Table:
+class _Table(UsedTable[TableLog, TableVersion]):
     """A table in use.
 
     Args:
-        spec, log, lease_files: the table's spec, log and lease files.
-        newest_mark: the version and the sequence of the newest marked commit found so far.
         columns: the stored columns that last had all of the spec's, as JSON from Delta's metadata.
     """
 
-    spec: TableSpec
-    log: TableLog
-    lease_files: LeaseFiles
-    newest_mark: tuple[int, int] = (-1, 0)
     columns: str = ""
 
     def at(self, version: int) -> TableVersion:
@@ -65,22 +60,6 @@ class _Table:
             return TableVersion(self.spec, self.log, version)
         schema = definition.columns(self.log.columns(version))
         return TableVersion(evolve(self.spec, schema=schema), self.log, version)
-
-    def readable_version(self, version: str) -> TableVersion:
-        """The version that a caller names; raises `VersionExpired` if it has expired."""
-        newest, number = self.log.newest(), self.log.number(version)
-        if number != newest:  # the newest version never expires
-            self.log.check_listed(number)
-            self.lease_files.check_readable(version)
-        return self.at(number)
-
-    def sequence_at(self, version: int) -> int:
-        """The sequence of the newest marked commit at or before a version."""
-        for each in range(version, self.newest_mark[0], -1):
-            if (mark := _mark(self.log, each)) is not None:
-                self.newest_mark = (each, mark.sequence)
-                break
-        return self.newest_mark[1]
 
 
 @work_in_own_session
@@ -150,7 +129,7 @@ class DeltaStore(FolderStore):
         for number in range(newest, -1, -1):
             try:
                 with translate_errors(table, log.path):
-                    commit = _commit(log, number)
+                    commit = log.described(number)
             except VersionExpired:
                 return
             yield commit
@@ -158,7 +137,7 @@ class DeltaStore(FolderStore):
     def version(self, table: str, version: Version) -> Commit:
         log = self._log(table)
         with translate_errors(table, log.path):
-            return _commit(log, log.number(version))
+            return log.described(log.number(version))
 
     def compact(self, table: str) -> Version | None:
         used = self._table(table)
@@ -232,13 +211,3 @@ def _metadata(log: TableLog) -> definition.TableMetadata:
     properties = {str(pair._1()): str(pair._2()) for pair in each_of(found.configuration())}
     partition_by = tuple(str(column) for column in each_of(found.partitionColumns()))
     return definition.TableMetadata(str(found.schemaString()), partition_by, properties)
-
-
-def _commit(log: TableLog, number: int) -> Commit:
-    found = log.commit(number)
-    return Commit(Version(str(number)), found.committed_at, _mark(log, number), found.written)
-
-
-def _mark(log: TableLog, number: int) -> Mark | None:
-    text = log.commit(number).user_metadata
-    return None if text is None else Mark.from_json(text, f"version {number} of {log.path}")

@@ -9,15 +9,16 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
 from attrs import define, field, frozen
 
-from ....domain.errors import NotInstalled, NotSupported, TableDamaged, VersionExpired, VersionNotFound
+from ....domain.errors import NotInstalled, NotSupported, TableDamaged, VersionExpired
 from ...shared.local_files import create
 from ..actions import CommitFile, DataFile
+from ..followed_log import BEFORE_ALL, FollowedLog, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
 from .folder import LocalFolder
@@ -30,12 +31,9 @@ if TYPE_CHECKING:
 _WRITER = "headwater"
 _KEPT_VERSIONS = 32
 _KEPT_COMMITS = 4000
-_BEFORE_ALL = -1
 _CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _READER, _WRITER_FEATURES = 3, 7
 _KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
-_K = TypeVar("_K")
-_T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
 
@@ -47,7 +45,7 @@ class CommitConflict(Exception):
 class LogState:
     """A table at one version: its data files by path, and the bodies of its newest metadata and protocol actions."""
 
-    version: int = _BEFORE_ALL
+    version: int = BEFORE_ALL
     files: Mapping[str, DataFile] = field(factory=dict)
     metadata: Mapping[str, Any] = field(factory=dict)
     protocol: Mapping[str, Any] = field(factory=dict)
@@ -81,7 +79,7 @@ class LogState:
 
 
 @define(eq=False)
-class LocalLog:
+class LocalLog(FollowedLog):
     """The log of the table at `path`, a folder of this machine that need not exist yet."""
 
     path: str
@@ -99,7 +97,7 @@ class LocalLog:
         Raises:
             TableDamaged: commits are missing before others that are there, or a commit cannot be parsed.
         """
-        opened = self._newest.version != _BEFORE_ALL
+        opened = self._newest.version != BEFORE_ALL
         if not opened:
             self._reopen()
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
@@ -114,17 +112,6 @@ class LocalLog:
         """The newest version when the log was last read."""
         return self._newest.version
 
-    def number(self, version: str) -> int:
-        """The number of a version.
-
-        Raises:
-            VersionNotFound: there never was such a version.
-        """
-        number = int(version) if version.isdecimal() else None
-        if number is None or (number > self.newest_known and number > self.newest()):
-            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
-        return number
-
     def commit(self, version: int) -> CommitFile:
         """One commit of the log.
 
@@ -137,8 +124,8 @@ class LocalLog:
         try:
             text = self._file(version).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise VersionExpired(_expired_message(self.path, version)) from None
-        return _keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
+            raise VersionExpired(self.expired_message(version)) from None
+        return keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
 
     def check_listed(self, version: int) -> None:
         """Check that the commit of a version is still in the log.
@@ -147,7 +134,7 @@ class LocalLog:
             VersionExpired: its file has been cleaned away.
         """
         if not self._file(version).exists():
-            raise VersionExpired(_expired_message(self.path, version))
+            raise VersionExpired(self.expired_message(version))
 
     def state(self, version: int) -> LogState:
         """The table at a version.
@@ -157,13 +144,13 @@ class LocalLog:
         """
         if version == self._newest.version:
             return self._newest
-        if version == _BEFORE_ALL:
+        if version == BEFORE_ALL:
             return LogState()
         if version not in self._states:
             state = self._start(version)
             while state.version < version:
                 state = state.after(self.commit(state.version + 1))
-            _keep(self._states, version, state, _KEPT_VERSIONS)
+            keep(self._states, version, state, _KEPT_VERSIONS)
         return self._states[version]
 
     def files(self, version: int) -> Mapping[str, DataFile]:
@@ -178,7 +165,7 @@ class LocalLog:
         """
         current = self._newest.files
         if any(file.path not in current and not self.folder().path_of(file).exists() for file in files):
-            raise VersionExpired(_expired_message(self.path, version))
+            raise VersionExpired(self.expired_message(version))
 
     def append(
         self,
@@ -240,11 +227,11 @@ class LocalLog:
         return True
 
     def _advance(self, commit: CommitFile) -> None:
-        if self._newest.version != _BEFORE_ALL:
-            _keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
+        if self._newest.version != BEFORE_ALL:
+            keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
         self._newest = self._newest.after(commit)
         self._newest.check_protocol(self.path)
-        _keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
+        keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
 
     def _reopen(self) -> bool:
         """Begin again at the newest checkpoint; False if it is not beyond what is known."""
@@ -269,7 +256,7 @@ class LocalLog:
 
     def _start(self, version: int) -> LogState:
         """The nearest state at or before a version that is known, or can be read at once."""
-        known = max((each for each in self._states if each < version), default=_BEFORE_ALL)
+        known = max((each for each in self._states if each < version), default=BEFORE_ALL)
         checkpoint = self.folder().checkpoint_at_or_before(version)
         if checkpoint is not None and checkpoint > known:
             return self._from_checkpoint(checkpoint)
@@ -333,14 +320,3 @@ def _definition(upon: LogState, table: TableMetadata, now: int) -> list[str]:
     protocol = needed_protocol(table, upon.protocol)
     changed = [] if protocol == upon.protocol else [json.dumps({"protocol": protocol})]
     return [*changed, json.dumps({"metaData": body})]
-
-
-def _keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int) -> _T:
-    kept[name] = value
-    if len(kept) > at_most:
-        kept.popitem(last=False)
-    return value
-
-
-def _expired_message(path: str, version: int) -> str:
-    return f"version {version} of {path} has been cleaned away; read a newer one, or keep versions for longer"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, evolve, field
 
-from ....domain.epoch.epoch import Mark
 from ....domain.errors import StoreUnavailable, VersionExpired
 from ....domain.ports import Commit, Expiry, Version
 from ....domain.table.change import Matching
@@ -23,6 +22,7 @@ from ...shared.path import absolute, folder_of
 from .. import spec as definition
 from ..compaction_policy import CompactionPolicy
 from ..expire import Sweep, SweepPolicy
+from ..followed_log import UsedTable
 from .compaction import prepare_compaction
 from .data_files import FileCache
 from .diff import diff_versions
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
 
+    from ....domain.epoch.epoch import Mark
     from ....domain.table.change import Change
     from ....domain.table.schema import Schema
     from .write import Writing
@@ -42,42 +43,20 @@ _TRIES = 5
 
 
 @define(eq=False)
-class _Table:
+class _Table(UsedTable[LocalLog, LocalVersion]):
     """A table in use.
 
     Args:
-        spec, log, lease_files: the table's spec, log and lease files.
         cache: the rows of recent files.
-        newest_mark: the version and the sequence of the newest marked commit found so far.
     """
 
-    spec: TableSpec
-    log: LocalLog
-    lease_files: LeaseFiles
-    cache: FileCache
-    newest_mark: tuple[int, int] = (-1, 0)
+    cache: FileCache = field(kw_only=True)
 
     def at(self, version: int) -> LocalVersion:
         spec = self.spec
         if spec.whole and version >= 0:
             spec = evolve(spec, schema=definition.columns(self.log.state(version).table.schema_text))
         return LocalVersion(spec, self.log, version, self.cache)
-
-    def readable_version(self, version: str) -> LocalVersion:
-        """The version that a caller names; raises `VersionExpired` if it has expired."""
-        newest, number = self.log.newest(), self.log.number(version)
-        if number != newest:  # the newest version never expires
-            self.log.check_listed(number)
-            self.lease_files.check_readable(version)
-        return self.at(number)
-
-    def sequence_at(self, version: int) -> int:
-        """The sequence of the newest marked commit at or before a version."""
-        for each in range(version, self.newest_mark[0], -1):
-            if (mark := _mark(self.log, each)) is not None:
-                self.newest_mark = (each, mark.sequence)
-                break
-        return self.newest_mark[1]
 
 
 @define(eq=False)
@@ -104,7 +83,7 @@ class LocalDeltaStore(FolderStore):
             counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
             there = definition.read_spec(log.state(newest).table, spec.name)
             definition.check_continues(there, spec, counted)
-        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), self.cache)
+        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), cache=self.cache)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._tables[table]
@@ -139,14 +118,14 @@ class LocalDeltaStore(FolderStore):
         log = self._log(table)
         for number in range(log.newest(), -1, -1):
             try:
-                commit = _commit(log, number)
+                commit = log.described(number)
             except VersionExpired:
                 return
             yield commit
 
     def version(self, table: str, version: Version) -> Commit:
         log = self._log(table)
-        return _commit(log, log.number(version))
+        return log.described(log.number(version))
 
     def compact(self, table: str) -> Version | None:
         used = self._tables[table]
@@ -213,13 +192,3 @@ def _columns_at(log: LocalLog, spec: TableSpec, version: Version | None) -> Sche
     if version is None:
         return spec.schema
     return definition.columns(log.state(log.number(version)).table.schema_text)
-
-
-def _commit(log: LocalLog, number: int) -> Commit:
-    found = log.commit(number)
-    return Commit(Version(str(number)), found.committed_at, _mark(log, number), found.written)
-
-
-def _mark(log: LocalLog, number: int) -> Mark | None:
-    text = log.commit(number).user_metadata
-    return None if text is None else Mark.from_json(text, f"version {number} of {log.path}")

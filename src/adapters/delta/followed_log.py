@@ -1,0 +1,127 @@
+"""What the logs of both engines share: a log that is followed commit by commit, and a table that is read by it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from attrs import define
+
+from ...domain.epoch.epoch import Mark
+from ...domain.errors import VersionNotFound
+from ...domain.ports import Commit, Version
+
+if TYPE_CHECKING:
+    from collections import OrderedDict
+
+    from ...domain.table.spec import TableSpec
+    from ..shared.leases import LeaseFiles
+    from .actions import CommitFile
+
+BEFORE_ALL = -1
+"""The version of a table that does not exist yet."""
+
+_K = TypeVar("_K")
+_T = TypeVar("_T")
+LogT = TypeVar("LogT", bound="FollowedLog")
+VersionT = TypeVar("VersionT")
+
+
+class FollowedLog(ABC):
+    """A table's Delta log, as one engine follows it."""
+
+    path: str
+
+    @abstractmethod
+    def newest(self) -> int:
+        """The newest version now; -1 if the table does not exist."""
+
+    @property
+    @abstractmethod
+    def newest_known(self) -> int:
+        """The newest version when the log was last read."""
+
+    @abstractmethod
+    def commit(self, version: int) -> CommitFile:
+        """One commit of the log.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+            TableDamaged: its file cannot be parsed.
+        """
+
+    @abstractmethod
+    def check_listed(self, version: int) -> None:
+        """Check that the commit of a version is still in the log.
+
+        Raises:
+            VersionExpired: its file has been cleaned away.
+        """
+
+    def number(self, version: str) -> int:
+        """The number of a version in the log.
+
+        Raises:
+            VersionNotFound: the version never existed.
+        """
+        number = int(version) if version.isdecimal() else None
+        if number is None or (number > self.newest_known and number > self.newest()):
+            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
+        return number
+
+    def mark(self, number: int) -> Mark | None:
+        """The mark of a commit; None if it has none."""
+        text = self.commit(number).user_metadata
+        return None if text is None else Mark.from_json(text, f"version {number} of {self.path}")
+
+    def described(self, number: int) -> Commit:
+        """A commit as the table history has it."""
+        found = self.commit(number)
+        return Commit(Version(str(number)), found.committed_at, self.mark(number), found.written)
+
+    def expired_message(self, version: int) -> str:
+        """The message for a version that is gone."""
+        return f"version {version} of {self.path} has been cleaned away; read a newer one, or keep versions for longer"
+
+
+@define(eq=False)
+class UsedTable(ABC, Generic[LogT, VersionT]):
+    """A table in use.
+
+    Args:
+        spec, log, lease_files: the table's spec, log and lease files.
+        newest_mark: the version and the sequence of the newest marked commit found so far.
+    """
+
+    spec: TableSpec
+    log: LogT
+    lease_files: LeaseFiles
+    newest_mark: tuple[int, int] = (BEFORE_ALL, 0)
+
+    @abstractmethod
+    def at(self, version: int) -> VersionT:
+        """One version of the table."""
+
+    def readable_version(self, version: str) -> VersionT:
+        """The version that a caller names; raises `VersionExpired` if it has expired."""
+        newest, number = self.log.newest(), self.log.number(version)
+        if number != newest:  # the newest version never expires
+            self.log.check_listed(number)
+            self.lease_files.check_readable(version)
+        return self.at(number)
+
+    def sequence_at(self, version: int) -> int:
+        """The sequence of the newest marked commit at or before a version."""
+        for each in range(version, self.newest_mark[0], -1):
+            if (mark := self.log.mark(each)) is not None:
+                self.newest_mark = (each, mark.sequence)
+                break
+        return self.newest_mark[1]
+
+
+def keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int) -> _T:
+    """Keep a value; the oldest one is dropped if there are more than `at_most`."""
+    kept[name] = value
+    if len(kept) > at_most:
+        kept.popitem(last=False)
+    return value
