@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.local import data_files
 from headwater.adapters.delta.local.engine import LocalEngine
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from headwater.domain.table.merge import Sum
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
@@ -41,6 +43,26 @@ class LocalDelta(PolarsFrames, StoreHarness):
 
 class TestLocalDeltaStore(LocalDelta, StoreContract):
     pass
+
+
+class TestCompaction(LocalDelta):
+    @pytest.mark.parametrize("kind", ["bigint", "string", "decimal(9,2)"])
+    def test_sums_by_a_key_that_partitions_the_table(self, kind: str) -> None:
+        """A decimal has no order code; only keys that repeat are folded."""
+        spec = spec_of(
+            f"day bigint, value {kind}, n bigint", ["day", "value"], rules={"n": Sum()}, partition_by=("day",)
+        )
+        store = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+        table = self.table(store, spec)
+        one, two = (
+            ("a", "b") if kind == "string" else (1, 2) if kind == "bigint" else (Decimal("1.00"), Decimal("2.00"))
+        )
+        table.commit(merge=[(1, one, 1), (1, two, 2), (2, one, 4)])
+        table.commit(merge=[(1, two, 8), (2, two, 16), (2, one, -4)])
+        before = table.rows()
+        compacted = store.compact(spec.name)
+        assert compacted is not None
+        assert before == table.rows_at(compacted) == bag((1, one, 1), (1, two, 10), (2, one, 0), (2, two, 16))
 
 
 class TestLocalEngine(PolarsFrames, FrameEngineContract):

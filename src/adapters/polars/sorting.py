@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _BITS = 63
+_NEAR_BITS = 32
+"""Whole numbers that span more than these bits are numbered among their different values."""
 _MOST_TEXTS = 1_000_000
+
+
+def sort_rows(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The rows sorted by these columns."""
+    code = order_code(rows, by)
+    return rows.sort(by) if code is None else rows[code.arg_sort()]
 
 
 def order_code(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series | None:
@@ -32,9 +40,9 @@ def _places(column: pl.Series, most: int) -> tuple[pl.Series, int] | None:
     """The place of each value among those of its column, from 0, and the number of bits of a place."""
     if column.null_count() or not (column.dtype == pl.String or column.dtype.is_integer()):
         return None
-    if column.dtype.is_integer():
-        low, width = int(column.min() or 0), (int(column.max() or 0) - int(column.min() or 0)).bit_length()  # type: ignore[arg-type]
-        if width <= min(most, 32):
+    if column.dtype.is_integer() and column.len():
+        low, high = column.to_frame().select(low=pl.first().min(), high=pl.first().max()).row(0)
+        if (width := (high - low).bit_length()) <= min(most, _NEAR_BITS):
             return column.cast(pl.Int64) - low, width
     known = column.unique().sort()
     width = (known.len() - 1).bit_length()

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from .decoder import to_json
-from .text_lines import ESCAPED, join_texts
+from .text_lines import each_as_text, join_texts, quote_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def _texts(values: pa.Array) -> pl.Series:
     for is_kind, texts_of in _BY_KIND.items():
         if is_kind(kind):
             return texts_of(values)
-    return _each(values)
+    return each_as_text(values.to_pylist(), to_json)
 
 
 def _plain(values: pa.Array) -> pl.Series:
@@ -43,17 +43,12 @@ def _numbers(values: pa.Array) -> pl.Series:
 
 
 def _strings(values: pa.Array) -> pl.Series:
-    texts = _series(values)
-    return _each(values) if texts.str.contains(ESCAPED).any() else '"' + texts + '"'
+    return quote_texts(_series(values), to_json)
 
 
 def _moments(values: pa.Array) -> pl.Series:
     texts = _series(values).dt.to_string("%Y-%m-%dT%H:%M:%S%.6f")
     return '"' + texts.str.replace(".000000", "", literal=True) + '"'
-
-
-def _each(values: pa.Array) -> pl.Series:
-    return pl.Series([None if value is None else to_json(value) for value in values.to_pylist()], dtype=pl.String)
 
 
 def _series(values: pa.Array) -> pl.Series:

@@ -14,7 +14,7 @@ from .json_rows import show_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-ESCAPED = r'["\\\x00-\x1f]'
+_ESCAPED = r'["\\\x00-\x1f]'
 """What JSON escapes in a string."""
 _QUOTED = '[,"\r\n]'
 """What CSV quotes a field for."""
@@ -59,11 +59,9 @@ def join_texts(pieces: Sequence[pl.Series | str], rows: int) -> pl.Series:
 
 def _json_column(column: pl.Series) -> pl.Series:
     if column.dtype == pl.String:
-        if column.str.contains(ESCAPED).any():
-            return _each(_text_of, column)
-        return '"' + column + '"'
+        return quote_texts(column, _text_of)
     if column.dtype.is_float():
-        return _each(_json_number, column)
+        return each_as_text(column, _json_number)
     return column.cast(pl.String)
 
 
@@ -71,14 +69,19 @@ def _json_number(value: float) -> str:
     return repr(value) if math.isfinite(value) else f'"{show_number(value)}"'
 
 
-def _each(show: Callable[[Any], str], column: pl.Series) -> pl.Series:
-    """A column as text, value by value."""
-    return pl.Series(column.name, [None if value is None else show(value) for value in column], pl.String)
+def quote_texts(texts: pl.Series, quote: Callable[[Any], str]) -> pl.Series:
+    """Texts as JSON strings; `quote` writes one that needs more than quotes around it."""
+    return each_as_text(texts, quote) if texts.str.contains(_ESCAPED).any() else '"' + texts + '"'
+
+
+def each_as_text(values: Iterable[Any], show: Callable[[Any], str]) -> pl.Series:
+    """Values as text, one by one; null stays null."""
+    return pl.Series([None if value is None else show(value) for value in values], dtype=pl.String)
 
 
 def _csv_column(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
-        return _each(lambda value: str(show_number(value)), column)
+        return each_as_text(column, lambda value: str(show_number(value)))
     text = column.cast(pl.String)
     if column.dtype != pl.String:
         return text

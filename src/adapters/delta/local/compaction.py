@@ -8,7 +8,7 @@ import polars as pl
 
 from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Min, Sum
-from ...polars.sorting import order_code
+from ...polars.sorting import order_code, sort_rows
 from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, stored_schema
 from .rows import fold_rows
 
@@ -25,7 +25,7 @@ def prepare_compaction(
 ) -> tuple[list[DataFile], list[str]]:
     """Rewrite whole partitions; the new files, and the actions that replace the old ones."""
     chosen, spec = list(files), stored.spec
-    rows = _compacted(chosen, stored, [*spec.partition_by, *spec.key])
+    rows = _compacted(chosen, stored, list(dict.fromkeys((*spec.partition_by, *spec.key))))
     size = sum(file.size for file in chosen)
     bounded = bounded_columns(spec) if has_log(spec) else None
     places = len({file.place for file in chosen})
@@ -36,12 +36,12 @@ def prepare_compaction(
 def _compacted(files: list[DataFile], stored: LocalVersion, order: Sequence[str]) -> pl.DataFrame:
     spec, names = stored.spec, stored_schema(stored.spec).names
     if _adds_up(spec) and all(file.highest.get(OPERATION, DELETED) != DELETED for file in files):
-        rows = stored.stored(files).collect()
-        if (code := order_code(rows, order)) is not None:
-            return _appended(_fold_sorted(rows, code, spec, order)).select(names)
-    rows = stored.folded(files, Matching()).collect()
-    rows = (_appended(rows) if has_log(spec) else rows).select(names)
-    return _sorted(rows, order) if order else rows
+        rows = _fold_repeated(stored.stored(files).collect(), spec, order)
+    else:
+        rows = stored.folded(files, Matching()).collect()
+    if has_log(spec):
+        rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
+    return sort_rows(rows.select(names), order) if order else rows.select(names)
 
 
 def _adds_up(spec: TableSpec) -> bool:
@@ -50,22 +50,9 @@ def _adds_up(spec: TableSpec) -> bool:
     return has_log(spec) and not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)
 
 
-def _fold_sorted(rows: pl.DataFrame, code: pl.Series, spec: TableSpec, order: Sequence[str]) -> pl.DataFrame:
-    """The rows sorted by `order`, which has the code; only those that share a key are folded."""
-    by_code = code.arg_sort()
-    rows, code = rows[by_code], code[by_code]
-    as_before = (code == code.shift(1)).fill_null(value=False)
-    if not as_before.any():
-        return rows
-    shared = as_before | as_before.shift(-1, fill_value=False)
+def _fold_repeated(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
+    """The rows with those that share a key folded; the others stay as they are."""
+    code = order_code(rows, key)
+    shared = rows.select(key).is_duplicated() if code is None else code.is_duplicated()
     folded = fold_rows(rows.filter(shared).lazy(), spec, deletes=False).collect()
-    return _sorted(pl.concat([rows.filter(~shared).select(folded.columns), folded]), order)
-
-
-def _appended(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
-
-
-def _sorted(rows: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
-    code = order_code(rows, order)
-    return rows.sort(order) if code is None else rows[code.arg_sort()]
+    return pl.concat([rows.filter(~shared).select(folded.columns), folded])

@@ -267,7 +267,7 @@ class LocalLog(FollowedLog):
         return LogState(version, files, metadata, protocol)
 
     def _checkpoint_if_due(self) -> None:
-        """Write a checkpoint every so many commits, so that a new reader need not read all of them.
+        """Write a checkpoint every n commits (a property of the table), so that a new reader need not read all of them.
 
         The commit stands without it, so a failure is only logged; the next one that is due is written again.
         """

@@ -199,7 +199,7 @@ def _time(type_: DataType, sample: Node, writing: Writing) -> Cell:
 
 def _numeric_time(unit: str | None) -> tuple[str, Convert, bool]:
     if unit is None or unit not in _MICROS:
-        raise Unlearnable("a number is no time")
+        raise Unlearnable("a number is not a time")
     factor = _MICROS[unit]
     first, last = -(-FIRST_MICRO // factor), LAST_MICRO // factor
 

@@ -24,7 +24,7 @@ def to_utc(wall: pl.Series, zone: str) -> pl.Series:
 
 
 def _offset(hour: datetime, zone: ZoneInfo) -> int | None:
-    """The offset of a whole hour in microseconds; None if it has two, or cannot be told."""
+    """The offset of a whole hour in microseconds; None if it has two, or is unknown."""
     if not _FIRST < hour < _LAST:
         return None
     moments = [(hour + edge).replace(tzinfo=zone, fold=fold) for fold in (0, 1) for edge in _EDGES]
