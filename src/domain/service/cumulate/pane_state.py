@@ -92,12 +92,22 @@ class PaneState:
         parts = [each for each in (on_time, late, closed) if each is not None]
         return Change(merge=nw.concat([part.select(*self.table.key, self.amount) for part in parts]))
 
-    def compute_running(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
-        """Return the running amounts of each name in `deltas`, by pane: the key, `OLD` and `NEW`."""
+    def read_known(self, names: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+        """Return the amounts of names before the epoch: the columns of a name, and `OLD`."""
         *named, _pane = self.table.key
+        return tick_range.read_so_far(self.table, names).select(*named, nw.col(self.amount).alias(OLD))
+
+    def compute_running(self, deltas: nw.LazyFrame[Any], known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return the running amounts of each name in `deltas`, by pane: the key, `OLD` and `NEW`.
+
+        Args:
+            deltas: the amounts of the panes closed now, by the key.
+            known: the amounts of these names before the epoch, as `read_known` returns them.
+        """
+        *named, pane = self.table.key
         zero, amount = nw.lit(0).cast(nw.Int64), nw.col(self.amount)
-        known = tick_range.read_so_far(self.table, deltas.select(*named).unique())
-        known = known.select(*self.table.key, amount.alias(OLD), zero.alias(NEW))
+        so_far = nw.lit(SO_FAR).cast(nw.Int64).alias(pane)
+        known = known.select(*named, so_far, nw.col(OLD), zero.alias(NEW))
         new = deltas.select(*self.table.key, zero.alias(OLD), amount.alias(NEW))
         both, sides = nw.concat([known, new]), (OLD, NEW)
         if self.is_sum:

@@ -53,7 +53,8 @@ class Sketch(PaneState):
     def compute_sum_deltas(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
         """Return what this epoch adds to the two sums of the estimate, from each pane on."""
         *named, _pane = self.table.key
-        changed = add_effects(self.compute_running(deltas, tick_range), self.sum_exprs, named)
+        known = self.read_known(deltas.select(*named).unique(), tick_range)
+        changed = add_effects(self.compute_running(deltas, known), self.sum_exprs, named)
         changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.sum_exprs), ignore_nulls=False))
         return changed.group_by(*self.group, PANE).agg(nw.col(into).sum() for into in self.sum_exprs)
 

@@ -48,21 +48,22 @@ class Values(PaneState):
         one = nw.lit(1).cast(nw.Int64)
         new = names.filter(calm, nw.col(OLD) == 0).select(*self.table.key, one.alias(_EFFECT), one.alias(_SIGN))
         # Only a value that was retracted at some time can come and go.
-        moving = deltas.join(names.filter(~calm).select(*named), on=named, how="semi")
-        return self.engine.persist(nw.concat([new, self._find_moves(moving, tick_range)]))
+        moving = names.filter(~calm).select(*named, OLD)
+        moves = self._find_moves(deltas.join(moving, on=named, how="semi"), moving)
+        return self.engine.persist(nw.concat([new, moves]))
 
     def _find_names(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
         """Return each value in `deltas` with its first pane, its least amount, and `OLD`, its amount before (or 0)."""
         *named, pane = self.table.key
         amount = nw.col(self.amount)
         names = deltas.group_by(*named).agg(nw.col(pane).min(), amount.min().alias(_LEAST))
-        known = tick_range.read_so_far(self.table, names.select(*named)).select(*named, amount.alias(OLD))
+        known = self.read_known(names.select(*named), tick_range)
         return self.engine.persist(names.join(known, on=named, how="left").with_columns(nw.col(OLD).fill_null(0)))
 
-    def _find_moves(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+    def _find_moves(self, deltas: nw.LazyFrame[Any], known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """As `find_events`, for values that may appear and disappear several times."""
         *named, _pane = self.table.key
-        both = self.compute_running(deltas, tick_range)
+        both = self.compute_running(deltas, known)
         present = both.with_columns(_is_present(each).alias(each) for each in (OLD, NEW))
         before = present.with_columns(nw.col(NEW).shift(1).over(*named, order_by=PANE).alias(_SIGN))
         signed = before.with_columns((nw.col(NEW) - nw.col(_SIGN).fill_null(0)).alias(_SIGN))
