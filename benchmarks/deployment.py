@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 PIPELINE = "order_rank"
 _BACKEND = """
 [backend]
-name = "{backend}"
+name = "{name}"
 path = "lake"
+{engine}
 {upkeep}
 {spark}
 """
@@ -42,7 +43,7 @@ def fresh(
 
     Args:
         folder: the folder to write to.
-        backend: the name of the backend.
+        backend: the name of the backend; with an engine as ``name:engine``. Just ``delta`` is Spark.
         upkeep: lines of TOML.
         spark: Spark settings; None for an engine that takes none.
         work: sources and pipelines, as TOML.
@@ -50,6 +51,9 @@ def fresh(
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "in").mkdir(parents=True)
     lines = [] if spark is None else ["[backend.spark]", *(f'"{name}" = "{value}"' for name, value in spark.items())]
+    name, _, engine = backend.partition(":")
+    if name == "delta":
+        engine = f'engine = "{engine or "spark"}"'
     config = folder / "bench.toml"
-    config.write_text(_BACKEND.format(backend=backend, upkeep=upkeep, spark="\n".join(lines)) + work)
+    config.write_text(_BACKEND.format(name=name, engine=engine, upkeep=upkeep, spark="\n".join(lines)) + work)
     return config

@@ -126,7 +126,7 @@ def _run(name: str, engine: str, right: pl.DataFrame, epochs: int, rows: int) ->
     """Run one side, and check its rows."""
     work, folder = WORK[name], _FOLDER / name
     home = folder / engine
-    config = fresh(home, "delta", upkeep=f'engine = "{engine}"', work=work.toml)
+    config = fresh(home, f"delta:{engine}", upkeep="", work=work.toml)
     (home / "in").rmdir()
     (home / "in").symlink_to((folder / "in").resolve())
     command = [sys.executable, "-m", "headwater", "run", str(config), "--until-idle"]

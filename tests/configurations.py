@@ -30,3 +30,9 @@ def ranked_contracts(
         + '[pipelines.ranked]\nservice = "ranking"\nsource = "contracts"\ngroup = ["project"]\nid = ["contract"]\n'
         + f'order_by = "signed"\n{pipeline}'
     )
+
+
+def on_backend(name: str, path: str = "lake") -> str:
+    """What stands under ``[backend]`` for tables at a path; those of Delta are read and written by Spark."""
+    engine = 'engine = "spark"\n' if name == "delta" else ""
+    return f'name = "{name}"\npath = "{path}"\n{engine}'

@@ -65,7 +65,7 @@ def _drawn(departures: pl.DataFrame, rows: int) -> tuple[pl.DataFrame, int]:
         headwater.run(until_idle=True)
         seconds, epochs = perf_counter() - began, headwater.epoch(_PIPELINE) + 1
         checked = [_mismatches(headwater, departures, epoch) for epoch in range(epochs)]
-        revisions = polars(headwater.view(f"{_PIPELINE}.revisions"))
+        revisions = polars(headwater.answer(f"{_PIPELINE}.revisions").frame)
     ticks, wrong = (sum(each) for each in zip(*checked, strict=True))
     revised = revisions.filter(pl.col("revision") > 0).height
     print(f"\n{epochs} epochs in {seconds:.0f} s: {departures.height:,} departures, {revised:,} revisions by late ones")
@@ -94,7 +94,7 @@ def _mismatches(headwater: Headwater, departures: pl.DataFrame, epoch: int) -> t
     assert publication
     assert publication.watermark
     expected = batch(departures[: publication.offsets[_TOPIC]["0"]], publication.watermark)
-    shown = polars(headwater.view(f"{_PIPELINE}.ticks", at=epoch)).select(*TICK, *MEASURES)
+    shown = polars(headwater.answer(f"{_PIPELINE}.ticks", at=epoch).frame).select(*TICK, *MEASURES)
     shown = shown.with_columns(pl.col("window_start", "tick").dt.cast_time_unit("us"))
     same = expected.join(shown, on=expected.columns, how="semi", nulls_equal=True).height
     return shown.height, shown.height + expected.height - 2 * same

@@ -1,6 +1,9 @@
 """Rank a year of flights epoch by epoch, then compare the result with one batch window over all rows.
 
 python -m examples.flights.demo [--backend delta|hudi-mor|hudi-cow|memory]
+
+On Delta, the first half of the year is a backlog: one epoch on Spark. The epochs after it are small and need no Spark.
+HEADWATER_BACKEND__ENGINE=spark|local|auto chooses the engine for all epochs.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
+from attrs import evolve
 
-from headwater import Headwater
+from headwater import Deployment, EpochReport, FilesInput, Headwater
+from headwater.app.config import load
 from headwater.app.run.progress import progress
 
 from .prepare import write
@@ -25,6 +30,8 @@ _HERE = Path(__file__).parent
 ROOT = _HERE.parents[1] / "var" / "flights"
 CONFIG = _HERE / "flights.toml"
 PIPELINE = "flight_rank"
+_BACKLOG = 13
+_ENGINE = "HEADWATER_BACKEND__ENGINE"
 
 
 def main() -> int:
@@ -37,30 +44,47 @@ def main() -> int:
     write(ROOT / "landings")
     shutil.rmtree(ROOT / "lake", ignore_errors=True)
     began = perf_counter()
-    with Headwater.from_config(CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
+    deployment = load(CONFIG)
+    if backend == "delta" and _ENGINE not in os.environ:
+        _run_backlog(deployment)
+    with Headwater(deployment, report=_tell) as headwater:
         headwater.run(until_idle=True)
         print(f"\n{headwater.epoch(PIPELINE) + 1} epochs in {perf_counter() - began:.0f} s on {backend}")
         _show_sample(headwater)
         _show_corrections(headwater)
-        return compare(polars(headwater.view(f"{PIPELINE}.ranks")))
+        return compare(polars(headwater.answer(f"{PIPELINE}.ranks").frame))
 
 
 def polars(frame: Any) -> pl.DataFrame:
     """The rows of a view as a Polars frame; here they are few enough for that."""
-    rows: pl.DataFrame = nw.from_native(frame).lazy().collect(backend="polars").to_native()
+    lazy = frame if isinstance(frame, nw.LazyFrame) else nw.from_native(frame).lazy()
+    rows: pl.DataFrame = lazy.collect(backend="polars").to_native()
     return rows
 
 
+def _run_backlog(deployment: Deployment) -> None:
+    """Run the first half of the year as one epoch on Spark."""
+    source = evolve(deployment.sources["landings"], input=FilesInput(str(ROOT / "landings"), _BACKLOG))
+    backlog = evolve(deployment, backend=evolve(deployment.backend, engine="spark"), sources={"landings": source})
+    with Headwater(backlog, report=_tell) as headwater:
+        headwater.pipeline(PIPELINE).runner.advance()
+
+
+def _tell(epoch: EpochReport) -> None:
+    print(progress(epoch), flush=True)
+
+
 def _show_sample(headwater: Headwater) -> None:
-    ranks = nw.from_native(headwater.view(f"{PIPELINE}.ranks"))
-    sample = polars(ranks.filter(nw.col("tailnum") == "N14228").to_native()).sort("rank")
+    ranks = headwater.answer(f"{PIPELINE}.ranks").frame
+    sample = polars(ranks.filter(nw.col("tailnum") == "N14228")).sort("rank")
     print("\nThe first flights of one aircraft's year:")
     print(sample.select("tailnum", "flight_id", "carrier", "flight", "origin", "dest", "scheduled", "rank").head(8))
 
 
 def _show_corrections(headwater: Headwater) -> None:
     last = headwater.epoch(PIPELINE)
-    moved = polars(headwater.changes(PIPELINE, after=last - 1, until=last)).filter(pl.col("row_kind") == "+U")
+    changes = headwater.answer(f"{PIPELINE}.changes", at=last, since=last - 1).frame
+    moved = polars(changes).filter(pl.col("row_kind") == "+U")
     print(
         f"\nRows whose rank the last epoch corrected, because an earlier flight became known after them: {moved.height}"
     )

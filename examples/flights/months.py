@@ -39,9 +39,9 @@ def main() -> int:
     with Headwater.from_config(CONFIG, report=lambda epoch: print(progress(epoch), flush=True)) as headwater:
         done = _counted_so_far(headwater)
         wrong = sum(Month(headwater, messages[:end], name).run() for name, end in _months(messages) if end >= done)
-        dead = polars(headwater.view(f"{PIPELINE}.dead_letters")).height
+        dead = polars(headwater.answer(f"{PIPELINE}.dead_letters").frame).height
         print(f"\nThe first totals of the year's end ({dead} dead letters):")
-        print(polars(headwater.view(PIPELINE)).sort(_KEY).head(9))
+        print(polars(headwater.answer(PIPELINE).frame).sort(_KEY).head(9))
     return 1 if wrong or dead else 0
 
 
@@ -75,7 +75,7 @@ class Month:
         """Send the messages that the topic lacks, run the pipeline, and return the number of wrong totals."""
         self._send()
         self.headwater.run(until_idle=True)
-        ours, batch = polars(self.headwater.view(PIPELINE)), counted(self.messages)
+        ours, batch = polars(self.headwater.answer(PIPELINE).frame), counted(self.messages)
         wrong = mismatches(ours, batch)
         print(
             f"at the end of {self.name}, after {self.messages.height:,} messages: {wrong} mismatches of"

@@ -37,7 +37,7 @@ def main() -> int:
             moved = headwater.move(target)[PIPELINE]
             print(f"\nMoved from {arguments.one} to {arguments.other} as of epoch {moved.epoch.number}.\n", flush=True)
             target.run(until_idle=True)
-            return compare(polars(target.view(f"{PIPELINE}.ranks")))
+            return compare(polars(target.answer(f"{PIPELINE}.ranks").frame))
 
 
 def _tell(report: EpochReport) -> None:

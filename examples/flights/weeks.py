@@ -96,7 +96,9 @@ class Weeks:
         Returns how many of these numbers are wrong.
         """
         expected = {f"{name}_reported": flights for name, flights in reported_flights(self.topics).items()}
-        counted = polars(self.headwater.view(f"{FLOWN}.completeness")).select(*expected).sum().row(0, named=True)
+        counted = (
+            polars(self.headwater.answer(f"{FLOWN}.completeness").frame).select(*expected).sum().row(0, named=True)
+        )
         wrong = sum(counted[name] != expected[name] for name in expected)
         print(f"flights that each topic has told of: {counted}: {wrong} of these numbers are not those of the topics")
         return wrong
@@ -115,12 +117,12 @@ class Weeks:
         )
 
     def _differing(self, table: str, version: int, expected: pl.DataFrame) -> int:
-        return mismatches(polars(self.headwater.view(f"{RANKED}.{table}", at=version)), expected, *KEYS[table])
+        return mismatches(polars(self.headwater.answer(f"{RANKED}.{table}", at=version).frame), expected, *KEYS[table])
 
     def _check_rows(self, week: int) -> None:
         """Compare every row with the batch join over all records sent by the end of a week."""
         batch = joined(by(week, self.topics))
-        wrong = mismatches(polars(self.headwater.view(f"{FLOWN}.rows")), batch, KEY)
+        wrong = mismatches(polars(self.headwater.answer(f"{FLOWN}.rows").frame), batch, KEY)
         self._note("flights", f"flights by week {week}", batch.height, wrong)
 
     def _note(self, what: str, which: str, rows: int, wrong: int) -> None:

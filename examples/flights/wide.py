@@ -52,10 +52,10 @@ def _follow(headwater: Headwater, weeks: Weeks) -> int:
         weeks.run(week)
         if week == _BEGINS_TO_READ_AFTER:
             reader = LongReader.begin(headwater)
-    dead = polars(headwater.view(f"{FLOWN}.dead_letters")).height
+    dead = polars(headwater.answer(f"{FLOWN}.dead_letters").frame).height
     others = dead + weeks.check_reported() + (reader.finish() if reader else 0)
     print("\nThe last version, its first days:")
-    print(polars(headwater.view(RANKED)).sort("day", "place", nulls_last=True).head(6))
+    print(polars(headwater.answer(RANKED).frame).sort("day", "place", nulls_last=True).head(6))
     return _tell(headwater, weeks, others, perf_counter() - began)
 
 

@@ -128,7 +128,9 @@ class Headwater:
         longest: Duration | None = None,
         read_optimized: bool = False,
     ) -> Any:
-        """Return the rows of a view as the engine's own DataFrame, of Polars or (lazy) of Spark.
+        """Return the rows of a view as a DataFrame of Polars or (lazy) of Spark.
+
+        Spark's, if the backend uses Spark and the configuration does not set ``engine = "local"`` or ``"auto"``.
 
         Args:
             name: ``pipeline.view``; the pipeline alone for its first view. A table of the pipeline
@@ -151,8 +153,9 @@ class Headwater:
             VersionExpired: that version has expired.
             RetentionTooShort: the rows may expire within `longest`: pin the publication first.
         """
-        answer = self.answer(
-            name, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
+        pipeline, spec = self.find(name)
+        answer = self._for_programs(pipeline).answer(
+            spec, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
         )
         return answer.engine.to_native(answer.frame)
 
@@ -174,7 +177,7 @@ class Headwater:
         )
 
     def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
-        """Return the difference of a view between two publications as the engine's own DataFrame, lazy on Spark.
+        """Return the difference of a view between two publications as a DataFrame; see `view` for its kind.
 
         Args:
             name: ``pipeline.view``, or a table of the pipeline; the pipeline alone for its first view.
@@ -192,7 +195,8 @@ class Headwater:
             VersionNotFound: nothing was published at `after` or `until`.
             VersionExpired: one of the two versions has expired.
         """
-        answer = self.difference(name, after=after, until=until)
+        pipeline, spec = self.find(name)
+        answer = self._for_programs(pipeline).difference(spec, after=after, until=until)
         return answer.engine.to_native(answer.frame)
 
     def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
@@ -212,10 +216,10 @@ class Headwater:
             TableDamaged: a file is truncated or was changed.
             StoreUnavailable: the rows cannot be reached at the moment.
         """
-        return self._container.engine.explaining()
+        return self._container.explaining()
 
     def changes(self, pipeline: str, *, after: Moment, until: Moment | None = None) -> Any:
-        """Return the rows of a pipeline's view of changes between two publications, as the engine's own DataFrame.
+        """Return the rows of a pipeline's view of changes between two publications as a DataFrame; see `view`.
 
         Args:
             pipeline: its name.
@@ -346,7 +350,7 @@ class Headwater:
 
     def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
         """See `Pipeline.settled`."""
-        return self.pipeline(pipeline).settled(keys, at=at, as_of=as_of)
+        return self._for_programs(pipeline).settled(keys, at=at, as_of=as_of)
 
     def status(self) -> tuple[PipelineStatus, ...]:
         """The status of each pipeline."""
@@ -392,6 +396,10 @@ class Headwater:
                 f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, self.services)}"
             )
         return self.services[pipeline]
+
+    def _for_programs(self, pipeline: str) -> Pipeline:
+        """A handle on the pipeline whose frames are those that programs get."""
+        return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base)
 
     def _runner(self, pipeline: str) -> Runner:
         self._service(pipeline)

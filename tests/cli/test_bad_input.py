@@ -11,7 +11,7 @@ import pytest
 from attrs import field, frozen
 
 from headwater.app.cli.main import main
-from tests.configurations import FILES, ranked_contracts
+from tests.configurations import FILES, on_backend, ranked_contracts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,7 +246,7 @@ class TestTheWorldOutside:
     def test_a_path_that_cannot_be_written(self, deployment: Deployment, backend: str) -> None:
         deployment.file("a.json").write_text(GOOD + "\n")
         (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
-        deployment.configure('name = "memory"', f'name = "{backend}"\npath = "occupied/lake"')
+        deployment.configure('name = "memory"', on_backend(backend, "occupied/lake"))
         deployment.refuses(1, f"{deployment.folder / 'occupied' / 'lake'}", "cannot be reached or written: ")
 
     @pytest.mark.parametrize(

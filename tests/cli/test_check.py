@@ -213,7 +213,7 @@ def test_a_package_that_is_not_installed(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, str]
 ) -> None:
     backend, package, extra = case
-    change(config, '"memory"', f'"{backend}"')
+    change(config, '"memory"', f'"{backend}"\nengine = "spark"' if backend == "delta" else f'"{backend}"')
     monkeypatch.setitem(sys.modules, package, None)
     assert refused(config, capsys, code=1) == (
         f"headwater: {package} is not installed: run pip install 'headwater[{extra}]'\n"

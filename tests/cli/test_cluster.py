@@ -50,7 +50,9 @@ class Project:
     def configure(self, **spark: str) -> str:
         """Write a configuration with settings of Spark; its path. Names have ``_`` for ``.``."""
         settings = "".join(f'"{name.replace("_", ".")}" = "{value}"\n' for name, value in spark.items())
-        text = ranked_contracts(backend='name = "delta"\npath = "lake"\n', source=f'{FILES}format = "json"\n')
+        text = ranked_contracts(
+            backend='name = "delta"\npath = "lake"\nengine = "spark"\n', source=f'{FILES}format = "json"\n'
+        )
         config = self.folder / "deploy.toml"
         config.write_text(f"{text}\n[backend.spark]\n{settings}")
         return str(config)

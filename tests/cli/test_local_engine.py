@@ -69,14 +69,17 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "deploy.toml"
 
 
-def choose(config: Path, monkeypatch: pytest.MonkeyPatch, engine: str, name: str = "delta", path: str = "") -> None:
+def choose(
+    config: Path, monkeypatch: pytest.MonkeyPatch, engine: str | None, name: str = "delta", path: str = ""
+) -> None:
     monkeypatch.setenv("HEADWATER_BACKEND__NAME", name)
     monkeypatch.setenv("HEADWATER_BACKEND__PATH", path or str(config.parent / "lake"))
-    monkeypatch.setenv("HEADWATER_BACKEND__ENGINE", engine)
+    if engine:
+        monkeypatch.setenv("HEADWATER_BACKEND__ENGINE", engine)
 
 
-@pytest.mark.parametrize("engine", ["local", "auto"])
-def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+@pytest.mark.parametrize("engine", ["local", "auto", None])
+def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch, engine: str | None) -> None:
     choose(config, monkeypatch, engine)
     for command in (["check"], ["run", "--until-idle"], ["status"], ["versions", "ranked"], ["show", "ranked"]):
         arguments = [command[0], str(config), *command[1:]]
@@ -198,6 +201,19 @@ def test_an_epoch_names_its_engine(
     assert main(["status", str(config), "--format", "jsonl"]) == 0
     (status,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (list(status)[-1], status["engine"]) == ("engine", "local")
+
+
+def test_without_an_engine_each_epoch_chooses_where_spark_works_on_this_machine(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose(config, monkeypatch, None)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)  # a Spark of another test may be running
+    assert main(["check", str(config)]) == 0
+    assert engines(capsys.readouterr().out)["ranked"].startswith("local; spark for an epoch that needs more than ")
+    with config.open("a") as file:
+        file.write('[backend.spark]\n"spark.master" = "spark://127.0.0.1:7077"\n')
+    assert main(["check", str(config)]) == 0
+    assert "engine" not in capsys.readouterr().out
 
 
 def test_where_spark_is_not_installed_everything_is_local(

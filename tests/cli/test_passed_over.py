@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.app.cli.main import main
-from tests.configurations import FILES, ranked_contracts
+from tests.configurations import FILES, on_backend, ranked_contracts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ class TestTables:
     ) -> None:
         if backend != "memory":
             request.getfixturevalue("spark")
-        config = configured(folder, r"shop\\.order", f'name = "{backend}"\npath = "lake"\n')
+        config = configured(folder, r"shop\\.order", on_backend(backend))
         first = [message("orders", 1), message("items", 2), message("orders", 3)]
         (folder / "in" / "a.json").write_text("\n".join(first))
         (folder / "in" / "b.json").write_text(message("orders", 4))

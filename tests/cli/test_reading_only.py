@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.app.cli.main import main
-from tests.configurations import ranked_contracts
+from tests.configurations import on_backend, ranked_contracts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def test_commands_that_read_write_nothing(
     (tmp_path / "in").mkdir()
     lines = [json.dumps({"project": 1, "contract": at, "signed": f"2024-03-01T09:0{at}:00Z"}) for at in range(3)]
     (tmp_path / "in" / "a.json").write_text("\n".join([*lines, "{"]))
-    deployment = ranked_contracts(backend=f'name = "{backend}"\npath = "lake/not/there"\n') + VIEW
+    deployment = ranked_contracts(backend=on_backend(backend, "lake/not/there")) + VIEW
     (tmp_path / "deploy.toml").write_text(deployment)
     reads_only(tmp_path, BEFORE)
     assert main(["run", str(tmp_path / "deploy.toml"), "--until-idle"]) == 0

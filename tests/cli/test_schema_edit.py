@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.app.cli.main import main
-from tests.configurations import FILES, SCHEMA, ranked_contracts
+from tests.configurations import FILES, SCHEMA, on_backend, ranked_contracts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_column_is_added_and_taken_out_again(
         text = f"project,contract,signed\n1,{contract},2024-03-0{contract}T09:00:00Z\n"
         (tmp_path / "in" / f"{contract}.csv").write_text(text)
         source = f'{FILES}format = "csv"\n'
-        kept = f'name = "{backend}"\npath = "lake"\n'
+        kept = on_backend(backend)
         (tmp_path / "deploy.toml").write_text(ranked_contracts(backend=kept, source=source, schema=schema))
         return main(["run", str(tmp_path / "deploy.toml"), "--until-idle"])
 

@@ -167,10 +167,27 @@ def test_batches_of_a_stream_run_on_spark(tmp_path: Path, program_session: Spark
     with Headwater.from_config(config, report=reports.append) as headwater:
         assert [each.engine for each in headwater.status()] == [None]
         rows = program_session.createDataFrame([(1, 11)], "project bigint, contract bigint")
-        batch = rows.selectExpr("*", "timestamp '2024-03-01 09:00:00' AS signed")
+        batch = rows.selectExpr("*", "timestamp_ltz '2024-03-01 09:00:00Z' AS signed")
         headwater.foreach_batch("ranked")(batch, 0)
         assert [report.engine for report in reports] == ["spark"]
         assert headwater.view("ranked.ranks")["contract"].to_list() == [11]
+
+
+def test_a_program_that_names_no_engine_gets_frames_of_spark(tmp_path: Path, program_session: SparkSession) -> None:
+    """The epoch is run without Spark."""
+    (tmp_path / "in").mkdir()
+    row = {"project": 1, "contract": 11, "signed": "2024-03-01T09:00:00Z"}
+    (tmp_path / "in" / "a.json").write_text(json.dumps(row))
+    config = tmp_path / "deploy.toml"
+    config.write_text(ranked_contracts(backend='name = "delta"\npath = "lake"\n'))
+    reports: list[EpochReport] = []
+    with Headwater.from_config(config, report=reports.append) as headwater, headwater.explaining():
+        headwater.run(until_idle=True)
+        assert [report.engine for report in reports] == ["local"]
+        for frame in (headwater.view("ranked"), headwater.diff("ranked"), headwater.changes("ranked", after=-1)):
+            assert type(frame).__module__.startswith("pyspark.")
+            assert [each["contract"] for each in frame.collect()] == [11]
+        assert headwater.answer("ranked").frame.collect("polars")["contract"].to_list() == [11]
 
 
 @pytest.mark.usefixtures("program_session")

@@ -416,4 +416,4 @@ class TestCommands:
         assert len(told("show", "ranked")) == 3
 
 
-CONFIG = ranked_contracts(backend='name = "delta"\npath = "lake"\nretain = { versions = 1 }\n')
+CONFIG = ranked_contracts(backend='name = "delta"\npath = "lake"\nengine = "spark"\nretain = { versions = 1 }\n')

@@ -40,6 +40,8 @@ def lake(backend: str, *, compact_every: int = 0) -> str:
     tables = f'name = "{name}"\npath = "lake"\ncompact_every = {compact_every}\n'
     if engine == "local":
         return f'{tables}engine = "local"\n'
+    if name == "delta":
+        tables += 'engine = "spark"\n'
     spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
     return f"{tables}[backend.spark]\n{spark}"
 

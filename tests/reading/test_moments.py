@@ -26,7 +26,7 @@ def headwater(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Headwa
     backend = 'name = "memory"\n'
     if request.param == "delta":
         request.getfixturevalue("spark")
-        backend = 'name = "delta"\npath = "lake"\n'
+        backend = 'name = "delta"\npath = "lake"\nengine = "spark"\n'
     (tmp_path / "in").mkdir()
     for at, line in enumerate(LINES):
         (tmp_path / "in" / f"{at}.json").write_text(line + "\n")

@@ -11,6 +11,7 @@ import pytest
 
 from headwater import Headwater
 from headwater.adapters.spark.own_session import working_in
+from tests.configurations import on_backend
 from tests.spark_fixtures import HOSTILE
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
 CHANGES = """
 [backend]
-name = "{backend}"
-path = "{backend}"
+{backend}
 compact_every = 1
 [sources.orders]
 kind = "files"
@@ -99,7 +99,7 @@ def hostile(program_session: SparkSession) -> Iterator[SparkSession]:
 
 def answers(folder: Path, backend: str) -> dict[str, list[Any]]:
     """The rows of every view, run to the end."""
-    (folder / f"{backend}.toml").write_text(CHANGES.format(backend=backend))
+    (folder / f"{backend}.toml").write_text(CHANGES.format(backend=on_backend(backend, backend)))
     with Headwater.from_config(folder / f"{backend}.toml", report=lambda _: None) as headwater:
         headwater.run(until_idle=True)
         found = {}

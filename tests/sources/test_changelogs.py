@@ -19,7 +19,7 @@ from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
-from tests.configurations import ranked_contracts
+from tests.configurations import on_backend, ranked_contracts
 
 from .conftest import Engine, rows
 
@@ -126,7 +126,7 @@ def test_ranks_follow_the_changes(request: pytest.FixtureRequest, tmp_path: Path
     (tmp_path / "in").mkdir()
     for number, epoch in enumerate(EPOCHS):
         (tmp_path / "in" / f"{number}.json").write_text("\n".join(epoch))
-    deployment = ranked_contracts(backend=f'name = "{backend}"\npath = "lake"\n', source=SOURCE, schema=SCHEMA)
+    deployment = ranked_contracts(backend=on_backend(backend), source=SOURCE, schema=SCHEMA)
     (tmp_path / "deploy.toml").write_text(deployment)
     with Headwater(load(tmp_path / "deploy.toml", {}), report=lambda _: None) as headwater:
         headwater.run(until_idle=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -74,6 +74,16 @@ def open_session(
     return session
 
 
+def stop_session(session: SparkSession) -> None:
+    """Stop a session that `open_session` has started.
+
+    Spark deletes its jars then, but leaves them in the path of Python's modules, where the next import would fail.
+    """
+    jars = SparkFiles.getRootDirectory()
+    session.stop()
+    sys.path[:] = [each for each in sys.path if not each.startswith(jars)]
+
+
 def chosen_names(session: SparkSession) -> set[str]:
     """The names of settings that were submitted or are in spark-defaults.conf; epochs do not change these."""
     return {name for name, _ in session.sparkContext.getConf().getAll()}
@@ -100,7 +110,7 @@ def _start(wanted: Wanted) -> SparkSession:
             session.conf.set(_PARTITIONS, cores)
         send_package(session.sparkContext)
     except BaseException:
-        session.stop()
+        stop_session(session)
         raise
     return session
 

@@ -6,11 +6,11 @@ import argparse
 import os
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
-from pyspark.find_spark_home import _find_spark_home
 
 from .master import LOOPBACK, address_towards, is_local
 
@@ -120,8 +120,19 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _defaults_path() -> Path:
-    home = os.environ.get("SPARK_HOME") or _find_spark_home()  # type: ignore[no-untyped-call]
-    return Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+    return Path(os.environ.get("SPARK_CONF_DIR") or Path(_home(), "conf"), "spark-defaults.conf")
+
+
+def _home() -> Path:
+    """Where Spark is installed: ``SPARK_HOME``, the Python package, or the distribution that the package is a part of.
+
+    The package is not imported for that, which would take longer than a command that only reads.
+    """
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    found = find_spec("pyspark")
+    package = Path(found.origin).parent if found and found.origin else Path()
+    return package if (package / "jars").is_dir() else package.parents[1]
 
 
 def _plain(text: str) -> str:

@@ -161,9 +161,10 @@ class _Loader:
                 (*path, "spark"),
                 'does nothing with engine = "local", which starts no Spark: remove it, or set another engine',
             )
-        if settings.engine != "auto" and settings.local_mb is not None:
+        backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
+        if settings.local_mb is not None and not backend.engines:
             raise self.document.error((*path, "local_mb"), 'does nothing without engine = "auto": remove it')
-        if not self.document.build((*path, "engine"), lambda: chosen_backend(settings)).needs_path:
+        if not backend.needs_path:
             return settings
         if settings.path is None:
             raise self.document.error(

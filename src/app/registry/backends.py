@@ -87,6 +87,9 @@ class Backend(Module):
     engines: ClassVar[tuple[type[Backend], ...]] = ()
     """If an engine is chosen for each epoch: the backend for small epochs, and the one for all others; else empty."""
 
+    large_frames: ClassVar[bool] = False
+    """If it has several engines: whether programs get frames of the last one; else they get those of the first."""
+
     packages: ClassVar[Mapping[str, str]] = {}
     """Packages that must be installed besides Headwater's own, each with the extra of Headwater that installs it."""
 

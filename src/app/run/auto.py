@@ -39,11 +39,13 @@ class AutoRunner(Runner):
         make_large: creates the runner of the large engine, which starts that engine; called at most once.
         limit: what an epoch may hold in the memory of the small engine, in bytes.
         find_refusal: returns why the small engine can never run the pipeline; None if it can. Called at most once.
+        large_frames: whether programs get frames of the large engine; else of the small one.
     """
 
     make_large: Callable[[AutoRunner], Runner] = field(kw_only=True)
     limit: int = field(kw_only=True)
     find_refusal: Callable[[], str | None] = field(kw_only=True)
+    large_frames: bool = field(kw_only=True, default=False)
     _large: Runner | None = field(init=False, default=None)
     _refusal: str | None = field(init=False, default=None)
     _looked: bool = field(init=False, default=False)
@@ -85,6 +87,10 @@ class AutoRunner(Runner):
     def for_large(self) -> Runner:
         """The runner of the large engine, for work that is always large."""
         return self._turn_to(self.large)
+
+    def for_programs(self) -> Runner:
+        """See `Runner.for_programs`."""
+        return self.large if self.large_frames else self
 
     def publish_to_sink(self, phase: Phases) -> None:
         """See `Runner.publish_to_sink`; the epoch itself is published already, so only this is done elsewhere."""

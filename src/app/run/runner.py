@@ -147,6 +147,10 @@ class Runner:
         """The runner for work that is always large: whole tables and histories; see `AutoRunner`."""
         return self
 
+    def for_programs(self) -> Runner:
+        """The runner of the engine whose frames programs get; see `AutoRunner`."""
+        return self
+
     @property
     def stopping(self) -> bool:
         """Whether the run was asked to end."""

@@ -119,7 +119,7 @@ class _SparkBackend(Backend):
         format_ = self.table_format()
         with require("pyspark", extra=format_.extra):
             from ...adapters.spark.own_session import own_session, running_session
-            from ...adapters.spark.session import open_session
+            from ...adapters.spark.session import open_session, stop_session
 
         kinds = {source.input.kind for source in deployment.sources.values()}
         needed = [package for kind in sorted(kinds) for package in load_source_kind(kind).spark_packages()]
@@ -131,7 +131,7 @@ class _SparkBackend(Backend):
             defaults=format_.package.SETTINGS,
         )
         if running is None:
-            exits.callback(program.stop)
+            exits.callback(stop_session, program)
         return _Spark(own_session(program, given, format_.package.SETTINGS), program)
 
     @singleton
@@ -178,20 +178,23 @@ class DeltaBackend(_SparkBackend):
 
     @classmethod
     def chosen(cls, settings: BackendSettings) -> type[Backend]:
-        """Spark, the local engine, or both."""
-        if settings.engine in {None, "spark"}:
-            return cls
-        if settings.engine not in {"auto", "local"}:
+        """Spark, the local engine, or both: by default both, where Spark works on this machine."""
+        from ...adapters.spark.place import works_here
+
+        if settings.engine not in {None, "auto", "spark", "local"}:
             raise ConfigError(f"is {settings.engine!r}; it must be one of auto, spark, local")
         elsewhere = settings.path is not None and _SCHEME.match(settings.path)
-        if settings.engine == "auto" and (elsewhere or all(map(find_spec, cls.packages))):
-            return cls if elsewhere else AutoDeltaBackend
+        if settings.engine == "spark" or (elsewhere and settings.engine != "local"):
+            return cls
         if elsewhere:
             raise ConfigError(
                 f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
                 ' "spark"'
             )
-        return LocalDeltaBackend
+        installed = all(map(find_spec, cls.packages))
+        if settings.engine is None and (settings.spark or installed):
+            return DefaultDeltaBackend if works_here(settings.spark) else cls
+        return AutoDeltaBackend if settings.engine == "auto" and installed else LocalDeltaBackend
 
     @classmethod
     def table_format(cls) -> TableFormat:
@@ -241,6 +244,12 @@ class AutoDeltaBackend(DeltaBackend):
 
     engine_name = "auto"
     engines = (LocalDeltaBackend, DeltaBackend)
+
+
+class DefaultDeltaBackend(AutoDeltaBackend):
+    """As engine `auto`, but programs get frames of Spark, whichever engine made the tables."""
+
+    large_frames = True
 
 
 class _HudiBackend(_SparkBackend):

@@ -54,7 +54,7 @@ class Container:
         self.deployment = deployment
         self._exits = ExitStack()
         self._clock = clock
-        backend = chosen_backend(deployment.backend)
+        self._backend = backend = chosen_backend(deployment.backend)
         self._parts, *more = (EngineParts(deployment, each, self._exits) for each in backend.engines or (backend,))
         self._large = more[0] if more else None
 
@@ -67,6 +67,18 @@ class Container:
     def engine(self) -> FrameEngine:
         """The engine of the frames that are read."""
         return self._parts.engine
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """See `FrameEngine.explaining`, for each engine that has started."""
+        with self._parts.engine.explaining():
+            try:
+                yield
+            except Exception:
+                if self._large is None or not self._large.started:
+                    raise
+                with self._large.engine.explaining():
+                    raise
 
     @property
     def base(self) -> BaseReading:
@@ -94,6 +106,7 @@ class Container:
             make_large=lambda small: self._make_large(name, large, small, others),
             limit=local_bytes(self.deployment.backend.local_mb),
             find_refusal=lambda: self._refusals.get(name),
+            large_frames=self._backend.large_frames,
         )
 
     def _make_large(self, name: str, parts: EngineParts, small: AutoRunner, others: Others) -> Runner:

@@ -29,11 +29,13 @@ class EngineParts:
         self.deployment = deployment
         self.backend = backend
         self._exits = exits
+        self.started = False
         self._injector = Injector([self._shared, backend()], auto_bind=False)
 
     @property
     def engine(self) -> FrameEngine:
         """The engine of all frames."""
+        self.started = True
         return self._injector.get(FrameEngine)
 
     @property

@@ -28,6 +28,17 @@ print(session.range(3).count(), session.conf.get("spark.sql.shuffle.partitions")
 session.stop()
 """
 
+STOPPING = """
+import sys
+from importlib.util import find_spec
+from headwater.adapters.delta.package import PACKAGES
+from headwater.adapters.spark.session import open_session, stop_session
+session = open_session({"spark.master": "local[1]"}, packages=PACKAGES)
+assert any(path.endswith(".jar") for path in sys.path)
+stop_session(session)
+print(find_spec("no_module_of_this_name"))
+"""
+
 WITHOUT_DELTA = """
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.session import open_session
@@ -93,6 +104,12 @@ def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None
         [sys.executable, "-c", STARTING], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == "3 3 127.0.0.1\n"
+
+
+@pytest.mark.delta
+def test_modules_are_found_after_a_session_has_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPING], capture_output=True, text=True, check=False)
+    assert done.stdout == "None\n", done.stderr
 
 
 @pytest.mark.delta
