@@ -30,7 +30,7 @@ RECORDS = (
 )
 RANKED = [{"project": 1, "contract": 11, "rank": 2}, {"project": 1, "contract": 12, "rank": 1}]
 LOGGED = re.compile(r"[0-9]{2}/[0-9]{2}/[0-9]{2} ")
-FOR_WORKERS = ("attr", "attrs", "msgspec", "narwhals", "pyarrow", "tzdata")
+FOR_WORKERS = ("_polars_runtime_32", "attr", "attrs", "msgspec", "narwhals", "polars", "pyarrow", "tzdata")
 IMPATIENT = """
 import sys
 from headwater.adapters.spark import executors
@@ -142,7 +142,7 @@ def test_workers_are_sent_all_but_a_few_packages(project: Project, workers: Spar
     done = project.run(sys.executable, "-m", "headwater", *_run(config))
     assert done.returncode == 1
     assert "its Python has no msgspec." in done.stderr
-    assert "pip install attrs msgspec narwhals pyarrow tzdata" in done.stderr
+    assert "pip install attrs msgspec narwhals polars pyarrow tzdata" in done.stderr
     assert "Traceback" not in done.stderr.split("headwater: ")[-1]
     workers.stop()
     workers.add_worker("equipped", _python(tmp_path / "equipped", *FOR_WORKERS))

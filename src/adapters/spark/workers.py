@@ -21,7 +21,7 @@ from .start_settings import DAEMON, MASTER, WORKER_PYTHON
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-WORKER_PACKAGES = ("attrs", "msgspec", "narwhals", "pyarrow", "tzdata")
+WORKER_PACKAGES = ("attrs", "msgspec", "narwhals", "polars", "pyarrow", "tzdata")
 """The packages that a worker's Python must have; PySpark comes with Spark itself."""
 
 _PACKAGE = Path(__file__).parents[2]
