@@ -27,11 +27,9 @@ class FailingSink(StreamSink):
     _times: int = 0
 
     def published(self) -> Receipt | None:
-        """Delegate to the sink."""
         return self.sink.published()
 
     def claim(self) -> Receipt | None:
-        """Delegate to the sink."""
         return self.sink.claim()
 
     def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:

@@ -49,15 +49,12 @@ class FailingStore(VersionedStore):
     _failed: bool = False
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
-        """Delegate to the store."""
         self.store.ensure(spec, published)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        """Delegate to the store."""
         return self.store.read(table, at, matching)
 
     def size(self, table: str, at: Version) -> int:
-        """Delegate to the store."""
         return self.store.size(table, at)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
@@ -72,19 +69,15 @@ class FailingStore(VersionedStore):
         return version
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        """Delegate to the store."""
         return self.store.rollback(table, to, mark)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        """Delegate to the store."""
         return self.store.changes(table, after, until)
 
     def versions(self, table: str) -> Iterator[Commit]:
-        """Delegate to the store."""
         return self.store.versions(table)
 
     def version(self, table: str, version: Version) -> Commit:
-        """Delegate to the store."""
         return self.store.version(table, version)
 
     def _is_due(self, mark: Mark) -> bool:

@@ -36,7 +36,6 @@ class PolarsFrames:
         return polars_frame(rows, schema)
 
     def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
-        """See `EnsureContract.broken`."""
         from ..adapters.polars.schema import lazy
 
         return lazy(polars_frame([], schema).to_native().map_batches(_break))
@@ -55,7 +54,6 @@ class SparkFrames:
         return frame_of(self.spark, schema, rows)
 
     def broken(self, schema: Schema) -> nw.LazyFrame[Any]:
-        """See `EnsureContract.broken`."""
         from ..adapters.spark.schema import lazy
 
         columns = (f"CAST(raise_error('{BROKEN}') AS {each.type.ddl}) AS `{each.name}`" for each in schema.columns)

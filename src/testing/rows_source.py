@@ -62,7 +62,6 @@ class RowsSource(StreamSource):
         return {"rows": len(self.given)} if self.given else None
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of a range."""
         start = offsets.after["rows"] if offsets.after else 0
         return self._frame(range(start, offsets.until["rows"]))
 
@@ -72,7 +71,6 @@ class RowsSource(StreamSource):
         return self._frame(int(line["raw"].partition(" ")[0]) for line in lines)
 
     def lag(self, after: Offsets | None) -> str:
-        """The number of rows not read yet, as text."""
         return f"{len(self.given) - (after['rows'] if after else 0)} rows"
 
     def _parts(self, at: int) -> bool:

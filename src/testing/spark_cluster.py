@@ -117,7 +117,6 @@ class SparkCluster:
         return len(list((self.home / name / "work").glob("app-*/*")))
 
     def stop(self) -> None:
-        """Stop all workers."""
         while self._workers:
             self._workers.popitem()[1].stop()
 

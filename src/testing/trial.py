@@ -68,7 +68,6 @@ class Trial:
 
     @property
     def file(self) -> Path:
-        """The deployment file."""
         return self.folder / "deploy.toml"
 
     def deploy(self, text: str) -> None:
@@ -211,16 +210,13 @@ class Trial:
         self.open(fault=fault).run(pipelines, until_idle=True)
 
     def roll(self, pipeline: str, cut: date) -> None:
-        """Move the days of a retraction before `cut` into its past."""
         self.open().roll(pipeline, cut)
 
     def advance(self, pipeline: str) -> None:
-        """Run one epoch of a pipeline."""
         (runner,) = self.open().start([pipeline])
         runner.advance()
 
     def compact(self, pipeline: str) -> None:
-        """Compact all tables of a pipeline."""
         self.open().upkeep(pipeline).compact()
 
     def run_beside_compaction(self, pipeline: str) -> None:

@@ -34,7 +34,6 @@ class DataFile:
 
     @classmethod
     def from_action(cls, action: Mapping[str, Any]) -> DataFile:
-        """Read the body of an ``add`` action."""
         stats = json.loads(action.get("stats") or "{}", parse_float=Decimal)  # a float would round a bound
         return cls(
             action["path"],
@@ -51,7 +50,6 @@ class DataFile:
         return json.dumps({"add": {**self.action, "dataChange": changes}})
 
     def removed(self, *, changes: bool) -> str:
-        """The ``remove`` action as JSON."""
         body = {
             "path": self.path,
             "deletionTimestamp": time.time_ns() // 1_000_000,  # from now on only older versions need the file
@@ -86,7 +84,6 @@ class CommitFile:
 
     @classmethod
     def parse(cls, text: str) -> CommitFile:
-        """Read the lines of a commit file."""
         actions = [json.loads(line) for line in text.splitlines() if line]
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         removed = [action["remove"] for action in actions if "remove" in action]

@@ -38,7 +38,6 @@ class TableFolder:
         return [_stored(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
 
     def log_files(self) -> list[StoredFile]:
-        """The log files that belong to one version each, in the order of the versions."""
         statuses = self._files.listStatus(self._log.logPath())
         found = [
             _stored(
@@ -55,7 +54,6 @@ class TableFolder:
         return int(found.get().version()) if found.isDefined() else None
 
     def delete(self, files: Iterable[StoredFile]) -> None:
-        """Delete each file; missing files are ignored."""
         delete_files(self.session, (file.path for file in files))
 
     @property

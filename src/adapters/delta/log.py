@@ -49,21 +49,13 @@ class TableLog(FollowedLog):
         return bool(self._log.tableExists())
 
     def newest(self) -> int:
-        """The newest version now; -1 if the table does not exist."""
         return int(self._update().version())
 
     @property
     def newest_known(self) -> int:
-        """The newest version when the log was last read."""
         return int(self._log.unsafeVolatileSnapshot().version())
 
     def commit(self, version: int) -> CommitFile:
-        """One commit of the log.
-
-        Raises:
-            VersionExpired: its file has been cleaned away.
-            TableDamaged: its file cannot be parsed.
-        """
         if version in self._commits:
             return self._commits[version]
         text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
@@ -77,11 +69,6 @@ class TableLog(FollowedLog):
         return keep(self._commits, version, parsed, _KEPT_COMMITS)
 
     def check_listed(self, version: int) -> None:
-        """Check that the commit of a version is still in the log.
-
-        Raises:
-            VersionExpired: its file has been cleaned away.
-        """
         self._commit_file(version)
 
     def files(self, version: int) -> Mapping[str, DataFile]:

@@ -35,7 +35,6 @@ class TableVersion:
 
     @property
     def files(self) -> Collection[DataFile]:
-        """All data files."""
         return self.log.files(self.version).values()
 
     def files_not_in(self, other: TableVersion) -> list[DataFile]:

@@ -34,11 +34,9 @@ class Transaction:
 
     @property
     def read_version(self) -> int:
-        """The version that this commit builds on."""
         return int(self._java.readVersion())
 
     def write(self, rows: DataFrame) -> None:
-        """Write rows as new files."""
         self._actions.extend(file.added(changes=True) for file in self._written(rows))
 
     @property
@@ -68,7 +66,6 @@ class Transaction:
         self._actions.extend(file.added(changes=True) for file in files)
 
     def remove(self, files: Iterable[DataFile]) -> None:
-        """Remove files with their rows."""
         self._actions.extend(file.removed(changes=True) for file in files)
 
     def rewrite(self, files: Iterable[DataFile], rows: DataFrame) -> None:

@@ -41,7 +41,6 @@ class Part:
 
     @property
     def piece(self) -> list[Any]:
-        """The part as offsets store it."""
         return [self.name, self.size, self.start, self.end]
 
     @property
@@ -144,7 +143,6 @@ class Pieces:
         return merge_ranges([footer.held for footer in footers if footer and any(footer.rows)])
 
     def path(self, name: str) -> Path:
-        """The path of a file."""
         return Path(self.listing.settings.path, name)
 
     def _part(self, name: str, at: int, space: int, *, first: bool) -> tuple[Part | None, int, int | None]:

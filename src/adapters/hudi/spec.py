@@ -61,7 +61,6 @@ class Definition:
         return self.spec.name.replace(".", "_").replace("-", "_")
 
     def to_json(self) -> str:
-        """The definition as JSON."""
         spec = self.spec
         return json.dumps(
             {
@@ -81,7 +80,6 @@ class Definition:
 
     @classmethod
     def from_json(cls, text: str, name: str) -> Definition:
-        """Parse the result of `to_json`, for the table of this name."""
         kept = json.loads(text)
         schema, layout = Schema.parse(kept["schema"]), Layout(kept["layout"])
         # Older tables do not have these fields.

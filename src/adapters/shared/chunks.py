@@ -55,7 +55,6 @@ class Chunk:
 
     @classmethod
     def all_of(cls, pairs: Any) -> tuple[Chunk, ...]:
-        """Chunks from their pairs in offsets."""
         return tuple(cls(number, piece) for number, piece in pairs)
 
 

@@ -113,7 +113,6 @@ class LeaseFiles:
         return wanted
 
     def remove_ended(self, now: datetime) -> None:
-        """Remove leases that have ended."""
         for lease in self.leases():
             if not lease.live(now):
                 self.unpin(lease.id)

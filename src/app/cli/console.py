@@ -59,5 +59,4 @@ class MessageHandler(logging.Handler):
     """Prints log records as messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
         print_message(self.format(record), WARNING if record.levelno >= logging.WARNING else "")

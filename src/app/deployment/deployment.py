@@ -289,7 +289,6 @@ class PipelineSettings:
 
     @property
     def name(self) -> str:
-        """The pipeline's name."""
         return self.service.pipeline
 
     @property

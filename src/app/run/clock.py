@@ -20,7 +20,6 @@ class SystemClock(Clock):
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
     def now(self) -> datetime:
-        """The current time, in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, duration: timedelta) -> None:

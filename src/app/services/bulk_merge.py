@@ -50,7 +50,6 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
     uses_idle = True
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
-        """See `ServiceKind.parse`."""
         source = table.pick("changelog", sources)
         schema, key, position = source.records.columns, table["key"], table["position"]
         for name in ("key", "columns", "position"):
@@ -73,7 +72,6 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         return PipelineSettings(source.name, settings, bulk=loaded)
 
     def build(self, settings: BulkMergeSettings, parts: Parts) -> BulkMerge:
-        """See `ServiceKind.build`."""
         return BulkMerge(settings, parts.engine)
 
     def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
@@ -83,7 +81,6 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         return BulkGroup(parts.open(pipeline.sources[0], tells_transactions=settings.transactional), loaded)
 
     def describe_inputs(self, settings: BulkMergeSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - the pipeline says all
-        """See `ServiceKind.describe_inputs`."""
         return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"
 
 

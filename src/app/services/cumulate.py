@@ -39,7 +39,6 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
     uses_idle = True
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
-        """See `ServiceKind.parse`."""
         source = table.pick("source", sources)
         if (event_time := source.event_time) is None:
             raise table.error(f"source {source.name!r} needs an event_time: it decides the window of a row", "source")
@@ -57,9 +56,7 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
         return PipelineSettings(source.name, settings)
 
     def build(self, settings: CumulateSettings, parts: Parts) -> Cumulate:
-        """See `ServiceKind.build`."""
         return Cumulate(settings, parts.engine, parts.queries)
 
     def texts(self, settings: CumulateSettings, service: Cumulate, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - it has no inputs
-        """See `ServiceKind.texts`."""
         yield from of_measures(settings.measures, settings.schema)

@@ -44,7 +44,6 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
     )
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:  # noqa: ARG002 - it reads pipelines
-        """See `ServiceKind.parse`."""
         inputs = {name: view_named(table.text("inputs", name)) for name in table["inputs"]}
         table.build(lambda: check_query(table["sql"], inputs), "sql")
         own = {
@@ -55,7 +54,6 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         return PipelineSettings(None, table.build(lambda: ViewSettings(table.name, **own)))
 
     def build(self, settings: ViewSettings, parts: Parts) -> MaterializedView:
-        """See `ServiceKind.build`."""
         queries = parts.queries
         inputs = {name: parts.view(each) for name, each in settings.inputs.items()}
         columns = {name: each.schema for name, each in inputs.items()}
@@ -67,7 +65,6 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         return ViewInputs(settings, parts.runner)
 
     def reads(self, settings: ViewSettings) -> Mapping[str, ViewOf]:
-        """See `ServiceKind.reads`."""
         return settings.inputs
 
     def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
@@ -80,7 +77,6 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
                 )
 
     def texts(self, settings: ViewSettings, service: MaterializedView, columns: Columns) -> Iterator[Text]:
-        """See `ServiceKind.texts`."""
         tables = columns.inputs(settings.inputs)
         yield Text("sql", settings.sql, tables, service.views[0].schema.names)
         for name, sql in settings.changes.items():
@@ -88,7 +84,6 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
                 yield Text(f"changes.{name}", sql, tables, service.routes.scope)
 
     def describe_inputs(self, settings: ViewSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - it has no source
-        """See `ServiceKind.describe_inputs`."""
         return describe_inputs(settings.inputs)
 
     def explain(self, settings: ViewSettings, service: MaterializedView) -> Iterator[str]:  # noqa: ARG002 - the service has them

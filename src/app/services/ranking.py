@@ -40,7 +40,6 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
     )
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
-        """See `ServiceKind.parse`."""
         source = table.pick("source", sources)
         schema, order_by = source.records.rows, table["order_by"].removeprefix("-")
         table.check_columns("group", schema)
@@ -57,7 +56,6 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         return PipelineSettings(source.name, table.build(lambda: RankingSettings(table.name, schema, **own)))
 
     def build(self, settings: RankingSettings, parts: Parts) -> Ranking:
-        """See `ServiceKind.build`."""
         return Ranking(settings, parts.engine)
 
 

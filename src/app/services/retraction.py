@@ -75,7 +75,6 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
     )
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
-        """See `ServiceKind.parse`."""
         source = table.pick("source", sources)
         schema, format_, identity = source.records.rows, source.records.format, table["identity"]
         check_old_images(table, source)
@@ -97,7 +96,6 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         return PipelineSettings(source.name, table.build(lambda: RetractionSettings(table.name, schema, **own)))
 
     def build(self, settings: RetractionSettings, parts: Parts) -> Retraction:
-        """See `ServiceKind.build`."""
         return Retraction(settings, parts.engine, parts.queries)
 
     def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
@@ -105,7 +103,6 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         return parts.open(pipeline.sources[0], tells_log=settings.tells_log)
 
     def texts(self, settings: RetractionSettings, service: Retraction, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
-        """See `ServiceKind.texts`."""
         yield from of_measures(settings.measures, settings.schema)
         if past := settings.past:
             tables = {name: columns.plain(f"past.tables.{name}", each) for name, each in past.tables.items()}

@@ -43,7 +43,6 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
     expires_each_epoch = True
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:  # noqa: ARG002 - it reads pipelines
-        """See `ServiceKind.parse`."""
         inputs = {name: _input(table, name) for name in table["inputs"]}
         own = {
             **table.fields(SnapshotSettings),
@@ -54,7 +53,6 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
         return PipelineSettings(None, table.build(lambda: SnapshotSettings(table.name, **own)))
 
     def build(self, settings: SnapshotSettings, parts: Parts) -> Snapshots:
-        """See `ServiceKind.build`."""
         return Snapshots(settings, parts.engine, parts.queries)
 
     def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
@@ -63,7 +61,6 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
         return PipelineInputs(settings, schedule, parts.runner, parts.queries)
 
     def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
-        """See `ServiceKind.reads`."""
         return views_among(settings.inputs)
 
     def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
@@ -75,13 +72,11 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
                 raise ConfigError(f"longest_query: {error}") from error
 
     def texts(self, settings: SnapshotSettings, service: Snapshots, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
-        """See `ServiceKind.texts`."""
         tables = columns.inputs(settings.inputs)
         for name, sql in settings.tables.items():
             yield Text(f"tables.{name}", sql, tables, settings.keys.get(name, ()), table=name)
 
     def describe_inputs(self, settings: SnapshotSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - it has no source
-        """See `ServiceKind.describe_inputs`."""
         return describe_inputs(settings.inputs)
 
 

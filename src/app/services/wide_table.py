@@ -67,7 +67,6 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
     keys = ANY_STREAM | keys_of(WideTableSettings, key=SOME_TEXTS, topics=named(table_of(_TOPIC)), tombstones=DURATION)
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
-        """See `ServiceKind.parse`."""
         name, key = table.name, table["key"]
         topics: list[TopicSettings] = []
         read: dict[str, str] = {}
@@ -81,7 +80,6 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
         return PipelineSettings(read, table.build(lambda: WideTableSettings(name, key, topics, table["tombstones"])))
 
     def build(self, settings: WideTableSettings, parts: Parts) -> WideTable:
-        """See `ServiceKind.build`."""
         return WideTable(settings, parts.engine, parts.queries)
 
     def open(self, settings: WideTableSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
@@ -97,14 +95,12 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
         files: int,
         parts: SourceParts,
     ) -> tuple[Service, Source]:
-        """See `ServiceKind.history`."""
         sources = {
             topic.name: parts.settings[name] for topic, name in zip(settings.topics, pipeline.sources, strict=True)
         }
         return Histories(parts.sources, parts.engine, parts.queries).open(settings, sources, tables, files)
 
     def texts(self, settings: WideTableSettings, service: WideTable, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
-        """See `ServiceKind.texts`."""
         for topic in settings.topics:
             for each in (*topic.columns, *topic.sequence):
                 yield of_row(f"topics.{topic.name}.{each.name}", each.expression, topic.schema)
@@ -112,7 +108,6 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
                 yield of_row(f"topics.{topic.name}.where", topic.where, topic.schema)
 
     def describe_inputs(self, settings: WideTableSettings, pipeline: PipelineSettings) -> str:
-        """See `ServiceKind.describe_inputs`."""
         read = zip(settings.topics, pipeline.sources, strict=True)
         return ", ".join(f"topic {topic.name} (source {source})" for topic, source in read)
 

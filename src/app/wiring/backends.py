@@ -38,7 +38,6 @@ class _PolarsBackend(Backend):
     @singleton
     @provider
     def queries(self) -> QueryEngine:
-        """DuckDB."""
         from ...adapters.memory.queries import DuckQueries
 
         return DuckQueries()
@@ -46,7 +45,6 @@ class _PolarsBackend(Backend):
     @singleton
     @provider
     def sources(self, deployment: Deployment) -> Sources:
-        """Sources as Polars frames."""
         return PolarsSources(deployment.backend.name)
 
 
@@ -66,7 +64,6 @@ class MemoryBackend(_PolarsBackend):
     @singleton
     @provider
     def store(self) -> KeptStore:
-        """Tables in memory."""
         from ...adapters.memory.store import MemoryStore
 
         return MemoryStore()
@@ -74,7 +71,6 @@ class MemoryBackend(_PolarsBackend):
     @singleton
     @provider
     def engine(self) -> FrameEngine:
-        """Polars."""
         from ...adapters.polars.engine import PolarsEngine
 
         return PolarsEngine()
@@ -107,7 +103,6 @@ class _SparkBackend(Backend):
 
     @classmethod
     def spark_settings(cls) -> Mapping[str, str]:
-        """See `Backend.spark_settings`."""
         package = cls.table_format().package
         joined = {"spark.jars.packages": package.PACKAGES, "spark.sql.extensions": package.EXTENSIONS}
         return {**package.SETTINGS, **{name: ",".join(each) for name, each in joined.items()}}
@@ -137,7 +132,6 @@ class _SparkBackend(Backend):
     @singleton
     @provider
     def engine(self, spark: _Spark, deployment: Deployment) -> FrameEngine:
-        """Spark."""
         from ...adapters.spark.engine import SparkEngine
         from ...adapters.spark.session import chosen_names
 
@@ -147,7 +141,6 @@ class _SparkBackend(Backend):
     @singleton
     @provider
     def queries(self, spark: _Spark) -> QueryEngine:
-        """Spark's own."""
         from ...adapters.spark.queries import SparkQueries
 
         return SparkQueries(spark.session)
@@ -155,7 +148,6 @@ class _SparkBackend(Backend):
     @singleton
     @provider
     def sources(self, spark: _Spark, deployment: Deployment) -> Sources:
-        """Sources as Spark frames."""
         return SparkSources(spark.session, deployment.backend.name)
 
 
@@ -198,7 +190,6 @@ class DeltaBackend(_SparkBackend):
 
     @classmethod
     def table_format(cls) -> TableFormat:
-        """Delta Lake."""
         from ...adapters.delta import package
 
         return TableFormat(package, "delta")
@@ -206,7 +197,6 @@ class DeltaBackend(_SparkBackend):
     @singleton
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        """Tables in Delta Lake."""
         from ...adapters.delta.compaction_policy import CompactionPolicy
         from ...adapters.delta.store import DeltaStore
 
@@ -224,7 +214,6 @@ class LocalDeltaBackend(_PolarsBackend):
     @singleton
     @provider
     def store(self, deployment: Deployment) -> KeptStore:
-        """Tables in Delta Lake."""
         from ...adapters.delta.compaction_policy import CompactionPolicy
         from ...adapters.delta.local.store import LocalDeltaStore
 
@@ -233,7 +222,6 @@ class LocalDeltaBackend(_PolarsBackend):
     @singleton
     @provider
     def engine(self) -> FrameEngine:
-        """Polars."""
         from ...adapters.delta.local.engine import LocalEngine
 
         return LocalEngine()
@@ -262,7 +250,6 @@ class _HudiBackend(_SparkBackend):
 
     @classmethod
     def table_format(cls) -> TableFormat:
-        """Apache Hudi."""
         from ...adapters.hudi import package
 
         return TableFormat(package, "hudi")
@@ -270,7 +257,6 @@ class _HudiBackend(_SparkBackend):
     @singleton
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        """Tables in Apache Hudi."""
         from ...adapters.hudi.compact import CompactionPolicy
         from ...adapters.hudi.spec import TableType
         from ...adapters.hudi.store import HudiStore

@@ -170,7 +170,6 @@ class _Checker(Columns):
             return None  # Spark may run what memory refuses
 
     def inputs(self, inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, nw.LazyFrame[Any] | None]:
-        """See `Columns.inputs`."""
         return {name: self._input(name, each) for name, each in inputs.items()}
 
     def _input(self, name: str, each: ViewOf | PlainTable) -> nw.LazyFrame[Any] | None:
@@ -180,7 +179,6 @@ class _Checker(Columns):
         return no_rows(spec.schema) if spec.schema.columns else self._published.get((each.pipeline, spec.name))
 
     def plain(self, key: str, table: PlainTable) -> nw.LazyFrame[Any] | None:
-        """See `Columns.plain`."""
         from ...adapters.memory.scan import columns_at
 
         with prefix_errors(key):
@@ -208,7 +206,6 @@ class _FirstEngineChecker(_Checker):
 
     @property
     def queries(self) -> QueryEngine:
-        """The query engine of the first engine."""
         return self.parts.queries
 
     def check_all(self, pipeline: PipelineSettings) -> None:

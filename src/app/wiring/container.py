@@ -82,12 +82,10 @@ class Container:
 
     @property
     def base(self) -> BaseReading:
-        """See `EngineParts.base`."""
         return self._parts.base
 
     @property
     def queries(self) -> QueryEngine:
-        """See `EngineParts.queries`."""
         return self._parts.queries
 
     def runner(self, name: str, report: Callable[[EpochReport], None], others: Others) -> Runner:

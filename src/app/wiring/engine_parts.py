@@ -34,18 +34,15 @@ class EngineParts:
 
     @property
     def engine(self) -> FrameEngine:
-        """The engine of all frames."""
         self.started = True
         return self._injector.get(FrameEngine)
 
     @property
     def store(self) -> KeptStore:
-        """The store of all tables."""
         return self._injector.get(KeptStore)
 
     @property
     def sources(self) -> Sources:
-        """Opens sources."""
         return self._injector.get(Sources)
 
     @property

@@ -101,6 +101,5 @@ class Batch:
 
     @property
     def rows(self) -> nw.LazyFrame[Any]:
-        """See the class."""
         assert self._rows is not None  # a service that reads inputs asks for these
         return self._rows

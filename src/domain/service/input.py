@@ -65,7 +65,6 @@ class PlainInput(Input):
     frame: nw.LazyFrame[Any]
 
     def rows(self) -> nw.LazyFrame[Any]:
-        """See `Input.rows`."""
         return self.frame
 
 
@@ -86,15 +85,12 @@ class ViewInput(KeyedInput):
     before: ReadAt | None = None
 
     def rows(self) -> nw.LazyFrame[Any]:
-        """See `Input.rows`."""
         return self.service.view(self.view.name, self.now)
 
     def lookup(self, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """See `KeyedInput.lookup`."""
         return self.service.lookup(self.view.name, self.now, keys)
 
     def changes(self) -> nw.LazyFrame[Any] | None:
-        """See `KeyedInput.changes`."""
         if self.before is None:
             return None
         return self.service.changes_between(self.view.name, self.before, self.now)

@@ -95,7 +95,6 @@ class BulkGroup(Source):
         return OffsetRange(after, {**so_far, **until}) if until else None
 
     def readable(self, offsets: OffsetRange) -> bool:
-        """See `BulkSource.readable`."""
         chunks = _part(offsets, BULK)
         return chunks is None or self.bulk.readable(chunks)
 
@@ -128,7 +127,6 @@ class BulkGroup(Source):
         return self.changelog.reread(letters).with_columns(nw.lit(CHANGELOG).alias(TOPIC))
 
     def lag(self, after: Offsets | None) -> str:
-        """The unread input of both members, for display."""
         so_far = after or {}
         chunks = self.bulk.lag(so_far.get(BULK))
         return f"{self.changelog.lag(so_far.get(CHANGELOG))}{', bulk: ' + chunks if chunks else ''}"

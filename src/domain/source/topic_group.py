@@ -90,7 +90,6 @@ class TopicGroup(Source):
         return nw.concat(parts, how="diagonal")
 
     def lag(self, after: Offsets | None) -> str:
-        """The unread input of each topic, for display."""
         so_far = after or {}
         return ", ".join(f"{topic}: {member.lag(so_far.get(topic))}" for topic, member in self.members.items())
 

@@ -27,15 +27,12 @@ class Lease:
     until: datetime
 
     def live(self, now: datetime) -> bool:
-        """Whether it has not ended yet."""
         return now < self.until
 
     def to_json(self) -> str:
-        """The lease as one line of JSON."""
         return json.dumps(asdict(self), default=datetime.isoformat)
 
     @classmethod
     def from_json(cls, text: str) -> Lease:
-        """Parse the output of `to_json`."""
         raw = json.loads(text)
         return cls(**{**raw, "until": datetime.fromisoformat(raw["until"])})

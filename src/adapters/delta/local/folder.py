@@ -40,7 +40,6 @@ class LocalFolder:
         return Path(self.path) / unquote(file.path)
 
     def data_files(self) -> list[StoredFile]:
-        """All files in the folder and its subfolders, without hidden ones."""
         root = Path(self.path)
         found: list[StoredFile] = []
         for folder, folders, names in os.walk(root):
@@ -49,7 +48,6 @@ class LocalFolder:
         return found
 
     def log_files(self) -> list[StoredFile]:
-        """The log files that belong to one version each, in the order of the versions."""
         names = sorted(name for name in self._log_names() if _NUMBERED.fullmatch(name))
         return [_stored(self.log / name, self.log) for name in names]
 
@@ -67,7 +65,6 @@ class LocalFolder:
         return [self.log / name for name in self._checkpoints()[version]]
 
     def delete(self, files: Iterable[StoredFile]) -> None:
-        """Delete files one by one; missing files are ignored."""
         for file in files:
             Path(file.path).unlink(missing_ok=True)
 

@@ -109,16 +109,9 @@ class LocalLog(FollowedLog):
 
     @property
     def newest_known(self) -> int:
-        """The newest version when the log was last read."""
         return self._newest.version
 
     def commit(self, version: int) -> CommitFile:
-        """One commit of the log.
-
-        Raises:
-            VersionExpired: its file has been cleaned away.
-            TableDamaged: its file cannot be parsed.
-        """
         if version in self._commits:
             return self._commits[version]
         try:
@@ -128,11 +121,6 @@ class LocalLog(FollowedLog):
         return keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
 
     def check_listed(self, version: int) -> None:
-        """Check that the commit of a version is still in the log.
-
-        Raises:
-            VersionExpired: its file has been cleaned away.
-        """
         if not self._file(version).exists():
             raise VersionExpired(self.expired_message(version))
 

@@ -53,7 +53,6 @@ class LocalVersion:
 
     @property
     def files(self) -> Collection[DataFile]:
-        """All data files."""
         return self.log.files(self.version).values()
 
     @property

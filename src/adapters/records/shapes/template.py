@@ -49,7 +49,6 @@ class _Cut:
     after: _Cut | _Piece
 
     def cut(self, texts: pl.Series) -> Iterator[tuple[str, pl.Series]]:
-        """See `_Piece.cut`."""
         halves = texts.str.splitn(self.text, 2).struct
         yield from self.before.cut(halves.field("field_0"))
         yield from self.after.cut(halves.field("field_1"))

@@ -67,34 +67,27 @@ class BulkMerge(Service):
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """The changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
-        """The changes that a watermark without rows makes to the tables; see `Service.idle`."""
         return self._step.idle(until, snapshot)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        """Read a view; see `Service.read`."""
         return self._views.view(spec, at)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """The net changes of a view between two publications; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows of the given keys; see `Service.lookup`."""
         return self._views.view(self.known(name), at, Matching(keys))
 
     def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
-        """The net changes of a view from one event time to another; see `Service.changes_between`."""
         spec = self.known(name)
         if name != ROWS_VIEW or before.as_of is None or after.as_of is None:
             return super().changes_between(name, before, after)
         return self._views.changes_between(spec, before, after)
 
     def held_back(self, name: str, at: ReadAt) -> str | None:
-        """The reason why a view is not exact yet as of an event time; see `Service.held_back`."""
         return self._views.held_back(at) if name == ROWS_VIEW else None
 
     def settled(

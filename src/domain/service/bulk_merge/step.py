@@ -83,7 +83,6 @@ class BulkMergeStep:
     engine: FrameCache
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         changes, bulk = self.events.changes(batch), self.events.bulk(batch)
         # The bulk is not persisted: a chunk is large, and cheap to read twice.
         changes = None if changes is None else self.engine.persist(changes)

@@ -62,7 +62,6 @@ class BulkMergeTables:
 
     @classmethod
     def of(cls, settings: BulkMergeSettings) -> BulkMergeTables:
-        """The tables for these settings."""
         name, rows, key = settings.pipeline, settings.rows, settings.key
         kinds = [settings.schema[each] for each in settings.position] or [column(EPOCH, "bigint").type]
         order = [Column(order_of(at), kind) for at, kind in enumerate(kinds)]

@@ -68,7 +68,6 @@ class Cumulate(Service):
         self._views = CumulateViews(settings, tables, panes, ticks, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
@@ -80,5 +79,4 @@ class Cumulate(Service):
         return self._views.view(spec, at.snapshot, at.as_of)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view between two snapshots; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)

@@ -88,7 +88,6 @@ class CumulateStep:
     _idle_memo: _IdleMemo = field(init=False, factory=_IdleMemo)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         known = _watermark(snapshot)
         rows = evaluate(batch.rows, self.settings.measures, self.settings.schema, self.queries)
         result = self._find_late(self.engine.persist(self._check(self.lateness.add_panes(rows))), known, batch)
@@ -110,7 +109,6 @@ class CumulateStep:
         return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
-        """See `Service.idle`."""
         known = _watermark(snapshot)
         if known is None or until <= known:
             return None

@@ -59,7 +59,6 @@ class CumulateTables:
 
     @classmethod
     def of(cls, settings: CumulateSettings) -> CumulateTables:
-        """Return the tables for these settings."""
         name, measures, revision = settings.pipeline, settings.measures, settings.column_name(REVISION)
         dimensions = Schema(
             (column(settings.column_name(GROUPING), "string"), *group_key(settings.dimension_schema).columns)

@@ -80,7 +80,6 @@ class MaterializedView(Service):
         return None
 
     def exact_as_of(self, publication: Publication) -> datetime | None:
-        """The event time that a publication shows; see `Service.exact_as_of`."""
         return ViewPlan.of(publication.offsets).as_of
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
@@ -88,15 +87,12 @@ class MaterializedView(Service):
         return self._step.step(batch, snapshot)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        """The rows of the view, or of `recomputed`; see `Service.read`."""
         return at.snapshot.read(f"{self.settings.pipeline}.{spec.name}")
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Rows by their key; see `Service.lookup`."""
         return at.snapshot.read(f"{self.settings.pipeline}.{self.known(name).name}", Matching(keys))
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """The net changes of the view between two publications; see `Service.read_changes`."""
         table = f"{self.settings.pipeline}.{spec.name}"
         if spec.name != ROWS:
             return net_changes(before.read(table), after.read(table), spec.key)

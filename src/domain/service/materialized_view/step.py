@@ -52,7 +52,6 @@ class ViewStep:
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         plan = ViewPlan.of(batch.offsets.until)
         changes = self._changes(_keyed_inputs(batch), plan, snapshot)
         if changes is None:

@@ -62,7 +62,6 @@ class Ranking(Service):
         self._views = RankingViews(settings, tables, segments, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
@@ -72,5 +71,4 @@ class Ranking(Service):
         return self._views.view(spec, at.snapshot, at.as_of)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)

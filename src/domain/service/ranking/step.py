@@ -64,7 +64,6 @@ class RankingStep:
         return self.tables.cells.key
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         checked = self.engine.persist(self.segments.assign(self._check(batch.rows), self.engine))
         profile = self._profile(checked)
         self.engine.expect(profile.rows)

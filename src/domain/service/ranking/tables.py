@@ -36,7 +36,6 @@ class RankingTables:
 
     @classmethod
     def of(cls, settings: RankingSettings) -> RankingTables:
-        """Return the tables for these settings."""
         segment, schema = column(SEGMENT, "bigint"), settings.schema
         newest = evolve(schema.select([settings.order_by]).columns[0], name=NEWEST)
         counts = (column(COUNT, "bigint"), column(DISTINCT, "bigint"), newest)

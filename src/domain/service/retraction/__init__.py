@@ -71,7 +71,6 @@ class Retraction(Service):
         self._views = RetractionViews(settings, tables, self._step, engine)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
     def roll(self, cut: date, snapshot: Snapshot) -> Step:
@@ -87,11 +86,9 @@ class Retraction(Service):
         return self._step.day_of(moment)
 
     def repeats(self, snapshot: Snapshot) -> int | None:
-        """Return the number of repeats that have been skipped; see `Service.repeats`."""
         return self._repeats.count(snapshot) if self._settings.place_columns else None
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; see `Service.read`."""
         return self._views.view(spec, at.snapshot)
 
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
@@ -99,5 +96,4 @@ class Retraction(Service):
         return self.read_changes(self.known(name), before, after)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)

@@ -108,7 +108,6 @@ class Update:
     days: tuple[int, ...]
 
     def add(self, sums: DailySums, entries: nw.LazyFrame[Any]) -> dict[str, Change]:
-        """Add a batch's entries."""
         by_day = sums.sum_by_day(entries, self.engine)
         if not self.absorbs or self.cut is None or all(day >= self.cut for day in self.days):
             return {sums.live.name: Change(merge=by_day)}

@@ -81,7 +81,6 @@ class RetractionStep:
     _cuts: dict[Version, int | None] = field(init=False, factory=dict)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         checked, profile, jumps = self._prepare(evolve(batch, rows=self._evaluate(batch.rows)), snapshot)
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}

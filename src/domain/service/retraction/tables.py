@@ -51,7 +51,6 @@ class RetractionTables:
 
     @classmethod
     def of(cls, settings: RetractionSettings) -> RetractionTables:
-        """Return the tables for these settings."""
         name, key = settings.pipeline, group_key(settings.groups)
         sums = (each for measure in settings.measures for each in measure.sums)
         times = Schema((column(TIMES, "bigint"),))

@@ -65,7 +65,6 @@ class Snapshots(Service):
         return Label(watermark) if watermark else None
 
     def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:
-        """Return the epochs in the plan of a version; see `Service.epochs_read`."""
         read = Plan.of(publication.offsets).inputs
         return {name: at if isinstance(at := read.get(name), int) else None for name in self.reads}
 
@@ -88,7 +87,6 @@ class Snapshots(Service):
         return super().view_changes(name, before, after)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a published table; see `Service.read_changes`."""
         old, new = (self.read(spec, ReadAt(each)) for each in (before, after))
         return net_changes(*align(old, new, spec.key), spec.key)
 

@@ -38,7 +38,6 @@ class SnapshotsStep:
     queries: QueryEngine
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         plan = Plan.of(batch.offsets.until)
         tables = tuple(self._select_tables(plan, snapshot.publication))
         inputs = self._persist_shared({name: each.rows() for name, each in batch.inputs.items()}, tables)

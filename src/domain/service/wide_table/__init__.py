@@ -60,15 +60,12 @@ class WideTable(Service):
         return self._settings.changed(fingerprint)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """Return the changes that a batch makes to the tables; see `Service.step`."""
         return self._step.step(batch, snapshot)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; see `Service.read`."""
         return self._views.view(spec, at.snapshot)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the changes of a view; see `Service.read_changes`."""
         return self._views.changes(spec, before, after)
 
 

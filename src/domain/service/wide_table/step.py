@@ -52,7 +52,6 @@ class WideTableStep:
     horizon: Horizon | None
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         parts = [rows for topic in self.topics if (rows := topic.rows(batch)) is not None]
         checked = self.engine.persist(nw.concat(parts, how="diagonal"))
         profile = self._profile(checked)
