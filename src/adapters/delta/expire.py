@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from attrs import frozen
@@ -13,43 +13,12 @@ from ...domain.errors import StoreUnavailable
 from ...domain.ports import Expiry, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from ..shared.leases import LeaseFiles
-    from .actions import CommitFile, DataFile
+    from .followed_log import FollowedLog
     from .stored_file import StoredFile
-
-
-class SweptFolder(Protocol):
-    """The files in a table's folder, on either engine."""
-
-    def data_files(self) -> list[StoredFile]:
-        """All data files in the folder."""
-
-    def log_files(self) -> list[StoredFile]:
-        """The log files that belong to one version each, in the order of the versions."""
-
-    def checkpoint_at_or_before(self, version: int, /) -> int | None:
-        """The newest complete checkpoint up to a version; None if there is none."""
-
-    def delete(self, files: Iterable[StoredFile]) -> None:
-        """Delete files one by one; missing files are ignored."""
-
-
-class SweptLog(Protocol):
-    """A table's log, on either engine."""
-
-    path: str
-
-    def folder(self) -> SweptFolder:
-        """The files in the table's folder."""
-
-    def commit(self, version: int) -> CommitFile:
-        """One commit of the log."""
-
-    def files(self, version: int) -> Mapping[str, DataFile]:
-        """The data files of a version, by path."""
 
 
 @frozen
@@ -79,7 +48,7 @@ class Sweep:
     """
 
     table: str
-    log: SweptLog
+    log: FollowedLog
     lease_files: LeaseFiles
     policy: SweepPolicy
     now: datetime

@@ -13,10 +13,12 @@ from ...domain.ports import Commit, Version
 
 if TYPE_CHECKING:
     from collections import OrderedDict
+    from collections.abc import Iterable, Mapping
 
     from ...domain.table.spec import TableSpec
     from ..shared.leases import LeaseFiles
-    from .actions import CommitFile
+    from .actions import CommitFile, DataFile
+    from .stored_file import Folder
 
 BEFORE_ALL = -1
 """The version of a table that does not exist yet."""
@@ -57,6 +59,26 @@ class FollowedLog(ABC):
         Raises:
             VersionExpired: its file has been cleaned away.
         """
+
+    @abstractmethod
+    def files(self, version: int) -> Mapping[str, DataFile]:
+        """The data files of a version, by path.
+
+        Raises:
+            VersionExpired: the log files that list them have been deleted.
+        """
+
+    @abstractmethod
+    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
+        """Check that the files of a version still exist; files of the newest known version are not looked up.
+
+        Raises:
+            VersionExpired: one of them has been deleted.
+        """
+
+    @abstractmethod
+    def folder(self) -> Folder:
+        """The files in the table's folder."""
 
     def number(self, version: str) -> int:
         """The number of a version in the log.

@@ -72,11 +72,6 @@ class TableLog(FollowedLog):
         self._commit_file(version)
 
     def files(self, version: int) -> Mapping[str, DataFile]:
-        """The data files of a version, by path.
-
-        Raises:
-            VersionExpired: the log files that list them have been deleted.
-        """
         if version == BEFORE_ALL:
             return {}
         if version not in self._files:
@@ -85,11 +80,6 @@ class TableLog(FollowedLog):
         return self._files[version]
 
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Check that the files of a version still exist; files of the newest known version are not looked up.
-
-        Raises:
-            VersionExpired: one of them has been deleted.
-        """
         current, path = self.files(self.newest_known), java_class(self.session, "org.apache.hadoop.fs.Path")
         settings = self._log.newDeltaHadoopConf()
         for file in files:
@@ -121,7 +111,6 @@ class TableLog(FollowedLog):
         return Transaction(self.session, self._log.startTransaction(nothing, nothing))
 
     def folder(self) -> TableFolder:
-        """The files in the table's folder."""
         return TableFolder(self.session, self._log)
 
     def _commit_file(self, version: int) -> Any:

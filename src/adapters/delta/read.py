@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.table.change import Matching
 from ..shared.match import parted
 from ..spark.match import only_matching
-from ..spark.schema import empty_frame, quoted, typed
+from ..spark.schema import empty_frame, lazy, named, quoted, typed
+from .log import TableLog
 from .prune import prune
 from .rows import fold_parts, fold_rows
 from .stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
+from .version import DeltaVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from pyspark.sql import DataFrame
+    import narwhals as nw
 
-    from ...domain.table.spec import TableSpec
-    from .actions import DataFile, PartitionValues
-    from .log import TableLog
+    from .actions import DataFile
 
 
 @define(eq=False)
-class TableVersion:
-    """One version of a table."""
+class TableVersion(DeltaVersion[TableLog, DataFrame]):
+    """One version of a table, as Spark frames."""
 
-    spec: TableSpec
-    log: TableLog
-    version: int
+    def nothing(self) -> DataFrame:
+        return empty_frame(self.log.session, self.spec.schema)
 
-    @property
-    def files(self) -> Collection[DataFile]:
-        return self.log.files(self.version).values()
-
-    def files_not_in(self, other: TableVersion) -> list[DataFile]:
-        """The data files that another version does not have."""
-        elsewhere = self.log.files(other.version)
-        return [file for file in self.files if file.path not in elsewhere]
-
-    def content(self, matching: Matching, places: Collection[PartitionValues] | None = None) -> DataFrame:
-        """The matching rows, in the spec's columns; only from the given partitions, if any."""
-        files = [file for file in self.files if places is None or file.place in places]
-        return self.content_of(files, matching)
+    def keys_in(self, files: Iterable[DataFile]) -> nw.LazyFrame[Any]:
+        return lazy(self.stored(files).select(*map(named, self.spec.key)).distinct())
 
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> DataFrame:
-        """The matching rows of files that contain all rows of their keys."""
         wanted = matching or Matching()
         early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
         held = prune(files, early.within, self.spec.schema)
         if not held:
-            return empty_frame(self.log.session, self.spec.schema)
+            return self.nothing()
         self.log.check_present(self.version, held)
         rows = only_matching(self.folded(held, early), late, self.spec.schema)
         return rows.selectExpr(*map(quoted, self.spec.schema.names))

@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 from ...domain.errors import StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, Expiry, Version
 from ...domain.table.change import Matching
+from ...domain.table.net_changes import net_changes
 from ...domain.table.spec import Ensured, TableSpec
 from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
@@ -22,7 +23,6 @@ from ..spark.schema import empty_frame, lazy
 from . import spec as definition
 from .compact import compact_files
 from .compaction_policy import CompactionPolicy
-from .diff import diff_versions
 from .errors import CommitConflict, translate_errors
 from .expire import Sweep, SweepPolicy
 from .followed_log import UsedTable
@@ -120,7 +120,8 @@ class DeltaStore(FolderStore):
         used.spec.check_compared()
         with translate_errors(table, used.log.path):
             before = None if after is None else used.readable_version(after)
-            return diff_versions(before, used.readable_version(until))
+            old, new = used.readable_version(until).sides(before)
+            return net_changes(lazy(old), lazy(new), used.spec.key)
 
     def versions(self, table: str) -> Iterator[Commit]:
         log = self._log(table)

@@ -1,12 +1,13 @@
-"""A file that exists in a table's folder."""
+"""The files that exist in a table's folder."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 
@@ -35,3 +36,19 @@ class StoredFile:
     def is_commit(self) -> bool:
         """Whether a log file is a commit."""
         return self.name == f"{self.version:020}.json"
+
+
+class Folder(Protocol):
+    """The files in a table's folder, listed without the log, on either engine."""
+
+    def data_files(self) -> list[StoredFile]:
+        """All data files in the folder."""
+
+    def log_files(self) -> list[StoredFile]:
+        """The log files that belong to one version each, in the order of the versions."""
+
+    def checkpoint_at_or_before(self, version: int, /) -> int | None:
+        """The newest complete checkpoint up to a version; None if there is none."""
+
+    def delete(self, files: Iterable[StoredFile]) -> None:
+        """Delete files one by one; missing files are ignored."""

@@ -88,7 +88,6 @@ class LocalLog(FollowedLog):
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
 
     def folder(self) -> LocalFolder:
-        """The files in the table's folder."""
         return LocalFolder(self.path)
 
     def newest(self) -> int:
@@ -142,15 +141,9 @@ class LocalLog(FollowedLog):
         return self._states[version]
 
     def files(self, version: int) -> Mapping[str, DataFile]:
-        """The data files of a version, by path; see `state`."""
         return self.state(version).files
 
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Check that the files of a version still exist; files of the newest known version are not looked up.
-
-        Raises:
-            VersionExpired: one of them has been deleted.
-        """
         current = self._newest.files
         if any(file.path not in current and not self.folder().path_of(file).exists() for file in files):
             raise VersionExpired(self.expired_message(version))

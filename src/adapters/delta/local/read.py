@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from attrs import define, evolve
@@ -14,7 +14,9 @@ from ...polars.schema import collect, lazy, polars_schema
 from ...shared.match import parted
 from ..prune import prune
 from ..stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
+from ..version import DeltaVersion
 from .data_files import DataFiles
+from .log import LocalLog
 from .mapping import physical_names
 from .rows import fold_parts, fold_rows
 
@@ -24,10 +26,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ....domain.table.schema import Schema
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile, PartitionValues
+    from ..actions import DataFile
     from .data_files import FileCache
-    from .log import LocalLog
 
 _IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
@@ -36,24 +36,14 @@ _FEW = 64
 
 
 @define(eq=False)
-class LocalVersion:
-    """One version of a table.
+class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
+    """One version of a table, as Polars frames.
 
     Args:
-        spec: the table.
-        log: its log.
-        version: the version; -1 if the table does not exist yet.
         cache: the rows of recent files.
     """
 
-    spec: TableSpec
-    log: LocalLog
-    version: int
     cache: FileCache
-
-    @property
-    def files(self) -> Collection[DataFile]:
-        return self.log.files(self.version).values()
 
     @property
     def data(self) -> DataFiles:
@@ -62,24 +52,19 @@ class LocalVersion:
         names = physical_names(state.table) if state.metadata else {}
         return DataFiles(self.log.path, self.spec.partition_by, names, self.cache)
 
-    def files_not_in(self, other: LocalVersion) -> list[DataFile]:
-        """The data files that another version does not have."""
-        elsewhere = self.log.files(other.version)
-        return [file for file in self.files if file.path not in elsewhere]
+    def nothing(self) -> pl.LazyFrame:
+        return pl.LazyFrame(schema=polars_schema(self.spec.schema))
 
-    def content(self, matching: Matching, places: Collection[PartitionValues] | None = None) -> pl.LazyFrame:
-        """The matching rows, in the spec's columns; only from the given partitions, if any."""
-        files = [file for file in self.files if places is None or file.place in places]
-        return self.content_of(files, matching)
+    def keys_in(self, files: Iterable[DataFile]) -> nw.LazyFrame[Any]:
+        return lazy(self.stored(files).select(self.spec.key).unique().collect())
 
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> pl.LazyFrame:
-        """The matching rows of files that contain all rows of their keys."""
         schema = self.spec.schema
         wanted = with_bounds(matching or Matching(), schema)
         early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
         held = prune(files, early.within, schema)
         if not held:
-            return pl.LazyFrame(schema=polars_schema(schema))
+            return self.nothing()
         self.log.check_present(self.version, held)
         return _only(self.folded(held, early), late, schema).select(schema.names)
 

@@ -25,7 +25,6 @@ from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import prepare_compaction
 from .data_files import FileCache
-from .diff import diff_versions
 from .log import CommitConflict, LocalLog
 from .read import LocalVersion
 from .write import prepare_change, prepare_restore
@@ -111,7 +110,7 @@ class LocalDeltaStore(FolderStore):
         used = self._tables[table]
         used.spec.check_compared()
         before = None if after is None else used.readable_version(after)
-        old, new = diff_versions(before, used.readable_version(until))
+        old, new = used.readable_version(until).sides(before)
         return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
 
     def versions(self, table: str) -> Iterator[Commit]:
