@@ -1,4 +1,4 @@
-"""Expected results of queries over the rows of `query_contract.T_ROWS` and `U_ROWS`, as Spark 3.5 returned them."""
+"""Expected results of queries over the tables `T` and `U`, as Spark 3.5 returned them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from ..domain.table.schema import Schema
 from .expected import utc
+
+T = Schema.parse(
+    "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean"
+)
+_T1 = (1, 7, 2, Decimal("10.25"), 1.5, "abc", "2024-02-29", utc("2024-03-10 07:30:00.000001"), date(2024, 1, 31), True)
+_T2 = (2, *[None] * 9)
+_T3 = (3, -7, 0, Decimal("0.05"), -2.5, " 12.7 ", "1e3", utc("1969-12-31 23:59:59.999999"), date(1969, 12, 31), False)
+_T4 = (
+    *(4, 9, 3, Decimal("-3.45"), 2.675, "a_%", "2024-01-01 05:06:07+08:00"),
+    *(utc("2024-12-31 12:00:00"), date(2023, 12, 31), None),
+)
+T_ROWS: list[tuple[Any, ...]] = [_T1, _T2, _T3, _T4]
+U = Schema.parse("id bigint, tag string")
+U_ROWS: list[tuple[Any, ...]] = [(1, "x"), (1, "y"), (9, "z"), (None, "n")]
 
 QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
     (
@@ -53,32 +68,8 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "select * from t join u using (id) order by id, tag",
         "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean, tag string",
         [
-            (
-                1,
-                7,
-                2,
-                Decimal("10.25"),
-                1.5,
-                "abc",
-                "2024-02-29",
-                utc("2024-03-10 07:30:00.000001"),
-                date(2024, 1, 31),
-                True,
-                "x",
-            ),
-            (
-                1,
-                7,
-                2,
-                Decimal("10.25"),
-                1.5,
-                "abc",
-                "2024-02-29",
-                utc("2024-03-10 07:30:00.000001"),
-                date(2024, 1, 31),
-                True,
-                "y",
-            ),
+            (*_T1, "x"),
+            (*_T1, "y"),
         ],
     ),
     ("select id from t where id in (select id from u) order by id", "id bigint", [(1,)]),
@@ -121,61 +112,13 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "select * from t full join u using (id) order by id, tag",
         "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean, tag string",
         [
-            (None, None, None, None, None, None, None, None, None, None, "n"),
-            (
-                1,
-                7,
-                2,
-                Decimal("10.25"),
-                1.5,
-                "abc",
-                "2024-02-29",
-                utc("2024-03-10 07:30:00.000001"),
-                date(2024, 1, 31),
-                True,
-                "x",
-            ),
-            (
-                1,
-                7,
-                2,
-                Decimal("10.25"),
-                1.5,
-                "abc",
-                "2024-02-29",
-                utc("2024-03-10 07:30:00.000001"),
-                date(2024, 1, 31),
-                True,
-                "y",
-            ),
-            (2, None, None, None, None, None, None, None, None, None, None),
-            (
-                3,
-                -7,
-                0,
-                Decimal("0.05"),
-                -2.5,
-                " 12.7 ",
-                "1e3",
-                utc("1969-12-31 23:59:59.999999"),
-                date(1969, 12, 31),
-                False,
-                None,
-            ),
-            (
-                4,
-                9,
-                3,
-                Decimal("-3.45"),
-                2.675,
-                "a_%",
-                "2024-01-01 05:06:07+08:00",
-                utc("2024-12-31 12:00:00"),
-                date(2023, 12, 31),
-                None,
-                None,
-            ),
-            (9, None, None, None, None, None, None, None, None, None, "z"),
+            (*[None] * 10, "n"),
+            (*_T1, "x"),
+            (*_T1, "y"),
+            (*_T2, None),
+            (*_T3, None),
+            (*_T4, None),
+            (9, *[None] * 9, "z"),
         ],
     ),
     (

@@ -15,7 +15,7 @@ import pytest
 from ..domain.errors import BadInput, ConfigError, SumOverflow
 from ..domain.table.schema import Schema
 from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
-from .query_cases import QUERIES
+from .query_cases import QUERIES, T_ROWS, U_ROWS, T, U
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,51 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..domain.ports import QueryEngine
-
-T = Schema.parse(
-    "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean"
-)
-T_ROWS: list[tuple[Any, ...]] = [
-    (
-        1,
-        7,
-        2,
-        Decimal("10.25"),
-        1.5,
-        "abc",
-        "2024-02-29",
-        datetime(2024, 3, 10, 7, 30, 0, 1, UTC),
-        date(2024, 1, 31),
-        True,
-    ),
-    (2, *[None] * 9),
-    (
-        3,
-        -7,
-        0,
-        Decimal("0.05"),
-        -2.5,
-        " 12.7 ",
-        "1e3",
-        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
-        date(1969, 12, 31),
-        False,
-    ),
-    (
-        4,
-        9,
-        3,
-        Decimal("-3.45"),
-        2.675,
-        "a_%",
-        "2024-01-01 05:06:07+08:00",
-        datetime(2024, 12, 31, 12, tzinfo=UTC),
-        date(2023, 12, 31),
-        None,
-    ),
-]
-U = Schema.parse("id bigint, tag string")
-U_ROWS: list[tuple[Any, ...]] = [(1, "x"), (1, "y"), (9, "z"), (None, "n")]
 
 REFUSED = [
     ("selec id from t", "cannot read|is not a query"),

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from pytest_bdd import given, parsers, then, when
+from pytest_bdd import given, parsers, step, then, when
 
 from ..domain.duration import parse_duration
 from ..domain.errors import ConfigError
@@ -91,14 +91,12 @@ def write_file(headwater_trial: Trial, name: str, docstring: str) -> None:
     (headwater_trial.folder / name).write_text(docstring + "\n", encoding="utf-8")
 
 
-@given(parsers.parse("the setting {key:S} = {value}"))
-@when(parsers.parse("the setting {key:S} = {value}"))
+@step(parsers.parse("the setting {key:S} = {value}"))
 def setting(headwater_trial: Trial, key: str, value: str) -> None:
     headwater_trial.set(key, value)
 
 
-@given(parsers.parse("the setting {key:S} is taken out"))
-@when(parsers.parse("the setting {key:S} is taken out"))
+@step(parsers.parse("the setting {key:S} is taken out"))
 def setting_taken_out(headwater_trial: Trial, key: str) -> None:
     headwater_trial.unset(key)
 
@@ -106,39 +104,33 @@ def setting_taken_out(headwater_trial: Trial, key: str) -> None:
 # ---- what arrives, and runs
 
 
-@given(parsers.parse("these rows arrive at {source:S}"))
-@when(parsers.parse("these rows arrive at {source:S}"))
+@step(parsers.parse("these rows arrive at {source:S}"))
 def rows_arrive(headwater_trial: Trial, source: str, datatable: Table) -> None:
     headwater_trial.feed_table(source, datatable)
 
 
-@given(parsers.parse("these lines arrive at {source:S}"))
-@when(parsers.parse("these lines arrive at {source:S}"))
+@step(parsers.parse("these lines arrive at {source:S}"))
 def lines_arrive(headwater_trial: Trial, source: str, docstring: str) -> None:
     headwater_trial.feed(source, docstring.splitlines())
 
 
-@given(parsers.parse("an epoch of {source:S} brings"))
-@when(parsers.parse("an epoch of {source:S} brings"))
+@step(parsers.parse("an epoch of {source:S} brings"))
 def epoch_brings(headwater_trial: Trial, source: str, datatable: Table) -> None:
     headwater_trial.feed_table(source, datatable)
     headwater_trial.run()
 
 
-@given("all pipelines run until idle")
-@when("all pipelines run until idle")
+@step("all pipelines run until idle")
 def all_run(headwater_trial: Trial) -> None:
     headwater_trial.run()
 
 
-@given(parsers.parse("{pipeline:S} runs until idle"))
-@when(parsers.parse("{pipeline:S} runs until idle"))
+@step(parsers.parse("{pipeline:S} runs until idle"))
 def one_runs(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.run([pipeline])
 
 
-@given(parsers.parse("{pipeline:S} runs one epoch"))
-@when(parsers.parse("{pipeline:S} runs one epoch"))
+@step(parsers.parse("{pipeline:S} runs one epoch"))
 def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.advance(pipeline)
 
@@ -155,8 +147,7 @@ def running_fails(headwater_trial: Trial, pipeline: str, name: str) -> None:
         headwater_trial.run([pipeline])
 
 
-@given(parsers.parse("the clock shows {moment}"))
-@when(parsers.parse("the clock shows {moment}"))
+@step(parsers.parse("the clock shows {moment}"))
 def clock_shows(headwater_trial: Trial, moment: str) -> None:
     headwater_trial.clock.moment = utc(moment)
 
@@ -230,8 +221,7 @@ def chunk(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
     headwater_trial.fill(pipeline, datatable)
 
 
-@given(parsers.parse("the history of {pipeline:S} is loaded"))
-@when(parsers.parse("the history of {pipeline:S} is loaded"))
+@step(parsers.parse("the history of {pipeline:S} is loaded"))
 def history_loaded(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.load(pipeline)
 

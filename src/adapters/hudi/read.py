@@ -1,4 +1,4 @@
-"""Reads the rows of one version of a table, only from partitions that may hold matching rows."""
+"""Reads the rows of a version, only from partitions that may hold matching rows; and what changed between two."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from ...domain.table.change import Between, Matching
+from ...domain.table.net_changes import net_changes
 from ...domain.table.schema import column
 from ..shared.match import literal, parted
 from ..spark.match import only_matching
 from ..spark.merge import fold_by_key
-from ..spark.schema import empty_frame, quoted
+from ..spark.schema import empty_frame, lazy, quoted
 from .key_encoding import folder_values
 from .names import KEY, SEQUENCE
 from .rows import from_stored, in_folders
@@ -19,11 +20,13 @@ from .rows import from_stored, in_folders
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    import narwhals as nw
     from pyspark.sql import DataFrame
 
     from ...domain.table.schema import DataType
     from ...domain.table.spec import TableSpec
     from .path import Folder
+    from .timeline import Timeline
 
 # There is no metadata table (`commit.py`): folders are listed, and Hudi has no statistics to skip files by.
 _LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
@@ -134,3 +137,11 @@ def _fits(value: Any, wanted: tuple[Any, ...] | Between, data_type: DataType) ->
         return any(value <= literal(each, data_type) <= value for each in wanted if each is not None)
     except TypeError:  # the types of literal and column differ: Spark casts, so the partition may match
         return True
+
+
+def diff_versions(before: TableVersion, after: TableVersion, timeline: Timeline) -> nw.LazyFrame[Any]:
+    """The net changes from one version to another, which may be earlier; from the partitions written in between."""
+    earlier, later = sorted((before.version or "", after.version or ""))
+    folders = timeline.touched_folders(earlier, later)
+    old, new = (lazy(reading.content(folders=folders)) for reading in (before, after))
+    return net_changes(old, new, after.spec.key)

@@ -26,14 +26,13 @@ from .append import refold, restore_arrivals
 from .archive import ArchivePolicy, Archiver
 from .commit import CommitInput, Operation, by_key, write
 from .compact import CompactionPolicy, compact
-from .diff import diff_versions
 from .errors import translate_errors
 from .expire import Sweep
 from .file_groups import file_groups
 from .lock import locked
 from .names import stored_name
 from .path import Folder
-from .read import TableVersion
+from .read import TableVersion, diff_versions
 from .rows import to_stored, with_all_columns
 from .spec import Definition, TableType, read_definition
 from .timeline import FOLDED, MARK, Timeline

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..decode import Undecodable, shown
-from .images import Images
+from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, as_object
-from .tables import Tables
 from .values import canal_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..decode import ToJson
-    from ..record_spec import RecordSpec
     from .message import Message, Read, Row, Rows
 
 _KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
@@ -38,24 +34,14 @@ _SAYS: Mapping[str, Read] = {
 
 
 @define(eq=False)
-class CanalDecoder:
-    """Makes rows from Canal's flat messages.
+class CanalDecoder(ChangeDecoder):
+    """Makes rows from Canal's flat messages."""
 
-    Args:
-        spec: the format and the columns of the messages.
-        to_json: writes a JSON value as text.
-        passed_over: see `Tables`.
-    """
-
-    spec: RecordSpec
-    to_json: ToJson
-    passed_over: Counter[str] = field(factory=Counter)
     _images: Images = field(init=False)
-    _tables: Tables = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
-        self._tables = Tables(self.spec.changes.tables, self.passed_over)
 
     def __call__(self, record: object) -> Rows:
         """The rows of a message, in its order; no rows for messages about tables or transactions.
@@ -75,7 +61,6 @@ class CanalDecoder:
         return self._rows(message, kind) if self._wanted(message) else NO_ROWS
 
     def metadata(self, message: Message) -> list[Any]:
-        """The values of a row with only the message's metadata."""
         return self._images.metadata(message)
 
     def _wanted(self, message: Message) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -10,16 +9,14 @@ from attrs import define, field
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..decode import Undecodable, shown
 from ..presence import UNAVAILABLE, Presence
-from .images import Images
+from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, as_object
-from .tables import Tables
 from .values import debezium_described, debezium_written, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..decode import Choose, ToJson
-    from ..record_spec import RecordSpec
+    from ..decode import Choose
     from .message import Message, Read, Rows
 
 _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
@@ -66,19 +63,9 @@ _SAYS: Mapping[str, Read] = {
 
 
 @define(eq=False)
-class DebeziumDecoder:
-    """Makes rows from Debezium's messages.
+class DebeziumDecoder(ChangeDecoder):
+    """Makes rows from Debezium's messages."""
 
-    Args:
-        spec: the format and the columns of the messages.
-        to_json: writes a JSON value as text.
-        passed_over: see `Tables`.
-    """
-
-    spec: RecordSpec
-    to_json: ToJson
-    passed_over: Counter[str] = field(factory=Counter)
-    _tables: Tables = field(init=False)
     _key: frozenset[str] = field(init=False)
     _whole: bool = field(init=False)
     _rows: Mapping[str, Callable[[Message, Images], Rows]] = field(init=False)
@@ -86,8 +73,8 @@ class DebeziumDecoder:
     _described: dict[int, tuple[object, Images]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         changes = self.spec.changes
-        self._tables = Tables(changes.tables, self.passed_over)
         self._key = frozenset(changes.key)
         self._whole = changes.before == "required"
         self._undescribed = self._images_of(debezium_written(changes.time_unit))
@@ -121,7 +108,6 @@ class DebeziumDecoder:
         return rows(message, self._images(schema))
 
     def metadata(self, message: Message) -> list[Any]:
-        """The values of a row with only the message's metadata."""
         change, _ = opened(message)
         return self._undescribed.metadata(change or {})
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from ..decode import ToJson
     from ..record_spec import RecordSpec
+    from .images import ChangeDecoder
     from .message import Rows
 
-_DECODERS: dict[str, Callable[[RecordSpec, ToJson, Counter[str]], MaxwellDecoder | DebeziumDecoder | CanalDecoder]] = {
+_DECODERS: dict[str, Callable[[RecordSpec, ToJson, Counter[str]], ChangeDecoder]] = {
     MAXWELL: MaxwellDecoder,
     DEBEZIUM: DebeziumDecoder,
     CANAL: CanalDecoder,
@@ -41,9 +42,7 @@ def decoder(spec: RecordSpec, to_json: ToJson, passed_over: Counter[str]) -> Cal
     rows = _DECODERS[spec.format](spec, to_json, passed_over)
     if spec.tells_log:
         return LogDecoder(rows, spec.format)
-    return (
-        TransactionDecoder(rows, rows.metadata, TransactionReader(spec, to_json)) if spec.tells_transactions else rows
-    )
+    return TransactionDecoder(rows, TransactionReader(spec, to_json)) if spec.tells_transactions else rows
 
 
 def of_nothing(spec: RecordSpec, to_json: ToJson) -> Callable[[object], list[Any]]:

@@ -1,13 +1,16 @@
-"""Row images from messages: the columns of a row, and the metadata of the message."""
+"""What the decoders of all formats share: row images, from the columns of a row and the metadata of its message."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from ..decode import converters
 from ..presence import Presence
+from .tables import Tables
 from .values import instants, written
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..decode import Choose, Convert, ToJson
     from ..record_spec import RecordSpec
-    from .message import Message, Read
+    from .message import Message, Read, Rows
 
 
 @define(eq=False)
@@ -90,3 +93,34 @@ class Images:
                 at, convert = place
                 values[at] = None if value is None else convert(value)
         return values
+
+
+@define(eq=False)
+class ChangeDecoder(ABC):
+    """Makes rows from the messages of one format.
+
+    Args:
+        spec: the format and the columns of the messages.
+        to_json: writes a JSON value as text.
+        passed_over: see `Tables`.
+    """
+
+    spec: RecordSpec
+    to_json: ToJson
+    passed_over: Counter[str] = field(factory=Counter)
+    _tables: Tables = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tables = Tables(self.spec.changes.tables, self.passed_over)
+
+    @abstractmethod
+    def __call__(self, record: object) -> Rows:
+        """The rows of a message.
+
+        Raises:
+            Undecodable: it is not a message of this format, or a value does not fit its column.
+        """
+
+    @abstractmethod
+    def metadata(self, message: Message) -> list[Any]:
+        """The values of a row with only the message's metadata."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..decode import Undecodable, shown
-from .images import Images
+from .images import ChangeDecoder, Images
 from .message import NO_ROWS, as_object
-from .tables import Tables
 from .values import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..decode import ToJson
-    from ..record_spec import RecordSpec
     from .message import Message, Read, Rows
 
 WITHOUT_ROWS = frozenset(
@@ -61,25 +57,15 @@ _SAYS: Mapping[str, Read] = {
 
 
 @define(eq=False)
-class MaxwellDecoder:
-    """Makes rows from Maxwell's messages.
+class MaxwellDecoder(ChangeDecoder):
+    """Makes rows from Maxwell's messages."""
 
-    Args:
-        spec: the format and the columns of the messages.
-        to_json: writes a JSON value as text.
-        passed_over: see `Tables`.
-    """
-
-    spec: RecordSpec
-    to_json: ToJson
-    passed_over: Counter[str] = field(factory=Counter)
     _images: Images = field(init=False)
-    _tables: Tables = field(init=False)
     _rows: Mapping[str, Callable[[Message], Rows]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self._images = Images(self.spec, self.to_json, written, _SAYS, unit="s")
-        self._tables = Tables(self.spec.changes.tables, self.passed_over)
         self._rows = {
             "insert": self._inserted,
             "bootstrap-insert": self._inserted,
@@ -103,7 +89,6 @@ class MaxwellDecoder:
         return rows(message) if self._tables.want(message.get("database"), message.get("table")) else NO_ROWS
 
     def metadata(self, message: Message) -> list[Any]:
-        """The values of a row with only the message's metadata."""
         return self._images.metadata(message)
 
     def _inserted(self, message: Message) -> Rows:

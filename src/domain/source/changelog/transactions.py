@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from ..decode import Convert, ToJson
     from ..record_spec import RecordSpec
+    from .images import ChangeDecoder
     from .message import Message, Rows
 
     TransactionFields: TypeAlias = tuple[Any, Any, Any, Any, Any]
     """Values of `TRANSACTION_COLUMNS`, as JSON values."""
 
-    MessageDecoder: TypeAlias = Callable[[object], Rows]
 
 _NOTHING: TransactionFields = (None, None, None, None, None)
 _UNITS = {MAXWELL: "s", DEBEZIUM: "ms", CANAL: "ms"}
@@ -126,12 +126,10 @@ class TransactionDecoder:
 
     Args:
         rows: the decoder that makes the rows.
-        metadata: makes the values of a row with only the message's metadata.
         read: reads the transaction columns.
     """
 
-    rows: MessageDecoder
-    metadata: Callable[[Message], list[Any]]
+    rows: ChangeDecoder
     read: TransactionReader
 
     def __call__(self, record: object) -> Rows:
@@ -144,7 +142,7 @@ class TransactionDecoder:
             return [(kind, [*values, *fields], alone) for kind, values, alone in rows]
         if not self._ends(fields):
             return NO_ROWS
-        return ((None, [*self.metadata(as_object(record, "message")), *fields], None),)
+        return ((None, [*self.rows.metadata(as_object(record, "message")), *fields], None),)
 
     def _ends(self, fields: list[Any]) -> bool:
         transaction, commit, _, _, events = fields
