@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import narwhals as nw
 from attrs import field, frozen
 
 from ..table.change import POSITION
 from ..table.row_kind import ROW_KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .epoch import Epoch, OffsetRange
-    from .key_range import KeyRange
+from .epoch import Epoch, OffsetRange
+from .key_range import KeyRange
 
 ORIGIN, RAW, BYTES, ERROR = "_origin", "_raw", "_bytes", "_error"
 BATCH_COLUMNS = {

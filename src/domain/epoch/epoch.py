@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import asdict, field, frozen
 
 from ..errors import EpochConflict, TableDamaged
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 Offsets: TypeAlias = "Mapping[str, Any]"
 """A position in a source, in JSON values. Only the source knows their meaning."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from attrs import frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST = 64
 """Maximum number of ranges that `merge_ranges` returns."""

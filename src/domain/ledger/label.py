@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Self
 
 from attrs import field, frozen
 
 from ..epoch.watermark import format_watermark, instant
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @frozen

@@ -10,18 +10,14 @@ record after
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from ..duration import show_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import timedelta
-
-    from ..epoch.epoch import Publication
+from ..epoch.epoch import Publication
 
 
 @frozen

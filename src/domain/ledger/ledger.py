@@ -6,25 +6,20 @@ the commit of the previous publication, so that all publications can be found fr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ..epoch.epoch import Epoch, Mark, Place, Publication
 from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
-from ..ports import Version
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ..ports import BaseReading, Clock, Commit, VersionedStore
-    from ..table.change import Matching
-    from .label import Label
+from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
+from ..table.change import Matching
+from .label import Label
 
 
 @frozen(eq=False)

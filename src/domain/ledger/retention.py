@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
 from ..duration import show_duration
+from ..epoch.epoch import Epoch, Publication
 from ..errors import ConfigError
+from ..ports import Commit, Version
+from ..table.lease import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ..epoch.epoch import Epoch, Publication
-    from ..ports import Commit, Version
-    from ..table.lease import Lease
-
     Rule: TypeAlias = "Callable[[int], Reason | None]"
     """Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import Self
 
 from attrs import field, frozen
 
 from ..duration import show_duration
+from ..epoch.epoch import Publication
 from ..errors import ConfigError, LeaseNotFound, RetentionTooShort
+from ..ports import Expiry, LeasingKeeper, Version
 from ..table.lease import Lease
+from .ledger import Ledger
 from .retention import Retention, TableHistory, Verdict, judge, pace_of, superseded_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-    from types import TracebackType
-    from typing import Self
-
-    from ..epoch.epoch import Publication
-    from ..ports import Expiry, LeasingKeeper, Version
-    from .ledger import Ledger
 
 
 @frozen(eq=False)

@@ -6,21 +6,16 @@ table, `publish` with the last one. Until `publish` has returned, readers see th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
 
 from attrs import define, evolve, field
 
-from ..epoch.epoch import Epoch, Mark, OffsetRange, Publication
+from ..epoch.epoch import Epoch, Mark, OffsetRange, Publication, Tally
 from ..errors import ConfigError, EpochConflict, VersionExpired
+from ..ports import Commit, Version
+from ..table.change import Change
 from .ledger import Ledger, Snapshot, mark_of, published_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from ..epoch.epoch import Tally
-    from ..ports import Commit, Version
-    from ..table.change import Change
 
 
 @define(eq=False)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import narwhals as nw
 from attrs import frozen
 
+from ..epoch.epoch import Publication
 from ..table.fingerprint import digest
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    from ..epoch.epoch import Publication
 
 
 @frozen

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import narwhals as nw
 from attrs import field, frozen
 
 from ..epoch.batch import Batch
+from ..epoch.epoch import Epoch, OffsetRange, Offsets
+from ..epoch.key_range import KeyRange
 from ..errors import NotSupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ..epoch.epoch import Epoch, OffsetRange, Offsets
-    from ..epoch.key_range import KeyRange
-    from ..table.schema import Schema
+from ..table.schema import Schema
 
 
 class Pace(Enum):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+from datetime import datetime, timedelta
+from typing import Protocol
 
 
 class Clock(Protocol):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NewType, Protocol, runtime_checkable
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NewType, Protocol, runtime_checkable
 
+import narwhals as nw
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ..epoch.epoch import Mark
-    from ..table.change import Change, Matching
-    from ..table.lease import Lease
-    from ..table.spec import TableSpec
-
+from ..epoch.epoch import Mark
+from ..table.change import Change, Matching
+from ..table.lease import Lease
+from ..table.spec import TableSpec
 
 Version = NewType("Version", str)
 """One committed state of one table, as the backend names it."""

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
+import narwhals as nw
 from attrs import frozen
 
+from ..epoch.batch import Batch
+from ..epoch.epoch import Publication
+from ..epoch.key_range import KeyRange
 from ..errors import ConfigError
 from ..ledger.label import Label
+from ..ledger.ledger import Snapshot
+from ..table.change import Change
 from ..table.fingerprint import changed_settings
 from ..table.net_changes import net_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import date, datetime, timedelta
-
-    import narwhals as nw
-
-    from ..epoch.batch import Batch
-    from ..epoch.epoch import Publication
-    from ..epoch.key_range import KeyRange
-    from ..ledger.ledger import Snapshot
-    from ..table.change import Change
-    from ..table.spec import TableSpec
-    from ..table.view_spec import ViewSpec
+from ..table.spec import TableSpec
+from ..table.view_spec import ViewSpec
 
 
 @frozen(eq=False)

@@ -8,20 +8,17 @@ clock is set back. The interval of a local day that the zone skipped is empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
 from attrs import field, frozen
 
 from ..duration import microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..ports import FrameFunctions
+from ..ports import FrameFunctions
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MIDNIGHT = _EPOCH.replace(tzinfo=None)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
+from ..epoch.epoch import Publication
 from ..errors import ConfigError
 from ..table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 from ..table.schema import Schema, column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ..epoch.epoch import Publication
-    from ..table.view_spec import ViewSpec
+from ..table.view_spec import ViewSpec
 
 FEED_FORMATS = ("json", "upsert-json", "debezium-json")
 

@@ -10,32 +10,24 @@ This works for a service whose step reads nothing from the tables, and only merg
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import narwhals as nw
 from attrs import define, evolve, field
 
-from ..epoch.epoch import OffsetRange
+from ..epoch.batch import Batch
+from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..errors import ConfigError, NotSupported
-from ..ports import Source, StreamSource
+from ..ledger.ledger import Snapshot
+from ..ports import Now, Source, StreamSource
 from ..table.change import POSITION, Change
 from ..table.merge import fold
-from ..table.schema import column
+from ..table.schema import Schema, column
 from ..table.spec import TableSpec
-from .base import Service, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import NoReturn
-
-    from ..epoch.batch import Batch
-    from ..epoch.epoch import Epoch, Offsets
-    from ..ledger.ledger import Snapshot
-    from ..ports import Now
-    from ..table.schema import Schema
-    from ..table.view_spec import ViewSpec
-    from .base import ReadAt
+from ..table.view_spec import ViewSpec
+from .base import ReadAt, Service, Step
 
 _SUFFIX = "_loading"
 _HISTORY, _TABLES, _STREAM = "history", "tables", "stream"

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+import narwhals as nw
 from attrs import frozen
 
 from ..epoch.batch import Input, KeyedInput
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import narwhals as nw
-
-    from ..table.view_spec import ViewSpec
-    from .base import ReadAt, Service
-
+from ..table.view_spec import ViewSpec
+from .base import ReadAt, Service
 
 _NAME = re.compile(r"[A-Za-z]\w*")
 

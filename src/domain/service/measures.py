@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import narwhals as nw
 from attrs import frozen
 
 from ..errors import ConfigError
+from ..ports import QueryEngine
 from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
 from ..table.groups import check_groupable
 from ..table.row_kind import ROW_KIND, removes
-from ..table.schema import INTEGERS, Column, DataType
+from ..table.schema import INTEGERS, Column, DataType, Schema
 from ..table.sums import SUM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ..ports import QueryEngine
-    from ..table.schema import Schema
 
 ROWS = "_rows"
 """bigint: the number of rows of a group, or the change of it."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import narwhals as nw
 
+from ..ledger.ledger import Snapshot
+from ..ports import FrameCache
 from ..table.net_changes import net_changes
 from ..table.row_kind import ROW_KIND, removes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..ledger.ledger import Snapshot
-    from ..ports import FrameCache
 
 
 def read_row_changes(

@@ -9,19 +9,16 @@ So the size of segments affects speed only, never the result.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from ..duration import FIRST_MICRO, microseconds, parse_duration
 from ..errors import ConfigError
-from ..table.schema import NUMBERS, TIMES
+from ..ports import FrameFunctions
+from ..table.schema import NUMBERS, TIMES, DataType
 from .boundaries import Boundaries
-
-if TYPE_CHECKING:
-    from ..ports import FrameFunctions
-    from ..table.schema import DataType
 
 SEGMENT = "_segment"
 _WALL = "_wall"

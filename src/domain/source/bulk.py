@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field, frozen
 
 from ..epoch.batch import Batch
-from ..epoch.epoch import OffsetRange
-from ..ports import Source
+from ..epoch.epoch import Epoch, OffsetRange, Offsets
+from ..epoch.key_range import KeyRange
+from ..ports import BulkSource, Now, Source, StreamSource
+from .record_spec import RecordSpec
 from .topic_group import TOPIC
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from datetime import datetime, timedelta
-
-    from ..epoch.epoch import Epoch, Offsets
-    from ..epoch.key_range import KeyRange
-    from ..ports import BulkSource, Now, StreamSource
-    from .record_spec import RecordSpec
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
 """Columns of bulk rows: the number of the chunk, from 0 (bigint); the time of the read (timestamp; null: unknown)."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
-from ..epoch.batch import BYTES, ERROR, ORIGIN, RAW
+from ..epoch.batch import BYTES, ERROR, ORIGIN, RAW, Batch
 from ..errors import ConfigError
 from ..table.change import POSITION
 from ..table.collect import collect_small
 from ..table.row_kind import ROW_KIND
 from ..table.schema import Schema
 from ..table.spec import TableSpec
-
-if TYPE_CHECKING:
-    from ..epoch.batch import Batch
 
 TABLE = "dead_letters"
 SCHEMA = Schema.parse(

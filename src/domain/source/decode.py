@@ -13,15 +13,13 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from attrs import frozen
 
 from ..errors import BadInput
-
-if TYPE_CHECKING:
-    from ..table.schema import Column, DataType, Schema
+from ..table.schema import Column, DataType, Schema
 
 Convert: TypeAlias = Callable[[Any], Any]
 """Converts a parsed value that is not null to a typed one, or raises `Undecodable`.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 """Debezium's placeholder for a large value that did not change and was not sent: as text, and as Base64 bytes."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import field, frozen
 
 from ..epoch.batch import ABSENT
 from ..errors import ConfigError
-from ..table.schema import column
+from ..table.schema import Schema, column
 from .changelog.log_columns import LOG_COLUMNS
 from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
 from .transactions import TRANSACTION_COLUMNS
-
-if TYPE_CHECKING:
-    from ..table.schema import Schema
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)

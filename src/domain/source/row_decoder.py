@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import define, field
 
 from ..table.row_kind import INSERT, KNOWN, row_kind
-from .decode import ONE_OBJECT, Undecodable, converters, from_json, from_text, shown
+from .decode import ONE_OBJECT, Convert, ToJson, Undecodable, converters, from_json, from_text, shown
 from .presence import Presence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .decode import Convert, ToJson
-    from .record_spec import RecordSpec
+from .record_spec import RecordSpec
 
 
 @define(eq=False)

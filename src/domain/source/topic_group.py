@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
 from ..epoch.batch import BATCH_COLUMNS, ORIGIN, Batch
-from ..epoch.epoch import OffsetRange
+from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..errors import NotSupported
-from ..ports import Source
+from ..ports import Now, Source, StreamSource
 from ..table.change import POSITION
 from ..table.collect import collect_small
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from ..epoch.epoch import Epoch, Offsets
-    from ..ports import Now, StreamSource
-    from ..table.schema import Schema
+from ..table.schema import Schema
 
 TOPIC = "_topic"
 """string: the topic of a row."""

@@ -8,18 +8,15 @@ number of events of each transaction; these may arrive in any order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals as nw
 
 from ..epoch.batch import ERROR
+from ..ports import FrameCache
 from ..table.row_kind import ROW_KIND
 from .changelog.settings import COUNTED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..ports import FrameCache
 
 TRANSACTION, COMMIT, COMMIT_TIME, EVENT, EVENTS = "_transaction", "_commit", "_commit_time", "_event", "_events"
 TRANSACTION_COLUMNS = {

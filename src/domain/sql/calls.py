@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from .parsing import DIALECT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # fmt: off
 AGGREGATES = frozenset({

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from attrs import frozen
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..table.schema import DataType
+from ..table.schema import DataType, Schema
 from .calls import AGGREGATES, GENERATORS, WINDOWS, calls, nondeterministic_calls
 from .parsing import DIALECT, parse, quote, to_sql
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ..table.schema import Schema
 
 
 @frozen

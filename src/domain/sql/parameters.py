@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import date
 
 from sqlglot import exp
 
 from ..errors import ConfigError
 from .parsing import DIALECT, parse, quote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
 
 
 def with_parameters(sql: str, values: Mapping[str, date]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 import sqlglot
 from attrs import frozen
@@ -11,9 +11,6 @@ from sqlglot import exp
 from ..errors import ConfigError
 from .calls import nondeterministic_calls
 from .parsing import DIALECT, parse, quote
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
 
 
 @frozen

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, reduce
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from ..errors import ConfigError
 from ..table.schema import INTEGERS, NUMBERS, DataType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
     DataType, ("bigint", "boolean", "date", "double", "int", "string", "timestamp")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from attrs import frozen
 from sqlglot import exp
@@ -16,9 +16,6 @@ from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
 from .spellings import with_known_spellings
 from .types import INTERVAL, VOID, is_array, set_type, type_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _STRUCTURE = frozenset(
     {

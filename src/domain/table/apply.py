@@ -6,18 +6,14 @@ or frames can call these functions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 
-from .change import POSITION, Between
-from .merge import fold
-
-if TYPE_CHECKING:
-    from .change import Change, Matching
-    from .merge import Adding
-    from .schema import DataType, Schema
-    from .spec import TableSpec
+from .change import POSITION, Between, Change, Matching
+from .merge import Adding, fold
+from .schema import DataType, Schema
+from .spec import TableSpec
 
 _ARRIVAL = "_arrival"
 _STORED = -1

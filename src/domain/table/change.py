@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+import narwhals as nw
 from attrs import define, field, frozen
 
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import narwhals as nw
-
 
 POSITION = "_position"
 """bigint: the order of arrival of rows within their batch or change."""

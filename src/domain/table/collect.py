@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import narwhals as nw
 
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _LIMIT = 100_000
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 
 from ..errors import ConfigError
-from .schema import INTEGERS, column
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .schema import Column, DataType, Schema
+from .schema import INTEGERS, Column, DataType, Schema, column
 
 NULLS = "_nulls"
 """bigint: a bit mask of the group columns that are null. Those columns hold a placeholder value."""

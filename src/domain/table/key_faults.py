@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from .collect import collect_small
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ROWS, _KEYS, _NULLS = "_rows", "_keys", "_nulls"
 

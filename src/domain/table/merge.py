@@ -9,15 +9,13 @@ The sequence group follows Paimon's partial-update engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import narwhals as nw
 from attrs import field, frozen
 
 from .natural_order import with_natural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 
 @frozen

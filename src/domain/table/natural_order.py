@@ -8,12 +8,10 @@ compared as text.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import narwhals as nw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _DIGITS = 20
 _ZEROS = "0" * _DIGITS

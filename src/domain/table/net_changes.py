@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import narwhals as nw
+from narwhals.dtypes import DType
 
 from ..errors import ConfigError
 from .change import Change
 from .row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.dtypes import DType
-
-    from .view_spec import ViewSpec
+from .view_spec import ViewSpec
 
 _SIDE = "_side"
 MULTIPLICITY = "_multiplicity"

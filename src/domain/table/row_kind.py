@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import narwhals as nw
+import narwhals as nw
 
 ROW_KIND = "_row_kind"
 """string: the row kind of a row; null if the row could not be decoded."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import narwhals as nw
 from attrs import field, frozen
+from narwhals.dtypes import DType
 
 from ..errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from narwhals.dtypes import DType
 
 _ALIASES = {
     "byte": "tinyint",

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from attrs import field, frozen
 
 from ..errors import ConfigError, SchemaConflict
+from .change import Change
 from .merge import ColumnRule, Latest, Replace
 from .schema import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .change import Change
-
 
 _T = TypeVar("_T")
 RETYPING = "give the column another name, or leave it out of one version"

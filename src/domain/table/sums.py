@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ..errors import SumOverflow
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .schema import DataType
+from .schema import DataType
 
 SUM = "_sum_"
 """Prefix of the column of a measure's sum; the measure's name follows. Headwater's other summed columns are counts."""

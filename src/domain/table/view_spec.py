@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import field, frozen
 
-if TYPE_CHECKING:
-    from .schema import Schema
+from .schema import Schema
 
 
 @frozen

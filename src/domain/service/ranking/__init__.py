@@ -13,23 +13,20 @@ The scheme is that of a published Flink and Paimon pattern, without its feedback
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Service
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
+from ...table.view_spec import ViewSpec
+from ..base import ReadAt, Service, Step
 from ..segments import Segments
 from .settings import METHODS, RankingSettings
 from .step import RankingStep
 from .tables import RankingTables
 from .views import RankingViews, view_specs
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ...table.view_spec import ViewSpec
-    from ..base import ReadAt, Step
 
 __all__ = ["METHODS", "Ranking", "RankingSettings"]
 

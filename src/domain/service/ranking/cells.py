@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals as nw
 
+from .settings import RankingSettings
 from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .settings import RankingSettings
 
 DENSE = "_dense"
 """bigint: the ascending dense rank of a row inside its cell, for any method."""

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.batch import ERROR
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import newest_of
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...source import dead_letter
 from ...table.change import POSITION, Between, Change, Matching
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ..base import Step
-from ..segments import SEGMENT
+from ..segments import SEGMENT, Segments
 from .cells import BEFORE, DENSE, count_cells, rank_cells
-from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ..segments import Segments
-    from .settings import RankingSettings
-    from .tables import RankingTables
+from .settings import RankingSettings
+from .tables import COUNT, DISTINCT, IN_CELL, NEWEST, RankingTables
 
 _LATE, _FRESH, _WAS, _DEAD = "_late", "_fresh", "_was", "_dead"
 _MAX_LIST = 500  # for more segments, a range skips as many files as a list, and is planned faster

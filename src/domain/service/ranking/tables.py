@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import evolve, frozen
 
 from ...source import dead_letter
 from ...table.schema import column
 from ...table.spec import TableSpec
 from ..segments import SEGMENT
-
-if TYPE_CHECKING:
-    from .settings import RankingSettings
+from .settings import RankingSettings
 
 IN_CELL = "_rank"
 """bigint: the ascending rank of a row inside its cell."""

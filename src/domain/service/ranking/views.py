@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from ...errors import ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Matching
 from ...table.net_changes import net_changes
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 from ...table.schema import TIMES, Schema, column
 from ...table.view_spec import ViewSpec
-from ..segments import SEGMENT
+from ..segments import SEGMENT, Segments
 from .cells import count_cells, rank_cells
-from .tables import COUNT, DISTINCT, IN_CELL
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ..segments import Segments
-    from .settings import RankingSettings
-    from .tables import RankingTables
+from .settings import RankingSettings
+from .tables import COUNT, DISTINCT, IN_CELL, RankingTables
 
 _BASE_COLUMNS, _CHANGE_COLUMNS = ("start", "end", "base_rank"), ("row_kind", "old_rank", "new_rank")
 _SIZE, _BASE, _TOTAL, _NEXT, _OLD = "_size", "_base", "_total", "_next", "_old"

@@ -11,9 +11,16 @@ The past is either the sum of the days before the cut, or a user-supplied batch 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime
+from typing import Any
 
-from ..base import Service
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
+from ...table.view_spec import ViewSpec
+from ..base import ReadAt, Service, Step
 from ..measures import Measure
 from ..plain_table import PlainTable
 from ..segments import Segments
@@ -24,17 +31,6 @@ from .settings import AUTO, LOG_RESETS, NONE, RetractionSettings
 from .step import RetractionStep
 from .tables import RetractionTables
 from .views import RetractionViews, view_specs
-
-if TYPE_CHECKING:
-    from datetime import date, datetime
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ...table.view_spec import ViewSpec
-    from ..base import ReadAt, Step
 
 __all__ = [
     "AUTO",

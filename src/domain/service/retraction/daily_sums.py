@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Between, Change, Matching
 from ...table.merge import Sum
 from ...table.schema import Schema, column
 from ...table.spec import TableSpec
 from ..segments import SEGMENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
 
 _BEGINNING = -(2**62)
 """Earlier than any day. Its neighbours can still be computed without an overflow."""

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals as nw
 
-from ...epoch.batch import ERROR, ORIGIN
+from ...epoch.batch import ERROR, ORIGIN, Batch
+from ...ledger.ledger import Snapshot
 from ...source.dead_letter import or_else
 from ...table.change import POSITION
 from ...table.row_kind import DELETE, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
-from .repeats import REPEAT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from .repeats import Jump, Repeats
-    from .settings import RetractionSettings
+from .repeats import REPEAT, Jump, Repeats
+from .settings import RetractionSettings
 
 CHANGED_AT = "_changed_at"
 """The time of the change, of the type of `updated_at`."""

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, NoReturn
 
 import narwhals as nw
 from attrs import field, frozen
+from narwhals.dtypes import DType
 
 from ...errors import ConfigError
+from ...ports import QueryEngine
 from ...sql import with_parameters
 from ...table.collect import collect_small
 from ...table.groups import as_key
-from ...table.schema import DataType
+from ...table.schema import DataType, Schema
 from ...table.sums import overflow
-from ..measures import ROWS, ValueMeasure
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date
-
-    from narwhals.dtypes import DType
-
-    from ...ports import QueryEngine
-    from ...table.schema import Schema
-    from ..measures import Measure
-    from ..plain_table import PlainTable
+from ..measures import ROWS, Measure, ValueMeasure
+from ..plain_table import PlainTable
 
 HOLDS = ("rows", "totals")
 _BIGINT = DataType("bigint")

@@ -8,31 +8,25 @@ tables, because `POSITION` is the position of a row in its batch.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from ...duration import show_duration
-from ...epoch.batch import ERROR, ORIGIN
+from ...epoch.batch import ERROR, ORIGIN, Batch
 from ...errors import BadInput
+from ...ledger.ledger import Snapshot
 from ...source.changelog.log_columns import COMMITTED, IN_LOG, LOG
 from ...source.changelog.maxwell import LAST_ROW
 from ...table.change import POSITION
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import INTEGERS
-from .settings import LAST_FILES, REPEAT_WINDOW
-from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from .settings import RetractionSettings
-    from .tables import RetractionTables
+from .settings import LAST_FILES, REPEAT_WINDOW, RetractionSettings
+from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS, RetractionTables
 
 REPEAT = "_repeat"
 """boolean: whether the change has been read before."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -13,11 +14,7 @@ from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
 from ...table.schema import INTEGERS, TIMES, Schema, check_own_names, free_name
 from ..measures import Measure, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .past import PastTable
+from .past import PastTable
 
 _DAY = "day"
 AUTO, NONE = "auto", "none"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import date
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, field, frozen
 
-from ...epoch.batch import ERROR
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import newest_of, subtract
 from ...errors import ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine, Version
 from ...source import dead_letter
 from ...source.dead_letter import or_else
 from ...table.change import Change
@@ -19,25 +22,12 @@ from ...table.groups import as_key
 from ...table.row_kind import INSERT, ROW_KIND
 from ..base import Step
 from ..measures import ROWS, ValueMeasure, evaluate, sign
-from ..segments import SEGMENT
-from .daily_sums import Update, merge_changes
+from ..segments import SEGMENT, Segments
+from .daily_sums import DailySums, Update, merge_changes
 from .days import assign_day, deduplicate
-from .repeats import REPEAT
-from .settings import STOP
-from .tables import CUT, NAME, PLACE, TIMES, VALUE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine, Version
-    from ..segments import Segments
-    from .daily_sums import DailySums
-    from .repeats import Jump, Repeats
-    from .settings import RetractionSettings
-    from .tables import RetractionTables
+from .repeats import REPEAT, Jump, Repeats
+from .settings import STOP, RetractionSettings
+from .tables import CUT, NAME, PLACE, TIMES, VALUE, RetractionTables
 
 _DEAD, _UNPLACED = "_dead", "_unplaced"
 _FIRST_DAY = date(1970, 1, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from attrs import frozen
 
@@ -13,11 +13,7 @@ from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
 from ..measures import ROWS, ValueMeasure
 from .daily_sums import DailySums
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .settings import RetractionSettings
+from .settings import RetractionSettings
 
 VALUE, TIMES = "_value", "_times"
 """A value of a counted measure, and how often the group has it (bigint)."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.groups import NULLS, from_key
 from ...table.net_changes import net_changes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
-from ..measures import ROWS, CountDistinct, SumMeasure, ValueMeasure
+from ..measures import ROWS, CountDistinct, Measure, SumMeasure, ValueMeasure
 from ..segments import SEGMENT
-from .tables import TIMES, VALUE
-
-if TYPE_CHECKING:
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ..measures import Measure
-    from .daily_sums import DailySums
-    from .settings import RetractionSettings
-    from .step import RetractionStep
-    from .tables import RetractionTables
+from .daily_sums import DailySums
+from .settings import RetractionSettings
+from .step import RetractionStep
+from .tables import TIMES, VALUE, RetractionTables
 
 _A_DAY = 86_400_000_000  # microseconds
 _WALL, _UNTIL, _FROM = "_wall", "_until", "_from"

@@ -7,31 +7,27 @@ or a lease keeps that version. New publications do not affect it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...epoch.epoch import Publication
 from ...errors import ConfigError
 from ...ledger.label import Label
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
 from ...table.net_changes import align, net_changes
 from ...table.schema import Schema
 from ...table.view_spec import ViewSpec
-from ..base import ReadAt, Service
+from ..base import ReadAt, Service, Step
 from ..input import ViewOf
 from ..plain_table import PlainTable
 from .plan import NOTHING_YET, Plan, Schedule
 from .settings import MARKERS, WHEN, Input, SnapshotSettings, parse_query
 from .step import SnapshotsStep
 from .tables import MARKER, VERSION, marker_table, published_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...epoch.epoch import Publication
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ..base import Step
 
 __all__ = [
     "NOTHING_YET",

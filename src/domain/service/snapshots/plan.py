@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
+from ...epoch.epoch import Offsets
 from ...epoch.watermark import format_watermark
 from ...ports import Pace
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...epoch.epoch import Offsets
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATE = 10

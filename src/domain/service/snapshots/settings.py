@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import ClassVar, TypeAlias
 
 from attrs import field, frozen
 
 from ...errors import ConfigError
-from ...sql import parse_statement
+from ...sql import Statement, parse_statement
 from ..input import ViewOf, check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import timedelta
-
-    from ...sql import Statement
-    from ..plain_table import PlainTable
+from ..plain_table import PlainTable
 
 WHEN = ("clock", "watermark")
 MARKERS = "markers"

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import narwhals as nw
 from attrs import frozen
 
+from ...epoch.batch import Batch
+from ...epoch.epoch import Publication
 from ...errors import BadInput, ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change
 from ...table.key_faults import key_faults
 from ...table.schema import Schema
 from ..base import Step
 from .plan import Plan
-from .settings import MARKERS
+from .settings import MARKERS, SnapshotSettings
 from .tables import INPUTS, LABEL, MARKER, PLANNED_AT, VERSION, WATERMARK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...epoch.epoch import Publication
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from .settings import SnapshotSettings
 
 
 @frozen(eq=False)

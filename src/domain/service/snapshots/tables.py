@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...table.schema import Schema
 from ...table.spec import Layout, TableSpec
-from .settings import MARKERS
-
-if TYPE_CHECKING:
-    from .settings import SnapshotSettings
+from .settings import MARKERS, SnapshotSettings
 
 VERSION, LABEL, WATERMARK, INPUTS, PLANNED_AT = "version", "label", "watermark", "inputs", "planned_at"
 MARKER = Schema.parse(

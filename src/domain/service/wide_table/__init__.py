@@ -10,9 +10,15 @@ The sequence group follows Paimon's partial-update engine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..base import Service
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
+from ...table.view_spec import ViewSpec
+from ..base import ReadAt, Service, Step
 from ..segments import Segments
 from .etl import TopicEtl
 from .horizon import Horizon
@@ -20,15 +26,6 @@ from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, W
 from .step import WideTableStep
 from .tables import WideTables
 from .views import WideTableViews, view_specs
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ...table.view_spec import ViewSpec
-    from ..base import ReadAt, Step
 
 __all__ = ["ABSENT_MEANS", "GENERATORS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
 

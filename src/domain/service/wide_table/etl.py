@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
-from ...epoch.batch import ABSENT, BATCH_COLUMNS, ERROR
+from ...epoch.batch import ABSENT, BATCH_COLUMNS, ERROR, Batch
+from ...ports import FrameCache, QueryEngine
 from ...source.dead_letter import or_else
 from ...source.topic_group import TOPIC, column_of
+from ...sql import Expression
 from ...table.change import POSITION
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE, removes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...epoch.batch import Batch
-    from ...ports import FrameCache, QueryEngine
-    from ...sql import Expression
-    from .settings import Derived, TopicSettings
-    from .tables import TopicColumns
+from .settings import Derived, TopicSettings
+from .tables import TopicColumns
 
 ACTS = "_acts"
 """boolean: whether a row changes the table. Other rows are skipped."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from ...epoch.watermark import advance_group, advance_topics, subtract
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Between, Change, Matching
+from ...table.spec import TableSpec
 from ..segments import SEGMENT, Segments
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ...table.spec import TableSpec
-    from .etl import TopicEtl
+from .etl import TopicEtl
 
 _FIRST_DAY = date(1970, 1, 1)
 _EVER = 2**62

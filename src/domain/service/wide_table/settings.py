@@ -5,19 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, ClassVar
+from datetime import timedelta
+from typing import ClassVar
 
 from attrs import field, frozen
 
 from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS
-from ...table.schema import TIMES, Column, Schema, check_compared, check_own_names, column, free_name
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from ...sql import Expression
-    from ...table.schema import DataType
+from ...sql import Expression
+from ...table.schema import TIMES, Column, DataType, Schema, check_compared, check_own_names, column, free_name
 
 GENERATORS = frozenset({"explode"})
 """Table functions that a topic may use."""

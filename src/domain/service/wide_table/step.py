@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.batch import ERROR
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import newest_of, subtract
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache
 from ...source import dead_letter
 from ...source.topic_group import TOPIC
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
 from ..base import Step
-from .etl import ACTS
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache
-    from .etl import TopicEtl
-    from .horizon import Horizon
-    from .settings import WideTableSettings
-    from .tables import WideTables
+from .etl import ACTS, TopicEtl
+from .horizon import Horizon
+from .settings import WideTableSettings
+from .tables import WideTables
 
 _DEAD, _READ, _REMOVING = "_dead", "_read", "_removing"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from attrs import frozen
 
@@ -11,11 +11,7 @@ from ...table.merge import Latest
 from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
 from ..segments import SEGMENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .settings import TopicSettings, WideTableSettings
+from .settings import TopicSettings, WideTableSettings
 
 
 @frozen

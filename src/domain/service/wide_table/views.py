@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.view_spec import ViewSpec
 from ..row_changes import read_row_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from .settings import WideTableSettings
-    from .tables import TopicColumns, WideTables
+from .settings import WideTableSettings
+from .tables import TopicColumns, WideTables
 
 ROWS, COMPLETENESS = "rows", "completeness"
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..decode import Undecodable, shown
 from .images import ChangeDecoder, Images
-from .message import EMPTIED, NO_ROWS, as_object
+from .message import EMPTIED, NO_ROWS, Message, Read, Row, Rows, as_object
 from .values import canal_written
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .message import Message, Read, Row, Rows
 
 _KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
 _SILENT = frozenset(

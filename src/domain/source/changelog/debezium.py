@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..decode import Undecodable, shown
+from ..decode import Choose, Undecodable, shown
 from ..presence import UNAVAILABLE, Presence
 from .images import ChangeDecoder, Images
-from .message import EMPTIED, NO_ROWS, as_object
+from .message import EMPTIED, NO_ROWS, Message, Read, Rows, as_object
 from .values import debezium_described, debezium_written, fields_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..decode import Choose
-    from .message import Message, Read, Rows
 
 _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
 _EXACT = frozenset({str, int})

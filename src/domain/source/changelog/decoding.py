@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
+from ..decode import ToJson
+from ..record_spec import RecordSpec
 from ..row_decoder import RowDecoder
 from ..transactions import TRANSACTION_COLUMNS
 from .canal import CanalDecoder
 from .debezium import DebeziumDecoder
+from .images import ChangeDecoder
 from .log import LogDecoder
 from .maxwell import MaxwellDecoder
+from .message import Rows
 from .settings import CANAL, DEBEZIUM, MAXWELL
 from .transactions import TransactionDecoder, TransactionReader
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable
-
-    from ..decode import ToJson
-    from ..record_spec import RecordSpec
-    from .images import ChangeDecoder
-    from .message import Rows
 
 _DECODERS: dict[str, Callable[[RecordSpec, ToJson, Counter[str]], ChangeDecoder]] = {
     MAXWELL: MaxwellDecoder,

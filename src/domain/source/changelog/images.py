@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import define, field
 
-from ..decode import converters
+from ..decode import Choose, Convert, ToJson, converters
 from ..presence import Presence
+from ..record_spec import RecordSpec
+from .message import Message, Read, Rows
 from .tables import Tables
 from .values import instants, written
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..decode import Choose, Convert, ToJson
-    from ..record_spec import RecordSpec
-    from .message import Message, Read, Rows
 
 
 @define(eq=False)

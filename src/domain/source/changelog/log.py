@@ -8,6 +8,7 @@ transaction. Canal's messages have no positions.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,14 +16,10 @@ from attrs import define
 
 from .debezium import opened, row_number_of, source_of
 from .maxwell import log_of, row_number
-from .message import as_object
+from .message import Message, Rows, as_object
 from .settings import CANAL, DEBEZIUM, MAXWELL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .message import Message, Rows
-
     LogPlace: TypeAlias = "tuple[str | None, int | None, int | None, int | None, int | None]"
     """Values of `LOG_COLUMNS`."""
 

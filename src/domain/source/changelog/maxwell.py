@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..decode import Undecodable, shown
 from .images import ChangeDecoder, Images
-from .message import NO_ROWS, as_object
+from .message import NO_ROWS, Message, Read, Rows, as_object
 from .values import written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .message import Message, Read, Rows
 
 WITHOUT_ROWS = frozenset(
     {

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from attrs import field, frozen
 
 from ...errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...table.schema import Schema
+from ...table.schema import Schema
 
 MAXWELL, DEBEZIUM, CANAL = "maxwell-json", "debezium-json", "canal-json"
 CHANGE_FORMATS = (MAXWELL, DEBEZIUM, CANAL)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from ..decode import Undecodable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _REMEMBERED = 1024
 

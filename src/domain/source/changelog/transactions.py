@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, field
 
 from ...table.schema import Schema, column
-from ..decode import Undecodable, converters, shown
+from ..decode import Convert, ToJson, Undecodable, converters, shown
+from ..record_spec import RecordSpec
 from ..transactions import TRANSACTION_COLUMNS
 from .debezium import opened, transaction_of
+from .images import ChangeDecoder
 from .maxwell import WITHOUT_ROWS, row_number
-from .message import NO_ROWS, as_object
+from .message import NO_ROWS, Message, Rows, as_object
 from .settings import CANAL, COUNTED, DEBEZIUM, MAXWELL
 from .tables import Tables
 from .values import instants, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ..decode import Convert, ToJson
-    from ..record_spec import RecordSpec
-    from .images import ChangeDecoder
-    from .message import Message, Rows
-
     TransactionFields: TypeAlias = tuple[Any, Any, Any, Any, Any]
     """Values of `TRANSACTION_COLUMNS`, as JSON values."""
 

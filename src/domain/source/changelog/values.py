@@ -5,19 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...duration import FIRST_MICRO, LAST_MICRO
-from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, Undecodable, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ...table.schema import Column
-    from ..decode import Build, Choose, Convert, Refusal, Target
-    from .message import Message
+from ...table.schema import Column
+from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, Build, Choose, Convert, Refusal, Target, Undecodable, shown
+from .message import Message
 
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 _1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall time
