@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..domain.ports import FrameEngine, KeptStore, QueryEngine
+from ..domain.table.schema import Schema
 from .frames import polars_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import narwhals as nw
     from pyspark.sql import SparkSession
-
-    from ..domain.ports import FrameEngine, KeptStore, QueryEngine
-    from ..domain.table.schema import Schema
 
 
 @frozen(eq=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import md5
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
@@ -15,13 +16,9 @@ import pytest
 
 from ..domain.duration import microseconds
 from ..domain.errors import SumOverflow
+from ..domain.ports import FrameEngine
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..domain.ports import FrameEngine
 
 _EPOCH = datetime.fromisoformat("1970-01-01")
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ..domain.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def utc(moment: str) -> datetime:

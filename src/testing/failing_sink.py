@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
+from ..domain.epoch.epoch import Publication
 from ..domain.errors import SinkUnavailable
-from ..domain.ports import StreamSink
-from .failing_store import Crash
+from ..domain.ports import Receipt, StreamSink
+from .failing_store import Crash, Fault
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ..domain.epoch.epoch import Publication
-    from ..domain.ports import Receipt
-    from .failing_store import Fault
 
 
 @define(eq=False)

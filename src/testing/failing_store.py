@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, frozen
 
+from ..domain.epoch.epoch import Mark
 from ..domain.errors import StoreUnavailable
-from ..domain.ports import VersionedStore
+from ..domain.ports import Commit, Version, VersionedStore
+from ..domain.table.change import Change, Matching
+from ..domain.table.spec import TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import narwhals as nw
-
-    from ..domain.epoch.epoch import Mark
-    from ..domain.ports import Commit, Version
-    from ..domain.table.change import Change, Matching
-    from ..domain.table.spec import TableSpec
 
 
 class Crash(BaseException):

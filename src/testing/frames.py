@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
+from ..domain.table.schema import Schema
 
+if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import SparkSession
-
-    from ..domain.table.schema import Schema
 
 
 BROKEN = "this record breaks its epoch"

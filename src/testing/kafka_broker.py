@@ -12,9 +12,9 @@ import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 from attrs import define, field
@@ -23,9 +23,6 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ..adapters.spark.java import java_home
 from ..domain.errors import NotInstalled, SourceUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 KAFKA_VERSION = "4.1.1"
 _SCALA = "2.13"

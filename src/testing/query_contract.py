@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import narwhals as nw
 import pytest
 
 from ..domain.errors import BadInput, ConfigError, SumOverflow
+from ..domain.ports import QueryEngine
 from ..domain.table.schema import Schema
 from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
 from .query_cases import QUERIES, T_ROWS, U_ROWS, T, U
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from ..domain.ports import QueryEngine
 
 REFUSED = [
     ("selec id from t", "cannot read|is not a query"),

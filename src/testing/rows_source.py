@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
 from ..adapters.records.decoder import batch_schema
 from ..domain.epoch.batch import ORIGIN, RAW
-from ..domain.epoch.epoch import OffsetRange
-from ..domain.ports import StreamSource
+from ..domain.epoch.epoch import OffsetRange, Offsets
+from ..domain.ports import Now, StreamSource
 from ..domain.source.dead_letter import IN_ORDER
 from ..domain.table.change import POSITION
 from ..domain.table.collect import collect_small
 from ..domain.table.row_kind import INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
+from ..domain.table.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     import narwhals as nw
-
-    from ..domain.epoch.epoch import Offsets
-    from ..domain.ports import Now
-    from ..domain.table.schema import Schema
 
 
 @define(eq=False)

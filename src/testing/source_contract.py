@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..domain.epoch.batch import BATCH_COLUMNS, ERROR, ORIGIN, RAW, Batch
-from ..domain.epoch.epoch import Epoch, OffsetRange
+from ..domain.epoch.epoch import Epoch, OffsetRange, Offsets
 from ..domain.errors import NotSupported
+from ..domain.ports import StreamSource
 from ..domain.source import dead_letter
 from ..domain.source.record_spec import RecordSpec
 from ..domain.table.change import POSITION
@@ -19,12 +21,7 @@ from ..domain.table.schema import Schema
 from .clock import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import narwhals as nw
-
-    from ..domain.epoch.epoch import Offsets
-    from ..domain.ports import StreamSource
 
 _NAMED = RecordSpec(Schema.parse("id bigint, name string"))
 _TEXTS = RecordSpec(Schema.parse("id string, name string"))

@@ -6,18 +6,15 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 from pyspark.find_spark_home import _find_spark_home
 
 from ..adapters.spark.java import java_home
 from ..domain.errors import ClusterUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOOPBACK = "127.0.0.1"
 _DEPLOY = "org.apache.spark.deploy"

@@ -8,26 +8,22 @@ this with its own fixture `headwater_backend`, which returns a backend's name. I
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pytest_bdd import given, parsers, step, then, when
 
+from ..app.api import Headwater
 from ..domain.duration import parse_duration
 from ..domain.errors import ConfigError
+from ..domain.ledger.upkeep import Pin
 from .expected import failing_with, utc
 from .failing_store import Crash, Fault
+from .tables import Table
 from .trial import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ..app.api import Headwater
-    from ..domain.ledger.upkeep import Pin
-    from .tables import Table
 
 pytest_plugins = ["headwater.testing.view_steps"]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import evolve
 
+from ..domain.ports import KeptStore
 from ..domain.table.change import Change
 from ..domain.table.merge import Sum
 from ..domain.table.schema import Schema
+from ..domain.table.spec import Layout
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
-
-if TYPE_CHECKING:
-    from ..domain.ports import KeptStore
-    from ..domain.table.spec import Layout
 
 NAMES = spec_of("id bigint, name string", ["id"])
 TOTALS = spec_of("day int, id bigint, total bigint", ["day", "id"], rules={"total": Sum()}, partition_by=["day"])

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from attrs import define, evolve
 
 from ..domain.epoch.epoch import Epoch, Mark, OffsetRange
+from ..domain.ports import KeptStore, Version
 from ..domain.table.change import POSITION, Change, Matching
 from ..domain.table.schema import Schema, column
 from ..domain.table.spec import Layout, TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
     import narwhals as nw
-
-    from ..domain.ports import KeptStore, Version
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
 
 from ..domain.epoch.epoch import Epoch, OffsetRange, Place, Publication
 from ..domain.errors import EpochConflict, VersionNotFound
-from ..domain.ports import Version
+from ..domain.ports import KeptStore, Version
 from ..domain.table.change import Change
+from ..domain.table.spec import Layout
 from .store_harness import StoreHarness, bag, both_layouts, mark_of, spec_of
-
-if TYPE_CHECKING:
-    from ..domain.ports import KeptStore
-    from ..domain.table.spec import Layout
 
 NAMES = spec_of("id bigint, name string", ["id"])
 PARTED = spec_of("id bigint, name string, n int", ["id"], partition_by=["id"])

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
 
 from ..domain.errors import VersionExpired, VersionNotFound
-from ..domain.ports import Version
+from ..domain.ports import Expiry, KeptStore, Version
 from ..domain.table.lease import Lease
 from ..domain.table.spec import Layout
-from .store_harness import StoreHarness, bag, both_layouts, mark_of, spec_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ..domain.ports import Expiry, KeptStore
-    from .store_harness import TableDriver
+from .store_harness import StoreHarness, TableDriver, bag, both_layouts, mark_of, spec_of
 
 NAMES = spec_of("id bigint, name string", ["id"])
 PARTED = spec_of("part string, id bigint, n int", ["part", "id"], partition_by=["part"])

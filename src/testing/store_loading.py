@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import evolve
 
+from ..domain.ports import KeptStore
 from ..domain.table.change import Change
 from ..domain.table.merge import Latest, Sum
 from ..domain.table.schema import Schema
+from ..domain.table.spec import Layout
 from .store_harness import StoreHarness, bag, both_layouts, spec_of
-
-if TYPE_CHECKING:
-    from ..domain.ports import KeptStore
-    from ..domain.table.spec import Layout
 
 GROUPED = spec_of(
     "id bigint, seq bigint, x string, total bigint",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 from attrs import evolve
 
 from ..domain.errors import SumOverflow
+from ..domain.ports import KeptStore
 from ..domain.table.merge import KeepFirst, LastNonNull, Latest, Max, Min, Sum
-from .store_harness import StoreHarness, bag, both_layouts, spec_of
-
-if TYPE_CHECKING:
-    from ..domain.ports import KeptStore
-    from ..domain.table.spec import Layout
-    from .store_harness import Row, TableDriver
+from ..domain.table.spec import Layout
+from .store_harness import Row, StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 RULED = spec_of(
     "id bigint, replaced int, kept int, summed bigint, amount decimal(18,2), low int, high int, known string",

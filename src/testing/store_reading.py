@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from ..domain.errors import SchemaConflict, VersionNotFound
-from ..domain.ports import Version
+from ..domain.ports import KeptStore, Version
 from ..domain.table.change import Between, Change
 from ..domain.table.schema import Column, DataType, Schema, column
 from ..domain.table.spec import Layout, TableSpec
@@ -21,8 +21,6 @@ from .store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ..domain.ports import KeptStore
 
 NAMES = spec_of("id bigint, name string", ["id"])
 # No dot and no backtick: narwhals passes names to Spark unquoted, so no service could use such a column there.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 from attrs import evolve
 
 from ..domain.errors import ConfigError, NotSupported, SchemaConflict
+from ..domain.ports import KeptStore, Version
 from ..domain.table.change import Change
 from ..domain.table.schema import Schema
 from ..domain.table.spec import Layout, TableSpec
-from .store_harness import StoreHarness, bag, mark_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..domain.ports import KeptStore, Version
-    from .store_harness import Row, TableDriver
+from .store_harness import Row, StoreHarness, TableDriver, bag, mark_of
 
 WHOLE = TableSpec("pipeline.published", Schema(()), layout=Layout.MERGED, whole=True)
 

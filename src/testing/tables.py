@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..adapters.records.decoder import to_json
 from ..domain.epoch.watermark import instant
 from ..domain.errors import BadInput
-from ..domain.source.decode import Undecodable, converters, from_text
+from ..domain.source.decode import Convert, Undecodable, converters, from_text
+from ..domain.source.record_spec import RecordSpec
+from ..domain.table.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import narwhals as nw
-
-    from ..domain.source.decode import Convert
-    from ..domain.source.record_spec import RecordSpec
-    from ..domain.table.schema import Column, Schema
 
 Table: TypeAlias = "Sequence[Sequence[str]]"
 """A row of column names, then rows of cells. A cell is a value as in CSV; blank means null, ``""`` an empty string."""

@@ -9,18 +9,16 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then
 
+from ..app.pipeline import Answer
 from ..domain.duration import parse_duration
 from ..domain.errors import VersionExpired
+from ..domain.table.schema import Schema
 from .expected import failing_with, utc
-from .tables import assert_shows
+from .tables import Table, assert_shows
+from .trial import Trial
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ..app.pipeline import Answer
-    from ..domain.table.schema import Schema
-    from .tables import Table
-    from .trial import Trial
 
 
 @frozen(eq=False)

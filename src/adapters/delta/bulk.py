@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import define, field
 from py4j.protocol import Py4JError
 
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import ConfigError, NotSupported, VersionExpired
 from ...domain.ports import BulkRows, BulkSource
-from ...domain.table.schema import INTEGERS
-from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
+from ...domain.source.bulk import BulkSpec
+from ...domain.table.schema import INTEGERS, Schema
+from ..shared.chunks import EVERYWHERE, Chunks, Frontier, Piece, Progress, is_due, of_chunk
 from ..spark.errors import Fault
 from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
+from .actions import DataFile
 from .log import TableLog
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pyspark.sql import SparkSession
-
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.source.bulk import BulkSpec
-    from ...domain.table.schema import Schema
-    from ..shared.chunks import Frontier, Piece
-    from .actions import DataFile
 
 
 @define(eq=False)

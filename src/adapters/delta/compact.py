@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.table.change import Matching
+from ...domain.table.spec import TableSpec
 from ..spark.schema import named, typed
+from .actions import DataFile
 from .compaction_policy import CompactionPolicy, total_bytes
+from .read import TableVersion
 from .stored import APPENDED, OPERATION, has_log, stored_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ...domain.table.spec import TableSpec
-    from .actions import DataFile
-    from .read import TableVersion
 
 
 def compact_files(reading: TableVersion, files: list[DataFile], policy: CompactionPolicy) -> DataFrame:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .actions import DataFile
+from .actions import DataFile
 
 _MEBIBYTE = 1024 * 1024
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
-from ...domain.errors import EpochConflict, StoreUnavailable
-from ..spark.errors import translate_faults
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from ...domain.errors import HeadwaterError
-    from ..spark.errors import Fault
+from ...domain.errors import EpochConflict, HeadwaterError, StoreUnavailable
+from ..spark.errors import Fault, translate_faults
 
 
 class CommitConflict(StoreUnavailable):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from attrs import frozen
 
 from ...domain.errors import StoreUnavailable
 from ...domain.ports import Expiry, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
-
-    from ..shared.leases import LeaseFiles
-    from .followed_log import FollowedLog
-    from .stored_file import StoredFile
+from ..shared.leases import LeaseFiles
+from .followed_log import FollowedLog
+from .stored_file import StoredFile
 
 
 @frozen

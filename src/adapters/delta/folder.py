@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from ..spark.hadoop_files import delete_files
 from .stored_file import StoredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import SparkSession
 
 _NUMBERED = re.compile(r"\d{20}\..+")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
 
 from attrs import define
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import VersionNotFound
 from ...domain.ports import Commit, Version
-
-if TYPE_CHECKING:
-    from collections import OrderedDict
-    from collections.abc import Iterable, Mapping
-
-    from ...domain.table.spec import TableSpec
-    from ..shared.leases import LeaseFiles
-    from .actions import CommitFile, DataFile
-    from .stored_file import Folder
+from ...domain.table.spec import TableSpec
+from ..shared.leases import LeaseFiles
+from .actions import CommitFile, DataFile
+from .stored_file import Folder
 
 BEFORE_ALL = -1
 """The version of a table that does not exist yet."""

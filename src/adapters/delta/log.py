@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attrs import define, field
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ...domain.errors import TableDamaged, VersionExpired
 from ..spark.jvm import java_class, option, sequence
@@ -19,11 +20,6 @@ from .actions import CommitFile, DataFile
 from .folder import TableFolder
 from .followed_log import BEFORE_ALL, FollowedLog, keep
 from .transaction import Transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyspark.sql import SparkSession
 
 _KEPT_VERSIONS = 16
 _KEPT_COMMITS = 4000

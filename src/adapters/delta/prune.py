@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...domain.table.change import Between
-from ...domain.table.schema import INTEGERS
+from ...domain.table.schema import INTEGERS, DataType, Schema
 from ..shared.match import instant, literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from ...domain.table.schema import DataType, Schema
-    from .actions import DataFile
+from .actions import DataFile
 
 _MILLISECOND = timedelta(milliseconds=1)
 

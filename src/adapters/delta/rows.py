@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ...domain.table.merge import Replace
+from ...domain.table.change import Change
+from ...domain.table.merge import ColumnRule, Replace
+from ...domain.table.spec import TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import named, typed
 from .stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.table.change import Change
-    from ...domain.table.merge import ColumnRule
-    from ...domain.table.spec import TableSpec
 
 _NEWEST_DELETE = "_newest_delete"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import frozen
 
@@ -12,9 +13,6 @@ from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.table.schema import Column, DataType, Schema
 from ...domain.table.spec import Layout, TableSpec
 from .stored import OPERATION, SEQUENCE, bounded_columns, has_log, stored_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
+from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, Expiry, Version
-from ...domain.table.change import Matching
+from ...domain.table.change import Change, Matching
 from ...domain.table.net_changes import net_changes
+from ...domain.table.schema import Schema
 from ...domain.table.spec import Ensured, TableSpec
 from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
@@ -28,19 +32,12 @@ from .expire import Sweep, SweepPolicy
 from .followed_log import UsedTable
 from .log import TableLog
 from .read import TableVersion
+from .transaction import Transaction
 from .write import apply, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from datetime import datetime
-
     import narwhals as nw
     from pyspark.sql import SparkSession
-
-    from ...domain.epoch.epoch import Mark
-    from ...domain.table.change import Change
-    from ...domain.table.schema import Schema
-    from .transaction import Transaction
 
 _TRIES = 5
 

@@ -7,14 +7,8 @@ orders the rows of a key by arrival.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...domain.table.schema import Column, DataType
-from ...domain.table.spec import Layout
-
-if TYPE_CHECKING:
-    from ...domain.table.schema import Schema
-    from ...domain.table.spec import TableSpec
+from ...domain.table.schema import Column, DataType, Schema
+from ...domain.table.spec import Layout, TableSpec
 
 SEQUENCE, OPERATION = "_sequence", "_op"
 APPENDED, MERGED, DELETED = 0, 1, 2

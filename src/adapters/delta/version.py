@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from attrs import define
 
 from ...domain.table.change import Matching
+from ...domain.table.spec import TableSpec
+from .actions import DataFile, PartitionValues
+from .followed_log import FollowedLog
 from .stored import has_log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import Self
-
     import narwhals as nw
-
-    from ...domain.table.spec import TableSpec
-    from .actions import DataFile, PartitionValues
-    from .followed_log import FollowedLog
 
 LogT = TypeVar("LogT", bound="FollowedLog")
 FrameT = TypeVar("FrameT")
@@ -73,15 +70,20 @@ class DeltaVersion(ABC, Generic[LogT, FrameT]):
             return self.nothing(), self.content(Matching())
         if not has_log(self.spec):
             return before.content_of(before.files_not_in(self)), self.content_of(self.files_not_in(before))
-        commits = [self.log.commit(number) for number in range(before.version + 1, self.version + 1)]
-        wanted = Matching()
-        if any(commit.rewrites for commit in commits):
+        wanted, files = Matching(), self.appended_since(before)
+        if files is None:
             files = [*before.files_not_in(self), *self.files_not_in(before)]
+        elif not files:
+            return self.nothing(), self.nothing()
         else:
-            files = [file for commit in commits if commit.user_metadata is not None for file in commit.added]
-            if not files:
-                return self.nothing(), self.nothing()
             self.log.check_present(self.version, files)
             wanted = Matching(self.keys_in(files))
         places = {file.place for file in files}
         return before.content(wanted, places), self.content(wanted, places)
+
+    def appended_since(self, before: Self) -> list[DataFile] | None:
+        """The files with all rows that a table with a log got after a version; None if rows were rewritten."""
+        commits = [self.log.commit(number) for number in range(before.version + 1, self.version + 1)]
+        if any(commit.rewrites for commit in commits):
+            return None
+        return [file for commit in commits if commit.user_metadata is not None for file in commit.added]

@@ -9,24 +9,23 @@ from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ...domain.table.change import Change
 from ...domain.table.schema import Schema
 from ..spark.jvm import sequence
 from ..spark.merge import one_row_per_key
 from ..spark.schema import named, typed
 from ..spark.size import fits_one_task, measure, persist
+from .actions import DataFile
 from .compact import repartition
 from .prune import prune
+from .read import TableVersion
 from .rows import as_rows, fold_rows, with_operation
 from .spec import check_plain_names, schema_json
 from .stored import APPENDED, has_log
+from .transaction import Transaction
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ...domain.table.change import Change
-    from .actions import DataFile
-    from .read import TableVersion
-    from .transaction import Transaction
 
 _FILE = "_file"
 _REWRITTEN_WHOLE = 16 * 1024 * 1024

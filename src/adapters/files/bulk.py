@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
+from ...domain.epoch.epoch import OffsetRange, Offsets
+from ...domain.epoch.key_range import KeyRange
 from ...domain.ports import BulkRows, BulkSource
+from ...domain.source.bulk import BulkSpec
+from ...domain.table.schema import Schema
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
 from .splits import Split, cut_lines
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.epoch.key_range import KeyRange
-    from ...domain.source.bulk import BulkSpec
-    from ...domain.table.schema import Schema
 
 
 @define(eq=False)

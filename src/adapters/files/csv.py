@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ...domain.source.decode import Undecodable, shown
 from ...domain.source.record_spec import COMMA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 # Possessive quantifiers keep both linear, however odd the input; `~` stands for the delimiter.
 _WHOLE = r'(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|)(?:~(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|))*+'

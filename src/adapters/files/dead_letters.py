@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,19 +10,15 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from ...domain.errors import SourceChanged
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.collect import collect_small
 from ..records.dead_letters import records
-from ..records.decoder import RecordDecoder
+from ..records.decoder import Record, RecordDecoder
 from .splits import header, row_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     import narwhals as nw
     import pyarrow as pa
-
-    from ...domain.source.record_spec import RecordSpec
-    from ..records.decoder import Record
 
 
 @frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,14 +11,11 @@ from attrs import define, field, frozen
 
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
+from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import INTEGERS
-from ..shared.chunks import EVERYWHERE
+from ..shared.chunks import EVERYWHERE, Frontier, Piece
+from .listing import Listing
 from .splits import check
-
-if TYPE_CHECKING:
-    from ...domain.source.bulk import BulkSpec
-    from ..shared.chunks import Frontier, Piece
-    from .listing import Listing
 
 _SAMPLE = 2**20
 _EXACT_KEYS = INTEGERS | {"date"}

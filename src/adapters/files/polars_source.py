@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ...domain.epoch.epoch import OffsetRange
 from ..memory_limit import check_room
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from .source import FileSource
 from .splits import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import narwhals as nw
-
-    from ...domain.epoch.epoch import OffsetRange
 
 
 @define(eq=False)

@@ -7,24 +7,20 @@ a separate record in Hudi, and the rows are ordered by arrival.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ...domain.table.change import Matching
+from ...domain.table.change import Change, Matching
 from ...domain.table.net_changes import net_changes
 from ...domain.table.row_kind import ROW_KIND
+from ...domain.table.spec import TableSpec
 from ..spark.merge import one_row_per_key
 from ..spark.schema import lazy
 from .commit import CommitInput, Operation
 from .names import SEQUENCE
+from .read import TableVersion
 from .rows import to_stored
-
-if TYPE_CHECKING:
-    from ...domain.table.change import Change
-    from ...domain.table.spec import TableSpec
-    from .read import TableVersion
 
 _ARRIVALS = "_arrivals"
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from .client import upkeep_client
 from .lock import UPKEEP, Busy, locked
-from .timeline import moment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from .path import Folder
-    from .spec import Definition
-    from .timeline import Timeline
+from .path import Folder
+from .spec import Definition
+from .timeline import Timeline, moment
 
 
 @frozen

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..spark.jvm import java_class
 from .commit import table_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from .path import Folder
-    from .spec import Definition
-    from .timeline import Timeline
+from .path import Folder
+from .spec import Definition
+from .timeline import Timeline
 
 
 @contextmanager

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from ...domain.table.schema import Schema
 from ..spark.size import fits_one_task
 from .names import KEY, PARTITION, SEQUENCE
-from .spec import TableType
+from .spec import Definition, TableType
 from .timeline import COLUMNS, METADATA_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
-
-    from ...domain.table.schema import Schema
-    from .spec import Definition
 
 _UPKEEP_ON_REQUEST = {
     # `compact` does it, between epochs; inline it would slow down some commits.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
 from ..spark.jvm import java_class
 from .client import upkeep_client
 from .lock import UPKEEP, locked
-from .spec import TableType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .path import Folder
-    from .spec import Definition
-    from .timeline import Timeline
+from .path import Folder
+from .spec import Definition, TableType
+from .timeline import Timeline
 
 _MEBIBYTE = 1024 * 1024
 _CLUSTER = "hoodie.clustering.plan.strategy"

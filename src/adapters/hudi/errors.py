@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
-from ...domain.errors import BadInput
-from ..spark.errors import translate_faults
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from ...domain.errors import HeadwaterError
-    from ..spark.errors import Fault
+from ...domain.errors import BadInput, HeadwaterError
+from ..spark.errors import Fault, translate_faults
 
 _KEY = "org.apache.hudi.exception.HoodieKeyException"
 

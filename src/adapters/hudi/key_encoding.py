@@ -5,19 +5,15 @@ Hudi's own key generators confuse null with a word for it, and a separator with 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
-from ...domain.table.schema import INTEGERS
+from ...domain.table.schema import INTEGERS, DataType, Schema
 from ..spark.schema import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ...domain.table.schema import DataType, Schema
 
 # An underscore begins the two hexadecimal digits of a byte, so no value is written like these.
 _NULL, _EMPTY = "null_", "empty_"

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
 from ...domain.table.change import Between, Matching
 from ...domain.table.net_changes import net_changes
-from ...domain.table.schema import column
+from ...domain.table.schema import DataType, column
+from ...domain.table.spec import TableSpec
 from ..shared.match import literal, parted
 from ..spark.match import only_matching
 from ..spark.merge import fold_by_key
 from ..spark.schema import empty_frame, lazy, quoted
 from .key_encoding import folder_values
 from .names import KEY, SEQUENCE
+from .path import Folder
 from .rows import from_stored, in_folders
+from .timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     import narwhals as nw
     from pyspark.sql import DataFrame
-
-    from ...domain.table.schema import DataType
-    from ...domain.table.spec import TableSpec
-    from .path import Folder
-    from .timeline import Timeline
 
 # There is no metadata table (`commit.py`): folders are listed, and Hudi has no statistics to skip files by.
 _LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}

@@ -8,19 +8,17 @@ first, so that columns added later come last, as Hudi requires.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ...domain.table.schema import Schema
+from ...domain.table.spec import TableSpec
 from ..spark.schema import named, quoted, typed
 from .key_encoding import folder_text, key_text
 from .names import DELETED, KEY, PARTITION, SEQUENCE, stored_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import Column, DataFrame
-
-    from ...domain.table.schema import Schema
-    from ...domain.table.spec import TableSpec
 
 
 def to_stored(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
+from ...domain.epoch.epoch import Mark
 from ...domain.errors import ConfigError
 from ...domain.ports import BaseReading, Commit, Expiry, Version
-from ...domain.table.change import Matching
-from ...domain.table.spec import Ensured, Layout
+from ...domain.table.change import Change, Matching
+from ...domain.table.spec import Ensured, Layout, TableSpec
 from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
 from ..shared.path import absolute, folder_of
@@ -39,15 +42,8 @@ from .timeline import FOLDED, MARK, Timeline
 from .write import prepare_change, prepare_overwrite, prepare_restore, replace_all, sequence_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from datetime import datetime
-
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
-
-    from ...domain.epoch.epoch import Mark
-    from ...domain.table.change import Change
-    from ...domain.table.spec import TableSpec
 
 
 @define(eq=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -17,11 +18,7 @@ from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, Ver
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ..spark.jvm import each_of, java_class
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from .path import Folder
+from .path import Folder
 
 METADATA_PREFIX = "headwater."
 MARK = f"{METADATA_PREFIX}mark"

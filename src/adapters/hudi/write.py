@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.errors import NotSupported
-from ...domain.table.change import POSITION, Matching
+from ...domain.table.change import POSITION, Change, Matching
 from ...domain.table.merge import Replace
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
-from ...domain.table.spec import RETYPING
+from ...domain.table.spec import RETYPING, TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
 from .append import append_change, as_deletes
 from .commit import CommitInput, Operation
 from .key_encoding import folder_text, key_text
 from .names import KEY, PARTITION, SEQUENCE
+from .read import TableVersion
 from .rows import to_stored
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from ...domain.table.change import Change
-    from ...domain.table.spec import TableSpec
-    from .read import TableVersion
 
 LOOKED_UP_BYTES = 32 * 1024 * 1024
 """A few keys are looked up by themselves only in tables larger than this, in bytes …"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,16 +13,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
-from ...domain.table.schema import INTEGERS
+from ...domain.table.schema import INTEGERS, Column, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from ...domain.table.schema import Column, DataType
 
 Value: TypeAlias = int | str
 """One column of a key, in JSON values: decimals and dates as text."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ...domain.errors import EpochConflict, SinkUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .settings import SinkSettings
+from .settings import SinkSettings
 
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 

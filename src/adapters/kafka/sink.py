@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -9,22 +10,18 @@ import msgspec
 from attrs import define, field
 from confluent_kafka import KafkaException, Producer
 
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import EpochConflict
-from ...domain.ports import Receipt, StreamSink
+from ...domain.ports import FrameEngine, Receipt, StreamSink
+from ...domain.service.feed import Feed
 from ...domain.table.row_kind import ROW_KIND
 from ..records.json_rows import json_rows
 from .errors import translate_errors
 from .receipts import Receipts
+from .settings import SinkSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import narwhals as nw
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ports import FrameEngine
-    from ...domain.service.feed import Feed
-    from .settings import SinkSettings
 
 _CLAIM_SECONDS = 30.0
 _COMMIT_SECONDS = 60.0

@@ -6,17 +6,14 @@ carries of a binary counter, so n commits leave about log2(n) runs and copy each
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import polars as pl
 from attrs import define, evolve, frozen
 
+from ...domain.table.schema import Schema
 from ..polars.schema import stack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from ...domain.table.schema import Schema
 
 _HIT = "_hit"
 # Copying this many rows is faster than searching one more run.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ...domain.table.apply import select_matching
 from ...domain.table.change import Matching
+from ...domain.table.schema import Schema
 from ..polars.schema import collect, lazy, polars_schema, stack
+from .content import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import narwhals as nw
-
-    from ...domain.table.schema import Schema
-    from .content import Content
 
 _PLACE = "_place"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import narwhals as nw
 
 _TABLES = frozenset({"delta", "hudi"})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
 
+from ...domain.epoch.epoch import Mark
 from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Expiry, KeptStore, Version
+from ...domain.table.change import Change, Matching
+from ...domain.table.lease import Lease
 from ...domain.table.net_changes import net_changes
 from ...domain.table.schema import Schema
 from ...domain.table.spec import Ensured, TableSpec
@@ -19,13 +23,7 @@ from .read import read
 from .write import apply_change, compute_change
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     import narwhals as nw
-
-    from ...domain.epoch.epoch import Mark
-    from ...domain.table.change import Change, Matching
-    from ...domain.table.lease import Lease
 
 
 @frozen(eq=False)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 from attrs import frozen
 
 from ...domain.errors import BadInput
 from ...domain.table.apply import merge_rows
-from ...domain.table.change import POSITION
-from ...domain.table.merge import Sum
+from ...domain.table.change import POSITION, Change
+from ...domain.table.merge import Adding, Sum
+from ...domain.table.spec import TableSpec
 from ..polars.schema import collect, conform, empty, lazy, stack
 from ..polars.sums import add_up, may_overflow
 from .content import Content
-
-if TYPE_CHECKING:
-    from ...domain.table.change import Change
-    from ...domain.table.merge import Adding
-    from ...domain.table.spec import TableSpec
 
 
 @frozen(eq=False)

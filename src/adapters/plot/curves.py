@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @frozen

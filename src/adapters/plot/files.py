@@ -11,10 +11,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
+from .curves import Curves
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from .curves import Curves
 
 _SIZE = (10, 5)  # inches
 _NAN = float("nan")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo
 
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from .curves import Curves
+from .curves import Curves
 
 _MARKS = "*o+x#@%&=~"
 _HEIGHT = 16

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from ...domain.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...domain.table.schema import DataType, Schema
+from ...domain.table.schema import DataType, Schema
 
 _POLARS: dict[str, pl.DataType] = {
     "tinyint": pl.Int8(),

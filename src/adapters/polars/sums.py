@@ -6,18 +6,16 @@ overflow, which are nearly all, and Python adds up the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
 from ...domain.table.schema import DataType
 from ...domain.table.sums import bounds, counts, named, overflow, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _DIGITS = 100
 """The precision of Python's decimals while it adds up: more than any sum of decimals has."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 from attrs import frozen
 
+from ...domain.source.record_spec import RecordSpec
 from .decoder import Record, RecordDecoder
-
-if TYPE_CHECKING:
-    from ...domain.source.record_spec import RecordSpec
 
 COLUMNS = ("row_kind", "origin", "raw", "bytes")
 """The columns of `dead_letter.SCHEMA` that decoding again needs."""

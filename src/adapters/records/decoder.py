@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -12,19 +13,13 @@ from attrs import define, field
 
 from ...domain.epoch.batch import BATCH_COLUMNS
 from ...domain.source.changelog.decoding import decoder, of_nothing
-from ...domain.source.changelog.message import NO_ROWS, as_object
+from ...domain.source.changelog.message import NO_ROWS, Rows, as_object
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.decode import Undecodable
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import DataType, Schema, column
-from .lines import Lines
+from .lines import Line, Lines
 from .parsing import Parse, parse_json, parser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ...domain.source.changelog.message import Rows
-    from ...domain.source.record_spec import RecordSpec
-    from .lines import Line
 
 ROWS_A_BATCH = 10_000
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import polars as pl
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ...domain.ports import FrameEngine, FrameFunctions
-    from ...domain.table.schema import DataType, Schema
+from ...domain.ports import FrameEngine, FrameFunctions
+from ...domain.table.schema import DataType, Schema
 
 Cell: TypeAlias = "str | int | float | bool | None"
 """A value as JSON has it."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from attrs import define, field
 
 from ...domain.epoch.batch import BATCH_COLUMNS
+from ...domain.source.changelog.message import Message
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
-    from ...domain.source.changelog.message import Message
-
-    Line: TypeAlias = tuple[str | None, Sequence[Any], Message | None]
-    """A row as decoders make it: its kind, its values, and its message; an undecodable one has the expected kind."""
+Line: TypeAlias = tuple[str | None, Sequence[Any], Message | None]
+"""A row as decoders make it: its kind, its values, and its message; an undecodable one has the expected kind."""
 
 _ROWS_A_TURN = 50
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import polars as pl
 import pyarrow as pa
 
 from .decoder import to_json
 from .text_lines import each_as_text, join_texts, quote_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def object_texts(rows: pa.RecordBatch) -> pa.Array:

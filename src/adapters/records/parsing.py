@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 from attrs import define, field
 
 from ...domain.source.changelog.settings import CANAL, DEBEZIUM
 from ...domain.source.decode import ONE_OBJECT, Undecodable
-
-if TYPE_CHECKING:
-    from ...domain.source.record_spec import RecordSpec
+from ...domain.source.record_spec import RecordSpec
 
 Parse: TypeAlias = Callable[[bytes], object]
 """The bytes of a record -> the parsed record, or `Undecodable`."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import polars as pl
 
 from ...domain.source.dead_letter import IN_ORDER
+from ...domain.table.schema import Schema
 from ..memory_limit import hold_rows
-from .dead_letters import COLUMNS
+from .dead_letters import COLUMNS, ReadAgain
 from .decoder import arrow_schema, batch_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
-
-    from ...domain.table.schema import Schema
-    from .dead_letters import ReadAgain
 
 
 def polars_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> nw.LazyFrame[Any]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from .json_rows import show_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _ESCAPED = r'["\\\x00-\x1f]'
 """What JSON escapes in a string."""

@@ -8,22 +8,17 @@ chunks in its offsets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import narwhals as nw
 from attrs import define, field, frozen
 
 from ...domain.epoch.batch import BATCH_COLUMNS
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange
-from ...domain.source.bulk import CHUNK, SEARCH_TS, reach_of
+from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
 from ...domain.table.change import POSITION
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Offsets
-    from ...domain.source.bulk import BulkSpec
 
 Piece: TypeAlias = Any
 """The place of a chunk in its source, as JSON values; each source has its own form."""

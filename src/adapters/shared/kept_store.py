@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from ...domain.errors import VersionExpired
 from ...domain.ports import KeptStore, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from contextlib import AbstractContextManager
-
-    from ...domain.table.lease import Lease
-    from .leases import LeaseFiles
+from ...domain.table.lease import Lease
+from .leases import LeaseFiles
 
 
 class FolderStore(KeptStore, Protocol):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from attrs import field, frozen
 
 from ...domain.errors import StoreUnavailable
 from ...domain.ports import SmallFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def create(file: Path, text: str) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...domain.table.change import Matching
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ...domain.table.schema import DataType
+from ...domain.table.schema import DataType
 
 
 def parted(matching: Matching, key: Collection[str]) -> tuple[Matching, Matching]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.rdd import PythonEvalType
 from pyspark.sql import DataFrame
 from pyspark.sql.udf import UserDefinedFunction
 
+from ...domain.table.schema import Schema
 from .schema import spark_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import pyarrow as pa
-
-    from ...domain.table.schema import Schema
 
 
 def map_in_arrow(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import sqlglot
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from ...domain.sql.parsing import DIALECT, quote
 from ...domain.table.sums import mark
 from .sums import text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlglot.tokenizer_core import Token
 
 _CHECKED = {"sum": "try_sum", "avg": "try_avg", "mean": "try_avg"}
 

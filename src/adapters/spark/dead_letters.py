@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from pyspark import TaskContext
 
 from ...domain.source.dead_letter import IN_ORDER
-from ..records.dead_letters import COLUMNS
+from ...domain.table.schema import Schema
+from ..records.dead_letters import COLUMNS, ReadAgain
 from ..records.decoder import batch_schema
 from .arrow_map import map_in_arrow
 from .schema import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import narwhals as nw
     import pyarrow as pa
-
-    from ...domain.table.schema import Schema
-    from ..records.dead_letters import ReadAgain
 
 _RUN_POSITIONS = 2**48  # more bytes than a task can read
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from ...domain.errors import NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.errors import HeadwaterError, NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
 from ...domain.table import sums
 from . import times, workers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ...domain.errors import HeadwaterError
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 _GONE = "java.io.FileNotFoundException"

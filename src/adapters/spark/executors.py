@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from time import monotonic, sleep
@@ -18,8 +19,6 @@ from .master import addresses, is_local, master_of
 from .start_settings import DRIVER_HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import BadInput, NotSupported, SourceChanged
-from ...domain.ports import StreamSource
+from ...domain.ports import Now, StreamSource
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
+from ...domain.table.schema import Schema
 from ..records.dead_letters import JsonDeadLetters
 from .dead_letters import spark_dead_letters
 from .schema import bring_into, lazy, named, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     import narwhals as nw
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from ...domain.epoch.epoch import Offsets
-    from ...domain.ports import Now
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table.schema import Schema
 
 
 _AS_THE_DECODER_READS = {

@@ -7,13 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...domain.errors import NotInstalled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WANTED = "17"
 _VERSION = re.compile(r'version "(\d+)')

@@ -6,14 +6,13 @@ of a small epoch that took as long as running it. So classes are addressed by fu
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pyspark.sql import SparkSession
 
 _ASKED_FOR_BY_PYSPARK = (

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...domain.errors import ClusterUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark import SparkContext
 
 LOOPBACK = "127.0.0.1"

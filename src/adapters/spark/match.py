@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ...domain.table.change import Between
+from ...domain.table.change import Between, Matching
+from ...domain.table.schema import DataType, Schema
 from ..shared.match import literal
 from .schema import named, spark_type
 from .size import fits_one_task
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from ...domain.table.change import Matching
-    from ...domain.table.schema import DataType, Schema
 
 
 def only_matching(rows: DataFrame, wanted: Matching, schema: Schema) -> DataFrame:

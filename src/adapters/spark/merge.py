@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.table.change import POSITION
-from ...domain.table.merge import KeepFirst, LastNonNull, Max, Min, Replace, Sum, fold
+from ...domain.table.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
 from ...domain.table.natural_order import with_natural
+from ...domain.table.spec import TableSpec
 from .schema import lazy, named, quoted
 from .sums import total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import narwhals as nw
-    from pyspark.sql import DataFrame
-
-    from ...domain.table.merge import ColumnRule, Latest
-    from ...domain.table.spec import TableSpec
 
 _PLAIN: Mapping[type[ColumnRule], str] = {Min: "min", Max: "max"}
 

@@ -11,11 +11,12 @@ previous one is active again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction, isgeneratorfunction, unwrap
 from threading import local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, IllegalArgumentException
@@ -25,9 +26,6 @@ from pyspark.sql.session import _monkey_patch_RDD
 from ...domain.errors import ConfigError
 from .jvm import java_class
 from .settings import FIXED, check_settings, may_change_answers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _log = logging.getLogger(__name__)
 _here = local()

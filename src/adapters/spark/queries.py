@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
-from ...domain.errors import ConfigError, NotSupported
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
@@ -24,12 +25,8 @@ from .schema import bring_into, lazy, quoted
 from .times import in_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
-
-    from ...domain.errors import HeadwaterError
 
 _FORMATS = ("parquet", "csv", "json", "delta", "hudi")
 _OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from ...domain.table.schema import DataType, Schema
 from .jvm import java_class
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pyspark.sql import Column, SparkSession
-
-    from ...domain.table.schema import DataType, Schema
 
 _TYPES: dict[str, type[spark_types.DataType]] = {
     "tinyint": spark_types.ByteType,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FIXED = MappingProxyType(
     {

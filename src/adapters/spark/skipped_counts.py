@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import frozen
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 _Counts: TypeAlias = "dict[tuple[str, str], int]"

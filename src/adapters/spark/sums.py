@@ -7,18 +7,14 @@ added up in two parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
+from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from ...domain.table.sums import MARK, SUM, counts, named, shown
 from .schema import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame
 
 _HALF = 32
 """The number of bits in a bigint's lower half."""

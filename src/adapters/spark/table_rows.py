@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from attrs import define
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
+from ...domain.source.record_spec import RecordSpec
+from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ...domain.table.schema import TIMES
 from .schema import named, spark_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import Column, DataFrame
-
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table import schema
 
 _DAY = 86_400_000_000  # microseconds
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)

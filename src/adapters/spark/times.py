@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
@@ -12,9 +12,6 @@ from ...domain.errors import BadInput
 from ...domain.sql.parsing import quote
 from .schema import quoted
 from .sums import text
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _DAY = 86_400_000_000  # microseconds
 _MARK = "headwater-time:"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
 
@@ -16,9 +16,8 @@ from ..errors import ConfigError
 from ..ports import Commit, Version
 from ..table.lease import Lease
 
-if TYPE_CHECKING:
-    Rule: TypeAlias = "Callable[[int], Reason | None]"
-    """Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
+Rule: TypeAlias = "Callable[[int], Reason | None]"
+"""Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
 
 _NEXT = "the next publication"
 _NEWER = "a newer publication of the table"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....domain.errors import TableDamaged
 from ..actions import DataFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _ACTIONS = ("add", "metaData", "protocol")
 _ADDED = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ...memory_limit import hold_rows
@@ -10,8 +11,6 @@ from ...polars.schema import collect, lazy
 from .errors import explain_read_errors
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     import narwhals as nw
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
 from ....domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _PARQUET = "parquet: "
 """How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from attrs import frozen
 
+from ..actions import DataFile
 from ..stored_file import StoredFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..actions import DataFile
 
 _NUMBERED = re.compile(r"\d{20}\..+")
 _LOGGED = re.compile(r"\d{20}\.(json$|checkpoint\.)")

@@ -9,7 +9,9 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -23,10 +25,6 @@ from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
 from .folder import LocalFolder
 from .mapping import needed_protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 _WRITER = "headwater"
 _KEPT_VERSIONS = 32

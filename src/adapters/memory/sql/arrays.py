@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from ....domain.sql.types import element_of, set_type, type_of
+from ....domain.table.schema import DataType
 from .casts import call, cast_in_place, cast_to
-
-if TYPE_CHECKING:
-    from ....domain.table.schema import DataType
 
 _ELEMENT = "hw_element"
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from ....domain.sql.typing import type_query
+from ....domain.table.schema import Schema
 from .casts import place_of, swap
 from .renderings import RENDERINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlglot import exp
-
-    from ....domain.table.schema import Schema
 
 
 @frozen

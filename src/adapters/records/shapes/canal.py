@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ....domain.source.changelog.log_columns import COMMITTED
 from ....domain.source.transactions import COMMIT_TIME, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import SOME_TEXT, Writing
-from .draft import TIMESTAMP
+from .draft import TIMESTAMP, Draft, Image
 from .places import committed
-from .sample import Unlearnable
-
-if TYPE_CHECKING:
-    from .draft import Draft, Image
-    from .sample import Node
+from .sample import Node, Unlearnable
 
 _KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
 

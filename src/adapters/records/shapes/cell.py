@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 from attrs import frozen
 
 from ....domain.duration import FIRST_MICRO, LAST_MICRO
 from ....domain.source.decode import LARGEST_FLOAT
-from .sample import ESCAPED_TEXT, Unlearnable
+from ....domain.table.schema import DataType
+from .sample import ESCAPED_TEXT, Node, Unlearnable
 from .zones import to_utc
 
-if TYPE_CHECKING:
-    from ....domain.table.schema import DataType
-    from .sample import Node
-
-    Make: TypeAlias = Callable[["DataType", "Node", "Writing"], "Cell"]
+Make: TypeAlias = Callable[["DataType", "Node", "Writing"], "Cell"]
 
 Convert: TypeAlias = Callable[[pl.Series], pl.Series]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
 from attrs import field, frozen
 
 from ..decoder import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 BLANKS = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"

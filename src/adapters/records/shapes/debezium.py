@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import msgspec
 import polars as pl
@@ -13,15 +13,9 @@ from ....domain.source.changelog.values import CONNECT_DATES, CONNECT_DECIMAL, C
 from ....domain.source.transactions import COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import SOME_TEXT, Writing, safe_numeral
-from .draft import BIGINT, TIMESTAMP
+from .draft import BIGINT, TIMESTAMP, Draft, Image
 from .places import committed, gtid_server, log_place, server, whole
-from .sample import Unlearnable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .draft import Draft, Image
-    from .sample import Node
+from .sample import Node, Unlearnable
 
 _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 

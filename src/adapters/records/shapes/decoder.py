@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
@@ -12,18 +12,12 @@ from attrs import define, field
 
 from ....domain.epoch.batch import ORIGIN
 from ....domain.source.decode import Undecodable
+from ....domain.source.record_spec import RecordSpec
 from ....domain.table.change import POSITION
-from ..decoder import RecordDecoder, arrow_schema, batch_schema
+from ..decoder import Record, RecordDecoder, arrow_schema, batch_schema
 from .chunk import Chunk
-from .sample import Unlearnable
+from .sample import Node, Unlearnable
 from .shape import AT, ROWS, TEXT, Shape, learn, learn_constants
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ....domain.source.record_spec import RecordSpec
-    from ..decoder import Record
-    from .sample import Node
 
 RECORDS_A_CHUNK = 16_384
 _LEAST, _FEW = 1_500, 20

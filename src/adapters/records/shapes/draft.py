@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import polars as pl
 from attrs import define, field
@@ -11,20 +11,14 @@ from ....domain.epoch.batch import ABSENT
 from ....domain.source.changelog.tables import Tables
 from ....domain.source.decode import Undecodable
 from ....domain.source.presence import UNAVAILABLE, Presence
-from ....domain.table.schema import column
-from .cell import SCALAR, Cell, Writing, cell
+from ....domain.source.record_spec import RecordSpec
+from ....domain.table.schema import DataType, column
+from .cell import SCALAR, Cell, Convert, Writing, cell
 from .sample import Node, Unlearnable
 from .template import Hole
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ....domain.source.record_spec import RecordSpec
-    from ....domain.table.schema import DataType
-    from .cell import Convert
-
-    Image = dict[str, pl.Expr]
-    """The columns of a row image that are not null."""
+Image = dict[str, pl.Expr]
+"""The columns of a row image that are not null."""
 
 BIGINT, STRING, TIMESTAMP = (column("x", ddl).type for ddl in ("bigint", "string", "timestamp"))
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from ....domain.source.changelog.maxwell import LAST_ROW, log_of
 from ....domain.source.transactions import COMMIT, COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
-from .cell import Writing
-from .draft import BIGINT, STRING, TIMESTAMP
+from .cell import Convert, Writing
+from .draft import BIGINT, STRING, TIMESTAMP, Draft, Image
 from .places import committed, gtid_server, log_place, server, whole, whole_of
 from .sample import Unlearnable
-
-if TYPE_CHECKING:
-    from .cell import Convert
-    from .draft import Draft, Image
 
 _KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ....domain.source.changelog.log import YEAR_10000, named, numbered, server_of
 from ....domain.source.changelog.log_columns import COMMITTED, LOG, LOG_FILE, LOG_POSITION, LOG_ROW
 from .cell import INTEGER, SAFE_DIGITS, known
-from .sample import Unlearnable
-
-if TYPE_CHECKING:
-    from .draft import Draft, Image
-    from .sample import Node
+from .draft import Draft, Image
+from .sample import Node, Unlearnable
 
 _GTID = re.compile(r"(.+[-:])[0-9]+")
 

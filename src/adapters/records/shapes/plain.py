@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....domain.table.row_kind import INSERT, row_kind
 from .cell import Writing
+from .draft import Draft
 from .sample import Unlearnable
-
-if TYPE_CHECKING:
-    from .draft import Draft
 
 
 def plain(draft: Draft) -> None:

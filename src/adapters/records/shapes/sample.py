@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from attrs import define, field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ESCAPED_TEXT = r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*'
 """The characters of a string; of the escapes those that stand for one character each."""

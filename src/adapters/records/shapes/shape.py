@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 from attrs import define, field
 
 from ....domain.epoch.batch import BYTES, ERROR, RAW
 from ....domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL
+from ....domain.source.record_spec import RecordSpec
 from ....domain.table.row_kind import ROW_KIND, UPDATE_BEFORE
 from ..parsing import parse_json
 from .canal import canal
 from .debezium import debezium
-from .draft import Draft
+from .draft import Draft, Image
 from .maxwell import maxwell
 from .plain import plain
-from .sample import read_sample
+from .sample import Node, read_sample
 from .template import Template
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from ....domain.source.record_spec import RecordSpec
-    from .draft import Image
-    from .sample import Node
 
 AT, TEXT = "@", "@text"
 """The columns of records: their number in the chunk times `ROWS`, so that there is room for their rows; their text."""

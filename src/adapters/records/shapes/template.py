@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 from attrs import define, field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~]")
 _WORTH_A_SEARCH = 40

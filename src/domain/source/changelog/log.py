@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import define
 
@@ -19,9 +19,8 @@ from .maxwell import log_of, row_number
 from .message import Message, Rows, as_object
 from .settings import CANAL, DEBEZIUM, MAXWELL
 
-if TYPE_CHECKING:
-    LogPlace: TypeAlias = "tuple[str | None, int | None, int | None, int | None, int | None]"
-    """Values of `LOG_COLUMNS`."""
+LogPlace: TypeAlias = "tuple[str | None, int | None, int | None, int | None, int | None]"
+"""Values of `LOG_COLUMNS`."""
 
 _FILE = re.compile(r"(.*?)\.?([0-9]{1,18})")
 _NUMERAL = re.compile(r"[0-9]{1,18}")

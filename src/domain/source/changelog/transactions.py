@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import define, field
 
@@ -19,9 +19,8 @@ from .settings import CANAL, COUNTED, DEBEZIUM, MAXWELL
 from .tables import Tables
 from .values import instants, written
 
-if TYPE_CHECKING:
-    TransactionFields: TypeAlias = tuple[Any, Any, Any, Any, Any]
-    """Values of `TRANSACTION_COLUMNS`, as JSON values."""
+TransactionFields: TypeAlias = tuple[Any, Any, Any, Any, Any]
+"""Values of `TRANSACTION_COLUMNS`, as JSON values."""
 
 
 _NOTHING: TransactionFields = (None, None, None, None, None)
