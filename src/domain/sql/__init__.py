@@ -2,8 +2,7 @@
 
 from .aggregate import Aggregate, parse_aggregate
 from .expression import Expression, parse_expression
-from .parameters import with_parameters
-from .statement import Statement, check_column_names, parse_statement
+from .statement import Statement, check_column_names, parse_statement, with_parameters
 
 __all__ = [
     "Aggregate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import date
 
 import sqlglot
 from attrs import frozen
@@ -93,6 +94,24 @@ def check_column_names(sql: str, tables: Mapping[str, Iterable[str]]) -> None:
         parts = [each.name.lower() for each in column.parts if not isinstance(each, exp.Star)]
         if parts and not known.intersection(parts[-1:] if len(parts) <= 1 else parts[1:]):
             raise ConfigError(f"{quote(sql)}: no column {column.name!r}; there are: {', '.join(sorted(given))}")
+
+
+def with_parameters(sql: str, values: Mapping[str, date]) -> str:
+    """A query with its parameters, such as ``:cut``, replaced by dates.
+
+    Raises:
+        ConfigError: it cannot be parsed, or has a parameter without a value.
+
+    >>> from datetime import date
+    >>> with_parameters("SELECT a FROM t WHERE d < :cut", {"cut": date(2024, 3, 1)})
+    "SELECT a FROM t WHERE d < CAST('2024-03-01' AS DATE)"
+    """
+    tree = parse(sql)
+    for each in list(tree.find_all(exp.Placeholder)):
+        if (name := str(each.name)) not in values:
+            raise ConfigError(f"{quote(sql)}: no parameter :{name}; there are: :{', :'.join(values)}")
+        each.replace(exp.cast(exp.Literal.string(values[name].isoformat()), "date"))
+    return tree.sql(dialect=DIALECT)
 
 
 _METADATA = "_metadata"

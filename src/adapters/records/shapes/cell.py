@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TypeAlias
+from zoneinfo import ZoneInfo
 
 import polars as pl
 from attrs import frozen
@@ -17,7 +19,6 @@ from ....domain.duration import FIRST_MICRO, LAST_MICRO
 from ....domain.source.decode import LARGEST_FLOAT
 from ....domain.table.schema import DataType
 from .sample import ESCAPED_TEXT, Node, Unlearnable
-from .zones import to_utc
 
 Make: TypeAlias = Callable[["DataType", "Node", "Writing"], "Cell"]
 
@@ -38,6 +39,10 @@ _BITS: dict[str, type[pl.DataType]] = {
     "int": pl.Int32,
     "bigint": pl.Int64,
 }
+_FIRST, _LAST = datetime(1, 1, 3), datetime(9999, 12, 30)  # noqa: DTZ001 - wall times
+_MICRO = timedelta(microseconds=1)
+_EDGES = (timedelta(0), timedelta(minutes=59, seconds=59, microseconds=999_999))
+"""The first and the last moment of an hour."""
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "size": 1_000}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 SAFE_DIGITS = 18
@@ -191,7 +196,7 @@ def _time(type_: DataType, sample: Node, writing: Writing) -> Cell:
             raise Unlearnable("an offset")
         return _cell(pattern, sample, wall)
     zone = "UTC" if has_offset else writing.zone
-    return _cell(pattern, sample, lambda texts: to_utc(wall(texts), zone))
+    return _cell(pattern, sample, lambda texts: _to_utc(wall(texts), zone))
 
 
 def _numeric_time(unit: str | None) -> tuple[str, Convert, bool]:
@@ -234,3 +239,23 @@ _MAKERS: dict[str, Make] = {
     "timestamp": _time,
     "timestamp_ntz": _time,
 }
+
+
+def _to_utc(wall: pl.Series, zone: str) -> pl.Series:
+    """Instants of wall times; null where an hour has two offsets, and in the first and last days that there are."""
+    if zone == "UTC":
+        return wall.dt.replace_time_zone("UTC")
+    hours = wall.dt.truncate("1h")
+    known = hours.unique().drop_nulls()
+    offsets = pl.Series([_offset(hour, ZoneInfo(zone)) for hour in known], dtype=pl.Int64)
+    micros = hours.replace_strict(known, offsets, default=None, return_dtype=pl.Int64)
+    return (wall.cast(pl.Int64) - micros).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
+def _offset(hour: datetime, zone: ZoneInfo) -> int | None:
+    """The offset of a whole hour in microseconds; None if it has two, or is unknown."""
+    if not _FIRST < hour < _LAST:
+        return None
+    moments = [(hour + edge).replace(tzinfo=zone, fold=fold) for fold in (0, 1) for edge in _EDGES]
+    first, *others = {moment.utcoffset() for moment in moments}
+    return None if others or first is None else first // _MICRO

@@ -10,21 +10,33 @@ from attrs import define, field
 from ....domain.epoch.batch import BYTES, ERROR, RAW
 from ....domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL
 from ....domain.source.record_spec import RecordSpec
-from ....domain.table.row_kind import ROW_KIND, UPDATE_BEFORE
+from ....domain.table.row_kind import INSERT, ROW_KIND, UPDATE_BEFORE, row_kind
 from ..parsing import parse_json
 from .canal import canal
+from .cell import Writing
 from .debezium import debezium
 from .draft import Draft, Image
 from .maxwell import maxwell
-from .plain import plain
-from .sample import Node, read_sample
+from .sample import Node, Unlearnable, read_sample
 from .template import Template
 
 AT, TEXT = "@", "@text"
 """The columns of records: their number in the chunk times `ROWS`, so that there is room for their rows; their text."""
 ROWS = 2**32
+
+
+def _plain(draft: Draft) -> None:
+    """Read a row in plain JSON."""
+    spec, writing = draft.spec, Writing(draft.spec.time_zone, texts=False)
+    kind = row_kind(draft.word(spec.row_kind)) if spec.row_kind else INSERT
+    if kind is None:
+        raise Unlearnable("row kind")
+    draft.kind = kind
+    draft.new = draft.image(draft.root, lambda _: writing) | draft.absent(draft.root)
+
+
 READERS: Mapping[str, Callable[[Draft], None]] = {
-    "json": plain,
+    "json": _plain,
     MAXWELL: maxwell,
     DEBEZIUM: debezium,
     CANAL: canal,
