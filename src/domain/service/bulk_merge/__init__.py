@@ -12,10 +12,19 @@ settled. Reading chunks next to a log is the method of DBLog and of Flink CDC's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...epoch.key_range import KeyRange
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Matching
-from ..base import Service
+from ...table.view_spec import ViewSpec
+from ..base import PendingRows, ReadAt, Service, Step
 from .complete_transactions import TransactionFilter
 from .events import Events
 from .load_progress import BulkLoadProgress, within
@@ -25,19 +34,6 @@ from .step import BulkMergeStep
 from .tables import SETTLED, BulkMergeTables
 from .undo_log import UndoLog
 from .views import ROWS_VIEW, BulkMergeViews, view_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...epoch.key_range import KeyRange
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ...table.view_spec import ViewSpec
-    from ..base import PendingRows, ReadAt, Step
 
 __all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field, frozen
 
-from ...epoch.batch import ERROR, lane
+from ...epoch.batch import ERROR, Batch, lane
 from ...epoch.watermark import instant
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache, Version
 from ...source.transactions import AT, COMMIT_TIME, is_mark, split_complete
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
-from .tables import EPOCH
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache, Version
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
+from .settings import BulkMergeSettings
+from .tables import EPOCH, BulkMergeTables
 
 _ROWS, _OLDEST = "_rows", "_oldest"
 

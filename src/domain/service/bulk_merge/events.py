@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
-from ...epoch.batch import BATCH_COLUMNS, ERROR
+from ...epoch.batch import BATCH_COLUMNS, ERROR, Batch
 from ...source.bulk import BULK, CHANGELOG, CHUNK, SEARCH_TS, reach_of
 from ...source.dead_letter import or_else
 from ...source.topic_group import TOPIC
@@ -15,14 +16,8 @@ from ...source.transactions import AT, TRANSACTION_COLUMNS, is_mark
 from ...table.change import POSITION
 from ...table.natural_order import with_natural
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
-from .tables import ADDS, DELETED, EPOCH, READ, order_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...epoch.batch import Batch
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
+from .settings import BulkMergeSettings
+from .tables import ADDS, DELETED, EPOCH, READ, BulkMergeTables, order_of
 
 REPLAY_EPOCH, BULK_EPOCH = -1, -2
 """Epoch numbers of replayed dead letters, which sort before all epochs, and of bulk rows, which sort before these."""

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ...epoch.key_range import KeyRange, merge_ranges
 from ...epoch.watermark import instant
+from ...ledger.ledger import Snapshot
+from ...ports import FrameExchange, Version
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
 from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.natural_order import natural_value
-from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameExchange, Version
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
+from .settings import BulkMergeSettings
+from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED, BulkMergeTables
 
 Reach: TypeAlias = tuple[Any, ...]
 """A position, one value per column, with texts converted by `natural_value`. Positions compare as tuples."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ports import FrameEngine
 from ...source.bulk import CHUNK
 from ...table.change import POSITION, Change, Matching
-from .load_progress import numbers_of, row_count, within
-from .tables import DELETED
-
-if TYPE_CHECKING:
-    from ...ports import FrameEngine
-    from .events import Events
-    from .load_progress import EpochInput, Settlement
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
+from .events import Events
+from .load_progress import EpochInput, Settlement, numbers_of, row_count, within
+from .settings import BulkMergeSettings
+from .tables import DELETED, BulkMergeTables
 
 
 @frozen(eq=False)

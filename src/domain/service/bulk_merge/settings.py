@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from datetime import datetime, timedelta
+from typing import ClassVar
 
 from attrs import field, frozen
 
 from ...duration import show_duration
 from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS, NONE
+from ...source.record_spec import RecordSpec
 from ...table.fingerprint import fingerprint
 from ...table.schema import Column, Schema, check_compared, check_own_names
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...source.record_spec import RecordSpec
 
 EXACT, UPSERT = "exact", "upsert"
 MODES = (EXACT, UPSERT)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.batch import ERROR
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import advance, newest_of
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache
 from ...source import dead_letter
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
 from ...source.transactions import AT, COMMIT_TIME, is_mark
@@ -17,22 +19,13 @@ from ...table.change import Change, Matching
 from ...table.collect import collect_small
 from ...table.natural_order import with_natural
 from ..base import Step
-from .load_progress import EpochInput, reach_from
-from .tables import HIGH, LOW, ROWS
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache
-    from .complete_transactions import CompleteRows, TransactionFilter
-    from .events import Events
-    from .load_progress import BulkLoadProgress, Chunk, Reach
-    from .merge import ImageMerger
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
-    from .undo_log import UndoLog
+from .complete_transactions import CompleteRows, TransactionFilter
+from .events import Events
+from .load_progress import BulkLoadProgress, Chunk, EpochInput, Reach, reach_from
+from .merge import ImageMerger
+from .settings import BulkMergeSettings
+from .tables import HIGH, LOW, ROWS, BulkMergeTables
+from .undo_log import UndoLog
 
 BULK_FORMAT = "bulk"
 """The format that dead letters of bulk rows have. Such dead letters cannot be replayed."""

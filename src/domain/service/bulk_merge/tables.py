@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import field, frozen
 
 from ...epoch.batch import BATCH_COLUMNS
@@ -15,9 +13,7 @@ from ...table.merge import Latest
 from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
 from ..segments import SEGMENT
-
-if TYPE_CHECKING:
-    from .settings import BulkMergeSettings
+from .settings import BulkMergeSettings
 
 ADDS, EPOCH = "_adds", "_epoch"
 """Columns of a change: whether its image is added, else removed (boolean), and its epoch (bigint)."""

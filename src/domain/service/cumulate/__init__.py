@@ -14,9 +14,16 @@ The window and its name are those of Flink's table-valued function CUMULATE.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from ..base import Service
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
+from ...table.view_spec import ViewSpec
+from ..base import ReadAt, Service, Step
 from ..measures import Estimate
 from .lateness import Lateness
 from .revisions import Revisions
@@ -27,17 +34,6 @@ from .tables import CumulateTables
 from .ticks import Ticks
 from .values import Values
 from .views import CumulateViews, view_specs
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ...table.view_spec import ViewSpec
-    from ..base import ReadAt, Step
 
 __all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import narwhals as nw
 
-from ..measures import CountDistinct, Estimate, SumMeasure
+from ..measures import CountDistinct, Estimate, Measure, SumMeasure
 from .sketches import estimate
 from .tables import distinct_of, extreme_of
-
-if TYPE_CHECKING:
-    from ..measures import Measure
 
 
 def answer(measure: Measure) -> nw.Expr:

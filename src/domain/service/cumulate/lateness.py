@@ -6,22 +6,18 @@ it is enough to know the position of the first row that moves the watermark past
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
 from ...duration import microseconds
 from ...epoch.batch import ERROR, lane
+from ...ports import FrameEngine
 from ...table.change import POSITION
 from ...table.collect import collect_small
-from .panes import PANE, WINDOW
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from ...ports import FrameEngine
-    from .panes import Panes
+from .panes import PANE, WINDOW, Panes
 
 LATE, ROUND = "_late", "_round"
 """boolean: whether the tick of a row's pane already existed when the row arrived; bigint: the end of the pane that the

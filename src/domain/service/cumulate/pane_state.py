@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ports import FrameEngine
 from ...table.change import Change
 from ...table.merge import Max
+from ...table.spec import TableSpec
+from ..measures import Measure
 from .lateness import ROUND
 from .panes import PANE
 from .tables import SO_FAR
-from .tick_range import BEGINNING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ...ports import FrameEngine
-    from ...table.spec import TableSpec
-    from ..measures import Measure
-    from .tick_range import TickRange
+from .tick_range import BEGINNING, TickRange
 
 OLD, NEW = "_old", "_new"
 """The running amount of a name at the end of a pane: before the epoch, and after it."""

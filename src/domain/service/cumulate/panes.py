@@ -9,17 +9,15 @@ their end. For clock changes, see `boundaries`.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import field, frozen
 
 from ...duration import microseconds
 from ...errors import ConfigError
+from ...ports import FrameFunctions
 from ..boundaries import Boundaries, quotient, remainder
-
-if TYPE_CHECKING:
-    from ...ports import FrameFunctions
 
 WINDOW, PANE = "_window", "_pane"
 """bigint: the start of a window, and the end of a pane, in microseconds from 1970 in UTC."""

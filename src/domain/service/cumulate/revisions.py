@@ -9,26 +9,21 @@ each epoch replaces its revision with a newer one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ports import FrameEngine
 from ...table.change import Matching
+from ..measures import Measure
 from .answers import answer
 from .lateness import ROUND
-from .panes import PANE
-from .tick_range import BEGINNING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ...ports import FrameEngine
-    from ..measures import Measure
-    from .panes import Panes
-    from .tables import CumulateTables
-    from .tick_range import TickRange
-    from .ticks import ClosedPanes, PaneDeltas, Ticks
+from .panes import PANE, Panes
+from .tables import CumulateTables
+from .tick_range import BEGINNING, TickRange
+from .ticks import ClosedPanes, PaneDeltas, Ticks
 
 ENTRIES = "_entries"
 """bigint: 1 if late rows of the round are in this pane; 0 if they only change which values are present in it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -11,14 +12,9 @@ from ...duration import show_duration
 from ...errors import ConfigError
 from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
-from ...table.schema import check_own_names, free_name
+from ...table.schema import Schema, check_own_names, free_name
 from ..measures import Estimate, Measure, describe
 from .panes import Panes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...table.schema import Schema
 
 LATE = ("drop", "revise")
 TICKS = ("sparse", "dense")

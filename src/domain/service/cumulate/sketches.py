@@ -7,20 +7,17 @@ use. Both are whole numbers (2^-run is scaled) that add up by pane.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import narwhals as nw
 
 from ...table.schema import TIMES as MOMENTS
+from ..measures import Measure
 from .pane_state import PaneState, add_effects
 from .panes import PANE
 from .tables import REGISTER, RUN, sums_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..measures import Measure
-    from .tick_range import TickRange
+from .tick_range import TickRange
 
 _DIGITS, _RUN_DIGITS = 3, 10  # of the hash: the digits that select the register, and those that the run is counted in
 _REGISTERS = 16**_DIGITS

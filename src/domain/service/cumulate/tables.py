@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from attrs import frozen
 
@@ -11,16 +11,10 @@ from ...table.groups import group_key
 from ...table.merge import Max, Sum
 from ...table.schema import Column, Schema, column
 from ...table.spec import TableSpec
-from ..measures import ROWS, CountDistinct, Estimate, Extreme, ValueMeasure
+from ..measures import ROWS, CountDistinct, Estimate, Extreme, Measure, ValueMeasure
 from .lateness import ROUND
 from .panes import PANE, WINDOW
-from .settings import GROUPING, REVISION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..measures import Measure
-    from .settings import CumulateSettings
+from .settings import GROUPING, REVISION, CumulateSettings
 
 VALUE, TIMES = "_value", "_times"
 """The value, and how often it was added minus how often it was retracted (bigint)."""

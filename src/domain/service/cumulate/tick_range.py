@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Between, Matching
+from ...table.spec import TableSpec
 from .lateness import ROUND
-from .panes import PANE, WINDOW
+from .panes import PANE, WINDOW, Panes
 from .tables import SO_FAR
-
-if TYPE_CHECKING:
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ...table.spec import TableSpec
-    from .panes import Panes
 
 BEGINNING = SO_FAR + 1
 """An instant before every pane."""

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
+from ...table.change import Matching
 from .lateness import ROUND
-from .panes import PANE
-from .tables import SO_FAR
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from ...table.change import Matching
-    from .panes import Panes
-    from .tables import CumulateTables
-    from .tick_range import TickRange
-    from .values import Values
+from .panes import PANE, Panes
+from .tables import SO_FAR, CumulateTables
+from .tick_range import TickRange
+from .values import Values
 
 _FIRST, _LAST, _NEXT, _AFTER, _UNTIL, _TICK = "_first", "_last", "_next", "_after", "_until", "_tick"
 _KNOWN, _SHRUNK = "_known", "_shrunk"

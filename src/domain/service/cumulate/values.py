@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import narwhals as nw
 
@@ -12,11 +13,7 @@ from .lateness import ROUND
 from .pane_state import NEW, OLD, PaneState, add_effects
 from .panes import PANE
 from .tables import SO_FAR, TIMES, VALUE, distinct_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .tick_range import TickRange
+from .tick_range import TickRange
 
 _EFFECT, _SIGN, _SINCE, _UNTIL, _LEAST = "_effect", "_sign", "_since", "_until", "_least"
 _KNOWN_FROM, _KNOWN_UNTIL = "_known_from", "_known_until"

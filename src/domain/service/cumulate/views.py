@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine
 from ...table.change import Matching
 from ...table.collect import collect_small
 from ...table.groups import from_key
@@ -16,18 +18,10 @@ from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from .answers import answer
 from .lateness import ROUND
-from .panes import PANE, WINDOW
-from .settings import GROUPING, REVISION, TICK, WINDOW_START, grouping_of, label_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
-    from .panes import Panes
-    from .settings import CumulateSettings
-    from .tables import CumulateTables
-    from .ticks import Ticks
+from .panes import PANE, WINDOW, Panes
+from .settings import GROUPING, REVISION, TICK, WINDOW_START, CumulateSettings, grouping_of, label_of
+from .tables import CumulateTables
+from .ticks import Ticks
 
 _FIRST, _LAST, _UNTIL = "_first", "_last", "_until"
 

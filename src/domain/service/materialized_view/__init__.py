@@ -7,13 +7,20 @@ affected keys, with one net change per key.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
+import narwhals as nw
+
+from ...epoch.batch import Batch
+from ...epoch.epoch import Publication
 from ...errors import ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
 from ...table.change import Matching
 from ...table.net_changes import net_changes
 from ...table.view_spec import ViewSpec
-from ..base import Service
+from ..base import ReadAt, Service, Step
 from ..input import ViewOf
 from .derivation import SourceExpr
 from .plan import ViewPlan
@@ -21,17 +28,6 @@ from .routes import Route, Routes, routes
 from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query
 from .step import ViewStep
 from .tables import EPOCH, RECOMPUTED, RECOMPUTED_COLUMNS, ROWS, ViewTables
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ...epoch.batch import Batch
-    from ...epoch.epoch import Publication
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ..base import ReadAt, Step
 
 __all__ = [
     "ALIGN",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import sqlglot
 from attrs import field, frozen
@@ -12,9 +13,6 @@ from ...sql.calls import AGGREGATES, GENERATORS, WINDOWS, calls
 from ...sql.parsing import DIALECT, to_sql
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
 from .syntax import conjuncts, is_global_aggregate, own_nodes, partition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _MULTI_ROW_FUNCTIONS = AGGREGATES | GENERATORS | WINDOWS
 """Functions whose value does not depend on a single row only."""

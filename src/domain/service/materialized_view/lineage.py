@@ -14,8 +14,8 @@ any optimizer could push down a filter on these columns:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import count, product
-from typing import TYPE_CHECKING
 
 import sqlglot
 from attrs import evolve
@@ -26,16 +26,10 @@ from sqlglot.optimizer.qualify import qualify
 from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
-from .block import Block
-from .derivation import UNKNOWN, Derivation, JoinEquality, SourceExpr, equate
+from ...table.schema import Schema
+from .block import Block, Columns
+from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
 from .syntax import is_plain_condition, own_nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...table.schema import Schema
-    from .block import Columns
-    from .derivation import Origin
 
 _MAX_DERIVATIONS = 32
 """The maximum number of derivations of a query: unions multiply their number."""

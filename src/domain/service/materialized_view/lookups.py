@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field, frozen
 
+from ...epoch.batch import KeyedInput
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache, QueryEngine
 from ...table.change import Change, Matching
 from ...table.row_kind import ROW_KIND, removes
-from .tables import by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...epoch.batch import KeyedInput
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache, QueryEngine
-    from .derivation import SourceExpr
-    from .routes import Route
-    from .tables import Index, ViewTables
+from .derivation import SourceExpr
+from .routes import Route
+from .tables import Index, ViewTables, by
 
 _ROWS = "rows"
 

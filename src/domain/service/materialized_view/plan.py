@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...epoch.epoch import Offsets
+from ...epoch.epoch import Offsets
 
 
 @frozen

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
 from ...errors import ConfigError
 from ...sql.parsing import quote
 from ...table.schema import INTEGERS, DataType
-from .derivation import JoinEquality, SourceExpr
+from .derivation import Derivation, JoinEquality, SourceExpr
 from .lineage import derivations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from .derivation import Derivation
-    from .settings import Shapes, ViewSettings
+from .settings import Shapes, ViewSettings
 
 _VIEW = -1
 """The read number of the view itself."""

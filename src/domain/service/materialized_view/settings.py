@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -12,15 +13,10 @@ from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.calls import AGGREGATES, calls
 from ...sql.parsing import quote
-from ..input import check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ...table.schema import DataType, Schema
-    from ...table.view_spec import ViewSpec
-    from ..input import ViewOf
-    from .derivation import SourceExpr
+from ...table.schema import DataType, Schema
+from ...table.view_spec import ViewSpec
+from ..input import ViewOf, check_names
+from .derivation import SourceExpr
 
 ALIGN = ("before", "at", "newest")
 _TICK = timedelta(microseconds=1)

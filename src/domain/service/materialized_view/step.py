@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import narwhals as nw
 from attrs import frozen
 
+from ...epoch.batch import Batch, KeyedInput
 from ...errors import BadInput
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change, Matching
 from ...table.collect import collect_small
 from ...table.key_faults import key_faults
 from ...table.net_changes import net_changes, to_change
 from ...table.row_kind import ROW_KIND, removes
+from ...table.view_spec import ViewSpec
 from ..base import Step
 from .lookups import ExprEvaluator, Lookups, name_of
 from .plan import ViewPlan
-from .settings import ALL
-from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, WHOLE, by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...epoch.batch import Batch, KeyedInput
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine
-    from ...table.view_spec import ViewSpec
-    from .routes import ReadRoutes, Routes
-    from .settings import ViewSettings
-    from .tables import ViewTables
+from .routes import ReadRoutes, Routes
+from .settings import ALL, ViewSettings
+from .tables import AS_OF, CHANGED, EPOCH, KEYS, NET, READ, RECOMPUTED_COLUMNS, WHOLE, ViewTables, by
 
 _NAME, _COUNT = "_what", "_count"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from ...sql.calls import AGGREGATES, calls
 from ...sql.parsing import to_sql
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:

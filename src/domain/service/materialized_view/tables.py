@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
 from ...table.schema import Column, Schema
 from ...table.spec import TableSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .derivation import SourceExpr
-    from .routes import Routes
-    from .settings import Shapes, ViewSettings
+from .derivation import SourceExpr
+from .routes import Routes
+from .settings import Shapes, ViewSettings
 
 ROWS, RECOMPUTED = "rows", "recomputed"
 EPOCH, AS_OF, WHOLE, CHANGED, KEYS, READ, NET = "epoch", "as_of", "whole", "changed", "keys", "read", "net"
