@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -22,8 +23,9 @@ from ..deployment.deployment import (
     RunSettings,
     SourceSettings,
 )
-from ..document.document import parse
+from ..document.document import Document, parse
 from ..document.environment import overlay, shape
+from ..document.lines import KeyPath
 from ..document.paths import resolve
 from ..document.section import Section
 from ..document.value_types import (
@@ -43,16 +45,9 @@ from ..document.value_types import (
     whole,
 )
 from ..registry.backends import available, chosen_backend
-from ..registry.sources import load_source_kind, source_kinds
+from ..registry.sources import SourceKind, load_source_kind, source_kinds
 from ..services import kind as services
 from ..services.keys import PUBLISH, RETAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ..document.document import Document
-    from ..document.lines import KeyPath
-    from ..registry.sources import SourceKind
 
 RUN = keys_of(
     RunSettings,

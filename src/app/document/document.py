@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 from ...domain.errors import ConfigError
-from .lines import key_lines
-from .value_types import choice, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from .lines import KeyPath
-    from .value_types import Key
+from .lines import KeyPath, key_lines
+from .value_types import Key, choice, did_you_mean
 
 _T = TypeVar("_T")
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, field
 
 from ...domain.errors import ConfigError
 from .document import Document, EnvironmentText, dotted
+from .lines import KeyPath
 from .value_types import Key, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-    from typing import TypeAlias
-
-    from .lines import KeyPath
-
     Shape: TypeAlias = Mapping[str, "Shape | Key"]
 
 PREFIX = "HEADWATER_"

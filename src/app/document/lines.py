@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from attrs import define, field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys from the root; a number is the index of an array item."""

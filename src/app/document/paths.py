@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FILE = "file"
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from attrs import field, fields_dict, frozen
 
+from ...domain.errors import ConfigError
+from ...domain.table.schema import Schema
+from .document import Document
+from .lines import KeyPath
 from .paths import resolve
-from .value_types import TEXT, Key, choice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from ...domain.errors import ConfigError
-    from ...domain.table.schema import Schema
-    from .document import Document
-    from .lines import KeyPath
-    from .value_types import Kind
+from .value_types import TEXT, Key, Kind, choice
 
 _T = TypeVar("_T")
 

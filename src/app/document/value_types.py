@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import NOTHING, Factory, evolve, fields_dict, frozen
@@ -14,10 +16,6 @@ from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
 from ...domain.source.dead_letter import Limit
 from ...domain.table.schema import Schema
 from .paths import check_local, without_file_scheme
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import timedelta
 
 
 @frozen

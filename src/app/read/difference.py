@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from ...domain.errors import ConfigError
-from ...domain.service.base import ReadAt
+from ...domain.ledger.ledger import Snapshot
+from ...domain.service.base import ReadAt, Service
 from ...domain.table.net_changes import MULTIPLICITY, align, net_changes, net_rows
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import column
+from ...domain.table.view_spec import ViewSpec
 from .keyed_views import changes_between
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
 
 
 def diff_spec(name: str, spec: ViewSpec) -> ViewSpec:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError
+from ...domain.ledger.ledger import Snapshot
+from ...domain.service.base import Service
 from ...domain.service.feed import Feed
+from ...domain.table.view_spec import ViewSpec
+from ..deployment.deployment import KafkaOutput
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
-    from ..deployment.deployment import KafkaOutput
 
 
 def keyed_views(service: Service) -> dict[str, ViewSpec]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field, frozen
 
+from ...domain.epoch.epoch import Publication
 from ...domain.ledger import latency
 from ...domain.ledger.latency import Span
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Ledger
-    from ...domain.service.base import Service
-    from ..deployment.deployment import Deployment
+from ...domain.ledger.ledger import Ledger
+from ...domain.service.base import Service
+from ..deployment.deployment import Deployment
 
 _FEW, _MANY = 20, 400
 """The number of publications to read: of a pipeline itself, and of the inputs of a snapshots pipeline."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from ...domain.duration import show_duration
+from ...domain.epoch.epoch import Publication
 from ...domain.epoch.watermark import format_watermark
 from ...domain.errors import Transient, WaitTimeout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ports import Clock
+from ...domain.ports import Clock
 
 _NO_TIME = timedelta()
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from attrs import evolve, frozen
 from injector import Module
 
 from ...domain.errors import ConfigError, NotSupported
+from ...domain.ports import BulkSource, StreamSource
+from ...domain.source.bulk import BulkSpec
+from ..deployment.deployment import BackendSettings, BulkInput, Deployment, SourceSettings
 from . import installed
-
-if TYPE_CHECKING:
-    from ...domain.ports import BulkSource, StreamSource
-    from ...domain.source.bulk import BulkSpec
-    from ..deployment.deployment import BackendSettings, BulkInput, Deployment, SourceSettings
 
 GROUP = "headwater.backends"
 _JOINED = ("spark.jars.packages", "spark.sql.extensions")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ...domain.errors import NotSupported
+from ...domain.ports import BulkSource, StreamSource
+from ...domain.source.bulk import BulkSpec
+from ...domain.source.record_spec import RecordSpec
 from ..deployment.deployment import BulkInput, Input
+from ..document.section import Section
+from ..document.value_types import Key
 from . import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.ports import BulkSource, StreamSource
-    from ...domain.source.bulk import BulkSpec
-    from ...domain.source.record_spec import RecordSpec
-    from ..document.section import Section
-    from ..document.value_types import Key
 
 _I = TypeVar("_I", bound=Input)
 _B = TypeVar("_B", bound=BulkInput)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import evolve
 
+from ...domain.ports import Source
 from ...domain.service.bulk_merge import EXACT, MODES, BulkMerge, BulkMergeSettings
 from ...domain.source.bulk import BulkGroup, BulkSpec
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import column
-from ..deployment.deployment import PipelineSettings
+from ..deployment.deployment import BulkInput, PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice, keys_of
 from ..registry.sources import bulk_kind_of
 from .keys import ANY_STREAM
-from .kind import ServiceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.ports import Source
-    from ..deployment.deployment import BulkInput, SourceSettings
-    from ..document.section import Section
-    from .kind import Parts, SourceParts
+from .kind import Parts, ServiceKind, SourceParts
 
 
 def _text_or_texts(value: Any) -> tuple[str, ...]:

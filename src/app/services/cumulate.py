@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from ...domain.service.cumulate import LATE, TICKS, Cumulate, CumulateSettings
 from ...domain.source.changelog.settings import CHANGE_FORMATS
-from ..deployment.deployment import PipelineSettings
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import DURATION, LISTS, ZONE, choice, keys_of
 from .keys import OF_ONE_SOURCE
-from .kind import ServiceKind
+from .kind import Parts, ServiceKind
 from .measures import MEASURES, check_old_images, measures
-from .texts import of_measures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from .kind import Parts
-    from .texts import Columns, Text
+from .texts import Columns, Text, of_measures
 
 
 class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
 from ...domain.errors import ConfigError
+from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
+from ...domain.service.base import Service
 from ...domain.service.history_load import NoHistory
-from ...domain.service.wide_table import WideTable
+from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.changelog.settings import ChangeSpec
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
-from ..deployment.deployment import FilesInput, StreamInput
+from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
 from ..document.paths import check_local
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
-    from ...domain.service.base import Service
-    from ...domain.service.wide_table import WideTableSettings
-    from ..deployment.deployment import SourceSettings
-    from ..registry.backends import Sources
-    from ..run.bootstrap import HistoryTable
+from ..registry.backends import Sources
+from ..run.bootstrap import HistoryTable
 
 
 @frozen(eq=False)

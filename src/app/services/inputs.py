@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ...domain.service.input import ViewOf
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.service.plain_table import PlainTable
+from ...domain.service.plain_table import PlainTable
 
 
 def view_named(text: str) -> ViewOf:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...domain.ledger.retention import Retention
 from ...domain.service.feed import FEED_FORMATS
 from ...domain.service.plain_table import PlainTable
 from ..deployment.deployment import KafkaOutput, PipelineSettings
+from ..document.section import Section
 from ..document.value_types import DURATION, FLAG, OPTIONS, PATH, TEXT, TEXTS, Key, choice, keys_of, table_of, whole
-
-if TYPE_CHECKING:
-    from ..document.section import Section
 
 RETAIN = keys_of(Retention, versions=whole(1), duration=DURATION)
 PUBLISH = keys_of(

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from attrs import evolve, field, frozen
 
 from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
+from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
 from ...domain.service.base import Service, ServiceSettings
+from ...domain.service.input import ViewOf
+from ...domain.table.view_spec import ViewSpec
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
+from ..document.value_types import Key
 from ..registry import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ...domain.ledger.retention import Retention
-    from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
-    from ...domain.service.input import ViewOf
-    from ...domain.table.view_spec import ViewSpec
-    from ..deployment.deployment import PipelineSettings, SourceSettings
-    from ..document.section import Section
-    from ..document.value_types import Key
-    from ..registry.backends import Sources
-    from ..run.bootstrap import HistoryTable
-    from ..run.runner import Runner
-    from .texts import Columns, Text
+from ..registry.backends import Sources
+from ..run.bootstrap import HistoryTable
+from ..run.runner import Runner
+from .texts import Columns, Text
 
 GROUP = "headwater.services"
 _SHIPPED = ("ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view")

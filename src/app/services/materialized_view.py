@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
+from ...domain.ports import Source
+from ...domain.service.input import ViewOf
 from ...domain.service.materialized_view import ALIGN, ALL, MaterializedView, Shapes, ViewSettings, check_query
-from ..deployment.deployment import PipelineSettings
+from ...domain.table.view_spec import ViewSpec
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import DURATION, SCHEMA, SOME_TEXTS, TEXT, choice, keys_of, named
 from ..run.view_inputs import ViewInputs
 from .explain_view import explain_view
 from .inputs import describe_inputs, view_named
 from .keys import ANY_STREAM
-from .kind import ServiceKind
+from .kind import Parts, ServiceKind, SourceParts
 from .shapes import ValueTypes, columns_of
-from .texts import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...domain.ledger.retention import Retention
-    from ...domain.ports import Source
-    from ...domain.service.input import ViewOf
-    from ...domain.table.view_spec import ViewSpec
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from .kind import Parts, SourceParts
-    from .texts import Columns
+from .texts import Columns, Text
 
 
 class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...domain.service.measures import Measure
+from ..deployment.deployment import SourceSettings
+from ..document.section import Section
 from ..document.value_types import TEXT, Key, named, or_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
 
 _MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
 MEASURES = named(or_table(TEXT, _MEASURE))

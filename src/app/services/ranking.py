@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...domain.service.ranking import METHODS, Ranking, RankingSettings
 from ...domain.service.segments import Segments
-from ..deployment.deployment import PipelineSettings
+from ...domain.table.schema import Schema
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXT, TEXTS, ZONE, choice, keys_of, whole
 from .keys import OF_ONE_SOURCE
-from .kind import ServiceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.table.schema import Schema
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from .kind import Parts
+from .kind import Parts, ServiceKind
 
 
 class RankingKind(ServiceKind[RankingSettings, Ranking]):

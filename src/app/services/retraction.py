@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...domain.errors import ConfigError
+from ...domain.ports import Source
 from ...domain.service.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, Retraction, RetractionSettings
 from ...domain.source.changelog.log import PLACED_FORMATS
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.sql import with_parameters
-from ..deployment.deployment import PipelineSettings
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import (
     DURATION,
     TEXT,
@@ -24,18 +27,9 @@ from ..document.value_types import (
     table_of,
 )
 from .keys import OF_ONE_SOURCE, PLAIN_TABLE, plain_table
-from .kind import ServiceKind
+from .kind import Parts, ServiceKind, SourceParts
 from .measures import MEASURES, check_old_images, measures
-from .texts import Text, of_measures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...domain.ports import Source
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from .kind import Parts, SourceParts
-    from .texts import Columns
+from .texts import Columns, Text, of_measures
 
 _SOME_DAY = date(2000, 1, 1)
 

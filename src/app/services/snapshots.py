@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...domain.errors import ConfigError
-from ...domain.service.snapshots import WHEN, Schedule, Snapshots, SnapshotSettings, parse_query
-from ..deployment.deployment import PipelineSettings
+from ...domain.ledger.retention import Retention
+from ...domain.ports import Source
+from ...domain.service.input import ViewOf
+from ...domain.service.snapshots import WHEN, Input, Schedule, Snapshots, SnapshotSettings, parse_query
+from ...domain.table.view_spec import ViewSpec
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, choice, keys_of, named, or_table
 from ..run.inputs import PipelineInputs
 from .inputs import describe_inputs, view_named, views_among
 from .keys import ANY_PIPELINE, PLAIN_TABLE, plain_table
-from .kind import ServiceKind
-from .texts import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from ...domain.ledger.retention import Retention
-    from ...domain.ports import Source
-    from ...domain.service.input import ViewOf
-    from ...domain.service.snapshots import Input
-    from ...domain.table.view_spec import ViewSpec
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from .kind import Parts, SourceParts
-    from .texts import Columns
+from .kind import Parts, ServiceKind, SourceParts
+from .texts import Columns, Text
 
 
 class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from ...domain.errors import ConfigError
+from ...domain.ports import Source
+from ...domain.service.base import Service
 from ...domain.service.wide_table import (
     ABSENT_MEANS,
     GENERATORS,
@@ -15,10 +17,11 @@ from ...domain.service.wide_table import (
     WideTableSettings,
 )
 from ...domain.source.topic_group import TopicGroup
-from ...domain.sql import parse_expression
+from ...domain.sql import Expression, parse_expression
 from ...domain.sql.typing import type_query
-from ...domain.table.schema import DataType
-from ..deployment.deployment import PipelineSettings
+from ...domain.table.schema import DataType, Schema
+from ..deployment.deployment import PipelineSettings, SourceSettings
+from ..document.section import Section
 from ..document.value_types import (
     DURATION,
     FLAG,
@@ -32,23 +35,11 @@ from ..document.value_types import (
     named,
     table_of,
 )
+from ..run.bootstrap import HistoryTable
 from .histories import Histories
 from .keys import ANY_STREAM
-from .kind import ServiceKind
-from .texts import of_row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...domain.ports import Source
-    from ...domain.service.base import Service
-    from ...domain.sql import Expression
-    from ...domain.table.schema import Schema
-    from ..deployment.deployment import SourceSettings
-    from ..document.section import Section
-    from ..run.bootstrap import HistoryTable
-    from .kind import Parts, SourceParts
-    from .texts import Columns, Text
+from .kind import Parts, ServiceKind, SourceParts
+from .texts import Columns, Text, of_row
 
 _TOPIC = {
     "source": Key(TEXT, required=True),

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...domain.errors import ConfigError
+from ...domain.ports import BulkSource
+from ...domain.source.bulk import BulkSpec
 from ..deployment.deployment import BulkFiles
 from ..document.paths import check_local
+from ..document.section import Section
 from ..document.value_types import PATH, Key, Kind, choice, whole
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.ports import BulkSource
-    from ...domain.source.bulk import BulkSpec
-    from ..document.section import Section
 
 NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 

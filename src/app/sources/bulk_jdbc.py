@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from ...domain.ports import BulkSource
+from ...domain.source.bulk import BulkSpec
 from ..deployment.deployment import BulkJdbc
+from ..document.section import Section
 from ..document.value_types import OPTIONS, TEXT, Key
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
 from .bulk_files import CHUNKS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.ports import BulkSource
-    from ...domain.source.bulk import BulkSpec
-    from ..document.section import Section
 
 NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 _SECRET = re.compile("password|secret|token", re.IGNORECASE)

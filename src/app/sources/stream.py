@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...domain.ports import StreamSource
+from ...domain.source.record_spec import RecordSpec
 from ..deployment.deployment import StreamInput
+from ..document.section import Section
 from ..registry.backends import Gap, Part
 from ..registry.sources import SourceKind
-
-if TYPE_CHECKING:
-    from ...domain.ports import StreamSource
-    from ...domain.source.record_spec import RecordSpec
-    from ..document.section import Section
 
 NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from attrs import frozen
 from injector import provider, singleton
@@ -15,16 +16,11 @@ from injector import provider, singleton
 from ...domain.errors import ConfigError
 from ...domain.ports import FrameEngine, KeptStore, QueryEngine
 from ...domain.table.spec import RETYPING
-from ..config import Deployment
+from ..config import BackendSettings, Deployment
 from ..registry.backends import Backend, Gap, Part, Sources
 from ..registry.packages import require
 from ..registry.sources import load_source_kind
 from .sources import PolarsSources, SparkSources
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..config import BackendSettings
 
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
+from ...domain.ports import QueryEngine
+from ...domain.service.base import Service
+from ...domain.service.input import ViewOf
+from ...domain.table.view_spec import ViewSpec
+from ..config import Deployment, PipelineSettings
 from ..read.keyed_views import feed_of, keyed_views
 from ..services.kind import Parts, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ...domain.ports import QueryEngine
-    from ...domain.service.base import Service
-    from ...domain.service.input import ViewOf
-    from ...domain.table.view_spec import ViewSpec
-    from ..config import Deployment, PipelineSettings
 
 
 def blueprints(deployment: Deployment) -> dict[str, Service]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from importlib.util import find_spec
@@ -11,30 +12,26 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...domain.errors import ConfigError, HeadwaterError, NotSupported
+from ...domain.ports import QueryEngine
+from ...domain.service.base import Service
+from ...domain.service.input import ViewOf
 from ...domain.service.plain_table import PlainTable
 from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
+from ..config import Deployment, PipelineSettings
 from ..registry.backends import chosen_backend
 from ..registry.packages import not_installed
 from ..registry.sources import load_source_kind
+from ..run.runner import Runner
 from ..services.kind import SourceParts, kind_of
 from ..services.shapes import no_rows, rows_of
-from ..services.texts import Columns
+from ..services.texts import Columns, Text
 from .blueprints import in_order, prefix_errors
 from .engine_parts import EngineParts
 from .memory import local_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import narwhals as nw
-
-    from ...domain.ports import QueryEngine
-    from ...domain.service.base import Service
-    from ...domain.service.input import ViewOf
-    from ..config import Deployment, PipelineSettings
-    from ..run.runner import Runner
-    from ..services.texts import Text
 
 
 def check_packages(deployment: Deployment) -> None:

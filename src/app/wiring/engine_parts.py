@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from injector import Binder, Injector, UnsatisfiedRequirement
 
+from ...domain.errors import NotSupported
 from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
 from ..config import Deployment
-from ..registry.backends import Gap, Part, Sources
-
-if TYPE_CHECKING:
-    from ...domain.errors import NotSupported
-    from ..registry.backends import Backend
+from ..registry.backends import Backend, Gap, Part, Sources
 
 
 class EngineParts:

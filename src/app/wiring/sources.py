@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
+from ...domain.ports import BulkSource, StreamSource
+from ...domain.source.bulk import BulkSpec
+from ..config import BulkInput, SourceSettings
 from ..registry.backends import Sources
 from ..registry.sources import load_bulk_kind, load_source_kind
 from ..sources.bulk_files import NO_DELTA
 from ..sources.bulk_jdbc import NO_DATABASES
 from ..sources.stream import NO_STREAMS
-
-if TYPE_CHECKING:
-    from ...domain.ports import BulkSource, StreamSource
-    from ...domain.source.bulk import BulkSpec
-    from ..config import BulkInput, SourceSettings
 
 
 @frozen
