@@ -90,30 +90,30 @@ class DeltaStore(FolderStore):
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        used = self._table(table)
+        used = self._tables[table]
         if at is None:
             return lazy(empty_frame(self.session, used.spec.schema))
         with translate_errors(table, used.log.path):
             return lazy(used.readable_version(at).content(matching or Matching()))
 
     def size(self, table: str, at: Version) -> int:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.log.path):
             return sum(file.size for file in used.readable_version(at).files)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        used = self._table(table)
+        used = self._tables[table]
         used.spec.check_takes(change)
         return self._commit_marked(table, mark, partial(apply, change, mark.sequence, self.compaction.target_bytes))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.log.path):
             wanted = None if to is None else used.readable_version(to)
         return self._commit_marked(table, mark, partial(restore, wanted))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        used = self._table(table)
+        used = self._tables[table]
         used.spec.check_compared()
         with translate_errors(table, used.log.path):
             before = None if after is None else used.readable_version(after)
@@ -138,7 +138,7 @@ class DeltaStore(FolderStore):
             return log.described(log.number(version))
 
     def compact(self, table: str) -> Version | None:
-        used = self._table(table)
+        used = self._tables[table]
         if used.log.newest() < 0:
             return None
         # A concurrent commit may have removed the same files; the next compaction can choose again.
@@ -151,7 +151,7 @@ class DeltaStore(FolderStore):
         return None
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.log.path):
             if used.log.newest() < 0:
                 return Expiry(table)
@@ -159,16 +159,16 @@ class DeltaStore(FolderStore):
 
     @contextmanager
     def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.log.path):
             yield used.lease_files
 
     def _check_listed(self, table: str, version: str) -> None:
-        log = self._table(table).log
+        log = self._tables[table].log
         log.check_listed(log.number(version))
 
     def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[TableVersion, Transaction], None]) -> Version:
-        used = self._table(table)
+        used = self._tables[table]
         for _ in range(_TRIES):
             with suppress(CommitConflict), translate_errors(table, used.log.path):
                 transaction = used.log.begin()
@@ -194,9 +194,6 @@ class DeltaStore(FolderStore):
     def _log(self, table: str) -> TableLog:
         """The log of a table that need not have been ensured."""
         return self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
-
-    def _table(self, name: str) -> _Table:
-        return self._tables[name]
 
 
 def _columns_at(log: TableLog, spec: TableSpec, version: Version | None) -> Schema:

@@ -132,19 +132,19 @@ class HudiStore(FolderStore, BaseReading):
         self._tables[spec.name] = _Table(definition, spec, folder, timeline, lease_files, is_kept=definition == there)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.folder.path):
             return lazy(used.at(at).content(matching))
 
     def size(self, table: str, at: Version) -> int:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.folder.path):
             used.at(at)
             groups = file_groups(used.folder, used.timeline, used.timeline.completion_times())
             return sum(file.size for group in groups for file in group.read_from(at))
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        used = self._table(table)
+        used = self._tables[table]
         used.spec.check_takes(change)
         if change.load is None:
             return self._commit_marked(used, mark, partial(prepare_change, change))
@@ -153,11 +153,11 @@ class HudiStore(FolderStore, BaseReading):
             return self._commit_marked(used, mark, partial(self._loaded, used, rows, size))
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        used = self._table(table)
+        used = self._tables[table]
         return self._commit_marked(used, mark, partial(_restored, used, to))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        used = self._table(table)
+        used = self._tables[table]
         used.spec.check_compared()
         with translate_errors(table, used.folder.path):
             return diff_versions(used.at(after), used.at(until), used.timeline)
@@ -188,7 +188,7 @@ class HudiStore(FolderStore, BaseReading):
             return timeline.instant(version).commit
 
     def compact(self, table: str) -> Version | None:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.folder.path):
             if used.timeline.newest() is None:
                 return None
@@ -198,7 +198,7 @@ class HudiStore(FolderStore, BaseReading):
             return used.newest_version()
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.folder.path):
             if used.timeline.newest() is None:
                 return Expiry(table)
@@ -208,16 +208,16 @@ class HudiStore(FolderStore, BaseReading):
 
     def expired(self, table: str) -> Collection[Version]:
         with self._lease_files(table) as lease_files:
-            return set(map(Version, lease_files.expired().union(self._table(table).timeline.cleaned_versions())))
+            return set(map(Version, lease_files.expired().union(self._tables[table].timeline.cleaned_versions())))
 
     @contextmanager
     def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
-        used = self._table(table)
+        used = self._tables[table]
         with translate_errors(table, used.folder.path):
             yield used.lease_files
 
     def _check_listed(self, table: str, version: str) -> None:
-        self._table(table).timeline.check_listed(version)
+        self._tables[table].timeline.check_listed(version)
 
     def _commit_marked(self, used: _Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
         with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
@@ -254,9 +254,6 @@ class HudiStore(FolderStore, BaseReading):
         if table in self._tables:
             return self._tables[table].timeline
         return Timeline(Folder(self.session, folder_of(self.root, table)))
-
-    def _table(self, name: str) -> _Table:
-        return self._tables[name]
 
 
 def _as_stored(there: Definition, timeline: Timeline) -> Definition:

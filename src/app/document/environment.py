@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import define, field
 
@@ -14,8 +14,7 @@ from .document import Document, EnvironmentText, dotted
 from .lines import KeyPath
 from .value_types import Key, did_you_mean
 
-if TYPE_CHECKING:
-    Shape: TypeAlias = Mapping[str, "Shape | Key"]
+Shape: TypeAlias = Mapping[str, "Shape | Key"]
 
 PREFIX = "HEADWATER_"
 NESTING = "__"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...domain.service.input import ViewOf
-from ...domain.service.plain_table import PlainTable
+from ...domain.service.input import PlainTable, ViewOf
 
 
 def view_named(text: str) -> ViewOf:

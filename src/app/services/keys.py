@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...domain.ledger.retention import Retention
 from ...domain.service.feed import FEED_FORMATS
-from ...domain.service.plain_table import PlainTable
+from ...domain.service.input import PlainTable
 from ..deployment.deployment import KafkaOutput, PipelineSettings
 from ..document.section import Section
 from ..document.value_types import DURATION, FLAG, OPTIONS, PATH, TEXT, TEXTS, Key, choice, keys_of, table_of, whole

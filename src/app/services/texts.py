@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ...domain.service.input import ViewOf
+    from ...domain.service.input import PlainTable, ViewOf
     from ...domain.service.measures import Measure
-    from ...domain.service.plain_table import PlainTable
     from ...domain.sql import Expression
     from ...domain.table.schema import Schema
 

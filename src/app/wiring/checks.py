@@ -14,8 +14,7 @@ from attrs import define, field
 from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
-from ...domain.service.input import ViewOf
-from ...domain.service.plain_table import PlainTable
+from ...domain.service.input import PlainTable, ViewOf
 from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
 from ..config import Deployment, PipelineSettings

@@ -1,4 +1,4 @@
-"""The inputs of a pipeline that reads other pipelines."""
+"""The inputs of a pipeline that reads other pipelines, or tables that other programs write."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ class ViewOf:
     def of(self, service: Service) -> ViewSpec:
         """Return the view, given the service of the pipeline."""
         return service.known(self.view) if self.view else service.views[0]
+
+
+@frozen
+class PlainTable:
+    """A table that other programs write: its path and its format; see `QueryEngine.scan`."""
+
+    path: str
+    format: str
+
+    def __str__(self) -> str:
+        return f"{self.format} at {self.path}"
 
 
 def check_names(what: str, names: Iterable[str]) -> None:

@@ -21,8 +21,8 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
+from ..input import PlainTable
 from ..measures import Measure
-from ..plain_table import PlainTable
 from ..segments import Segments
 from .days import CHANGED_AT
 from .past import HOLDS, PastTable

@@ -17,8 +17,8 @@ from ...table.collect import collect_small
 from ...table.groups import as_key
 from ...table.schema import DataType, Schema
 from ...table.sums import overflow
+from ..input import PlainTable
 from ..measures import ROWS, Measure, ValueMeasure
-from ..plain_table import PlainTable
 
 HOLDS = ("rows", "totals")
 _BIGINT = DataType("bigint")

@@ -22,8 +22,7 @@ from ...table.net_changes import align, net_changes
 from ...table.schema import Schema
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
-from ..input import ViewOf
-from ..plain_table import PlainTable
+from ..input import PlainTable, ViewOf
 from .plan import NOTHING_YET, Plan, Schedule
 from .settings import MARKERS, WHEN, Input, SnapshotSettings, parse_query
 from .step import SnapshotsStep

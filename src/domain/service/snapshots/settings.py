@@ -11,8 +11,7 @@ from attrs import field, frozen
 
 from ...errors import ConfigError
 from ...sql import Statement, parse_statement
-from ..input import ViewOf, check_names
-from ..plain_table import PlainTable
+from ..input import PlainTable, ViewOf, check_names
 
 WHEN = ("clock", "watermark")
 MARKERS = "markers"
