@@ -119,15 +119,15 @@ class MemoryStore(KeptStore):
             table.spec = spec
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        stored = self._table(table)
+        stored = self._tables[table]
         return lazy(read(stored.content(at), stored.schema(at), matching))
 
     def size(self, table: str, at: Version) -> int:
         """A file is a frame, as in `expire`."""
-        return sum(self._table(table).content(at).frames().values())
+        return sum(self._tables[table].content(at).frames().values())
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
-        stored = self._table(table)
+        stored = self._tables[table]
         stored.spec.check_takes(change)
         spec = stored.spec_after(change)
         parts = compute_change(change, spec)
@@ -136,14 +136,14 @@ class MemoryStore(KeptStore):
             return stored.add(apply_change(stored.content(stored.newest), parts, spec), spec.schema, mark, parts.rows)
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
-        stored = self._table(table)
+        stored = self._tables[table]
         with self._lock:
             stored.check_next(mark)
             schema = stored.spec.schema if to is None else stored.state(to).schema
             return stored.add(stored.content(to), schema, mark, written=0)
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        stored = self._table(table)
+        stored = self._tables[table]
         stored.spec.check_compared()
         old, new = stored.content(after), stored.content(until)
         before, now = (stack(stored.spec.schema, rows) for rows in (old.rows_missing_in(new), new.rows_missing_in(old)))
@@ -155,16 +155,16 @@ class MemoryStore(KeptStore):
             yield states[number].commit
 
     def version(self, table: str, version: Version) -> Commit:
-        return self._table(table).state(version).commit
+        return self._tables[table].state(version).commit
 
     def compact(self, table: str) -> Version | None:
         """Always None: commits merge small runs themselves."""
-        self._table(table)
+        self._tables[table]
         return None
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         """A file is a frame, which several versions may share."""
-        stored = self._table(table)
+        stored = self._tables[table]
         with self._lock:
             going = stored.to_expire(keep, now)
             staying = {frame for state in set(stored.states).difference(going) for frame in state.frames}
@@ -175,20 +175,17 @@ class MemoryStore(KeptStore):
         return Expiry(table, tuple(state.commit.version for state in going), len(freed), sum(freed.values()))
 
     def expired(self, table: str) -> Collection[Version]:
-        return {state.commit.version for state in self._table(table).states if state.content is None}
+        return {state.commit.version for state in self._tables[table].states if state.content is None}
 
     def pin(self, lease: Lease) -> None:
-        stored = self._table(lease.table)
+        stored = self._tables[lease.table]
         with self._lock:
             stored.content(Version(lease.version))
             stored.leases[lease.id] = lease
 
     def unpin(self, table: str, lease_id: str) -> None:
         with self._lock:
-            self._table(table).leases.pop(lease_id, None)
+            self._tables[table].leases.pop(lease_id, None)
 
     def leases(self, table: str) -> Sequence[Lease]:
-        return tuple(self._table(table).leases.values())
-
-    def _table(self, name: str) -> _Table:
-        return self._tables[name]
+        return tuple(self._tables[table].leases.values())
