@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ...duration import FIRST_MICRO, LAST_MICRO
-from ...epoch.batch import ERROR, Batch
+from ...epoch.batch import ERROR
 from ...epoch.watermark import advance, newest_of
-from ...ledger.ledger import Snapshot
-from ...ports import FrameEngine, QueryEngine, Version
 from ...source import dead_letter
 from ...source.dead_letter import or_else
 from ...table.change import Change
@@ -23,14 +19,26 @@ from ...table.row_kind import ROW_KIND
 from ..base import Step
 from ..measures import ROWS, evaluate, sign
 from .lateness import LATE, ROUND, Lateness, LatenessResult
-from .panes import PANE, WINDOW, Panes
+from .panes import PANE, WINDOW
 from .revisions import ENTRIES, Revisions
-from .settings import GROUPING, CumulateSettings, grouping_of
+from .settings import GROUPING, grouping_of
 from .sketches import Sketch
-from .tables import CumulateTables, extreme_of
+from .tables import extreme_of
 from .tick_range import BEGINNING, TickRange
-from .ticks import AllValues, PaneDeltas, Ticks
-from .values import Values
+from .ticks import AllValues, PaneDeltas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ...epoch.batch import Batch
+    from ...ledger.ledger import Snapshot
+    from ...ports import FrameEngine, QueryEngine, Version
+    from .panes import Panes
+    from .settings import CumulateSettings
+    from .tables import CumulateTables
+    from .ticks import Ticks
+    from .values import Values
 
 LATE_REASON = "late: the tick at the end of its pane was there already"
 
@@ -80,6 +88,7 @@ class CumulateStep:
     _idle_memo: _IdleMemo = field(init=False, factory=_IdleMemo)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
         known = _watermark(snapshot)
         rows = evaluate(batch.rows, self.settings.measures, self.settings.schema, self.queries)
         result = self._find_late(self.engine.persist(self._check(self.lateness.add_panes(rows))), known, batch)
@@ -101,6 +110,7 @@ class CumulateStep:
         return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
+        """See `Service.idle`."""
         known = _watermark(snapshot)
         if known is None or until <= known:
             return None
