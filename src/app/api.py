@@ -13,6 +13,7 @@ from .document.value_types import did_you_mean
 from .pipeline import Answer, Pipeline, PipelineStatus
 from .read.latency import Latencies
 from .read.moments import read_duration
+from .run.beside import work_beside
 from .run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from .run.clock import SystemClock
 from .run.move import move
@@ -98,7 +99,9 @@ class Headwater:
             HeadwaterError: a permanent fault, or a transient one that outlasted the retries. Nothing is lost: the next
                 run resumes from the newest publication.
         """
-        run_all(self.start(pipelines), until_idle=until_idle)
+        runners = self.start(pipelines)
+        with work_beside(runners):
+            run_all(runners, until_idle=until_idle)
 
     def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
         """Start the engine and create the runners of these pipelines; `run` calls this itself."""

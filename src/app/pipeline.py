@@ -24,6 +24,7 @@ from ..domain.table.schema import Schema
 from .read.difference import diff_spec, difference
 from .read.moments import read_duration, read_moment, read_time
 from .read.waiting import wait_for
+from .run.loading import is_loading
 from .run.replay import ReplayResult, replay
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Pipeline:
     @property
     def loading(self) -> bool:
         """Whether a load of the history has begun and nothing is published yet."""
-        return self.runner.loading
+        return is_loading(self.runner)
 
     def snapshot(self, at: Moment | None = None) -> Snapshot:
         """All tables of a pipeline as of one publication, the newest if `at` is not set.
@@ -342,7 +343,7 @@ class Pipeline:
             lag = self.runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"unknown: {error}"
-        if self.runner.loading:
+        if is_loading(self.runner):
             lag = f"{lag}; its history is being loaded"
         with self.engine.working():
             snapshot = self.snapshot()

@@ -183,7 +183,7 @@ class Trial:
         for runner in headwater.start():
             self._share_store(runner)
             runner.clock = self.clock
-            runner.options = evolve(runner.options, backoff=Backoff())  # without chance
+            runner.options = evolve(runner.options, backoff=Backoff(), beside=False)  # without chance
             self.prepare(runner)
             if isinstance(runner, AutoRunner):
                 runner.make_large = self._prepare_large(runner.make_large, fault)

@@ -98,6 +98,11 @@ class CommitFile:
         )
 
     @property
+    def is_upkeep(self) -> bool:
+        """Whether it only rewrites files: rows and columns stay as they are."""
+        return self.user_metadata is None and not self.rewrites and self.metadata is None and self.protocol is None
+
+    @property
     def written(self) -> int | None:
         """The number of rows in its files; None if a file has no row count."""
         counts = [file.rows for file in self.added]

@@ -32,6 +32,8 @@ _NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
 class PolarsEngine(FrameEngine):
     """Polars frames; a persisted frame lives as long as it is referenced."""
 
+    concurrent = True
+
     def expect(self, rows: int) -> None:
         """Nothing to do: Polars plans by itself."""
 

@@ -14,12 +14,13 @@ from .runner import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     import narwhals as nw
 
     from ...domain.epoch.epoch import OffsetRange
-    from ...domain.ports import Expiry, Now, Version
+    from ...domain.ports import Expiry, KeptStore, Now, Version
     from ...domain.table.lease import Lease
     from .report import Phases
 
@@ -72,6 +73,10 @@ class AutoRunner(Runner):
         """See `Runner.advance`."""
         return self.do(lambda runner: Runner.advance(runner, pace))
 
+    def publish_missing(self) -> None:
+        """See `Runner.publish_missing`."""
+        self.do(Runner.publish_missing)
+
     def do(self, work: Callable[[Runner], _T]) -> _T:
         """Do work on the small engine if it can, else on the large one; the work must start from the runner's parts."""
         if self.refusal is None:
@@ -91,6 +96,10 @@ class AutoRunner(Runner):
     def for_programs(self) -> Runner:
         """See `Runner.for_programs`."""
         return self.large if self.large_frames else self
+
+    def memory_beside(self) -> AbstractContextManager[None]:
+        """Half of what an epoch may hold, because one runs at the same time."""
+        return limited_to(self.limit // 2)
 
     def publish_to_sink(self, phase: Phases) -> None:
         """See `Runner.publish_to_sink`; the epoch itself is published already, so only this is done elsewhere."""
@@ -112,6 +121,8 @@ class AutoRunner(Runner):
         """Make a runner the one that writes; the other one has published since it wrote last."""
         former = self._last or self
         if former is not runner:
+            if former.beside is not None:  # the other one claims the sink
+                former.beside.settle()
             self._last = runner
             runner.follow(former)
         return runner
@@ -157,6 +168,10 @@ class LargeCompactions(LeasingKeeper):
 
     def leases(self, table: str) -> Sequence[Lease]:
         return self.small.leases(table)
+
+    def sibling(self) -> KeptStore | None:
+        """A sibling of the small store alone: what is beyond its memory is done between the epochs."""
+        return self.small.sibling()
 
 
 @frozen(eq=False)

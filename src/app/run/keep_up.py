@@ -20,21 +20,27 @@ _log = logging.getLogger(__name__)
 
 def keep_up(upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:
     """Do what is due after an epoch. A fault is logged, and the run goes on: no row depends on the upkeep."""
-    pipeline = upkeep.ledger.pipeline
-    if _due(epoch, options.compact_every):
-        with phase("compact"), _log_failure(pipeline, "compact"):
-            upkeep.compact()
-    if _due(epoch, options.expire_every):
-        with phase("expire"), _log_failure(pipeline, "expire"):
+    if is_due(epoch, options.compact_every):
+        compact(upkeep, phase)
+    if is_due(epoch, options.expire_every):
+        with phase("expire"), log_failure(upkeep.ledger.pipeline, "expire"):
             upkeep.expire(dry_run=False)
 
 
-def _due(epoch: int, every: int) -> bool:
+def compact(upkeep: Upkeep, phase: Phases) -> None:
+    """Compact each table if that is worth its cost; a fault is logged."""
+    with phase("compact"), log_failure(upkeep.ledger.pipeline, "compact"):
+        upkeep.compact()
+
+
+def is_due(epoch: int, every: int) -> bool:
+    """Whether work that is done every so many epochs is due after an epoch; 0 for never."""
     return every > 0 and (epoch + 1) % every == 0
 
 
 @contextmanager
-def _log_failure(pipeline: str, what: str) -> Iterator[None]:
+def log_failure(pipeline: str, what: str) -> Iterator[None]:
+    """Log a fault of upkeep; no row depends on it."""
     try:
         yield
     except HeadwaterError as fault:

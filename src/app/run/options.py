@@ -31,6 +31,7 @@ class RunOptions:
         dead_letter_limit: the run warns of an epoch in which more rows than this are dead letters.
         dead_letter_stop: the run stops if the pipeline's first rows, at least this many, are all dead letters; 0 for
             never.
+        beside: whether a run does upkeep and publishes beside its epochs, if the backend can; else between them.
     """
 
     materialize: tuple[str, ...] = ()
@@ -46,3 +47,4 @@ class RunOptions:
     source_place: str = ""
     dead_letter_limit: dead_letter.Limit = dead_letter.USUAL_LIMIT
     dead_letter_stop: int = 1000
+    beside: bool = True

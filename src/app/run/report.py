@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from ...domain.epoch.epoch import Epoch
 
+_log = logging.getLogger(__name__)
 REPLAY = "replay"
 """The task of an epoch that reads dead letters again, in its commits and its report."""
 
@@ -48,6 +50,20 @@ class EpochReport:
     repeats: int = 0
     passed_over: Mapping[str, int] = field(factory=dict)
     engine: str | None = None
+
+
+@define(eq=False)
+class Warnings:
+    """The warnings that a run has logged; each text is logged once."""
+
+    _logged: set[str] = field(factory=set)
+
+    def log(self, pipeline: str, texts: Iterable[str]) -> None:
+        """Log the warnings of a step of a pipeline."""
+        for text in texts:
+            if text not in self._logged:
+                self._logged.add(text)
+                _log.warning("%s: %s", pipeline, text)
 
 
 @define(eq=False)

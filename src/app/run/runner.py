@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, evolve, field
@@ -16,18 +16,19 @@ from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
 from ...domain.ports import Now, Pace, Version
 from ...domain.service.base import Step
-from ...domain.service.history_load import loading_table
 from ...domain.table.change import Change
 from .keep_up import keep_up
+from .loading import check_loaded
 from .losses import Loss, Losses
 from .materialized import materialized_change, materialized_tables
 from .options import RunOptions
-from .report import REPLAY, EpochReport, Phases
+from .report import REPLAY, EpochReport, Phases, Warnings
 from .rounds import run_all
 from .watermarks import watermarks_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from ...domain.epoch.epoch import Publication
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
     from ...domain.service.base import Service
     from ...domain.table.spec import TableSpec
+    from .beside import Beside
     from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class Runner:
         engine_name: the name of the engine, for marks and reports, if the deployment chooses one for each epoch.
         losses: counts dead letters; runners of the same pipeline share it.
         stop_asked: set when the run was asked to end; runners of the same pipeline share it.
+        beside: works beside the epochs of a run; None between runs, and where the backend cannot.
     """
 
     pipeline: str
@@ -71,11 +74,12 @@ class Runner:
     engine_name: str | None = None
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
+    beside: Beside | None = field(init=False, default=None)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
-    _warned: set[str] = field(init=False, factory=set)
+    _warnings: Warnings = field(init=False, factory=Warnings)
 
     @losses.default
     def _make_losses(self) -> Losses:
@@ -151,6 +155,10 @@ class Runner:
         """The runner of the engine whose frames programs get; see `AutoRunner`."""
         return self
 
+    def memory_beside(self) -> AbstractContextManager[None]:
+        """Limits what work beside the epochs may hold in memory; see `AutoRunner`."""
+        return nullcontext()
+
     @property
     def stopping(self) -> bool:
         """Whether the run was asked to end."""
@@ -171,26 +179,36 @@ class Runner:
         Args:
             pace: decides when a pipeline that reads other pipelines is due.
         """
-        for left, wait in zip(range(self.options.retries, -1, -1), self.options.backoff.waits(), strict=False):
+        return self._retry(lambda: self._epoch(pace))
+
+    def publish_missing(self) -> None:
+        """Publish the epochs that the sink is missing, with retries after transient faults."""
+        self._retry(lambda: self.publish_to_sink(Phases()))
+
+    def _retry(self, work: Callable[[], _T]) -> _T:
+        left, waits = self.options.retries, self.options.backoff.waits()
+        while True:
             try:
                 with add_place(self.options.place), self.engine.working():
-                    return self._epoch(pace)
+                    return work()
             except Transient as fault:
                 if left == 0 or self.stopping:
                     raise
+                left, wait = left - 1, next(waits)
                 _log.warning("%s: %s; trying again in %.1f s", self.pipeline, fault, wait.total_seconds())
                 self.clock.sleep(wait)
                 self._ledger = None
-        return False
 
     def _epoch(self, pace: Pace) -> bool:
         self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
         phase, ledger = Phases(), self.ledger
-        self._check_loaded()
+        check_loaded(self)
         with phase("read"), add_place(self.options.source_place):
             now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
             offsets = self._plan_epoch(now)
             if offsets is None:
+                if pace is not Pace.SCHEDULE and self.beside and self.beside.settle():
+                    return True  # other pipelines of the run may read what has just been published
                 return self._idle(now.time)
             self._last_rows = now.time
             lag = self.source.lag(offsets.until)
@@ -209,7 +227,7 @@ class Runner:
             report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             report = evolve(report, engine=self.engine_name)
             self.report(report)
-            self._warn(step)
+            self._warnings.log(self.pipeline, step.warnings)
             self.losses.add(step, loss, passed_over)
         return True
 
@@ -246,8 +264,11 @@ class Runner:
         return Upkeep(self.ledger, self.keeper, self.options.retention)
 
     def _keep_up(self, epoch: int, phase: Phases) -> None:
-        """Do the upkeep that is due after an epoch."""
-        keep_up(self.upkeep, self.options, epoch, phase)
+        """Do the upkeep that is due after an epoch, or have it done beside the next ones."""
+        if self.beside:
+            self.beside.keep_up(epoch, phase)
+        else:
+            keep_up(self.upkeep, self.options, epoch, phase)
 
     def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
         """Change the tables in a separate epoch that reads nothing of the source.
@@ -283,15 +304,8 @@ class Runner:
         self.report(
             EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats, engine=self.engine_name)
         )
-        self._warn(step)
+        self._warnings.log(self.pipeline, step.warnings)
         return step
-
-    def _warn(self, step: Step) -> None:
-        """Log the warnings of a step, each text once in a run."""
-        for text in step.warnings:
-            if text not in self._warned:
-                self._warned.add(text)
-                _log.warning("%s: %s", self.pipeline, text)
 
     def load(self, base: Publication, changes: Mapping[str, Change]) -> Publication:
         """Publish whole tables as the pipeline's first epoch.
@@ -322,25 +336,13 @@ class Runner:
         assert latest is not None
         return latest
 
-    @property
-    def loading(self) -> bool:
-        """Whether a load of the history has begun and nothing is published yet."""
-        if self.ledger.latest is not None:
-            return False
-        return next(self.store.versions(loading_table(self.service.tables[-1].name)), None) is not None
-
-    def _check_loaded(self) -> None:
-        if self.loading:
-            raise ConfigError(
-                f"pipeline {self.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
-                " that began it, or remove the pipeline's folder to start again"
-            )
-
     def publish_to_sink(self, phase: Phases) -> None:
-        """Publish the epochs that the sink is missing."""
+        """Publish the epochs that the sink is missing, or have them published beside the next ones."""
         if self.publisher:
             with phase("publish"):
-                self.publisher.catch_up(self.ledger, self._rows)
+                latest = self.ledger.next_epoch.number - 1
+                if not (self.beside and self.beside.publish(self.publisher, latest, self._rows)):
+                    self.publisher.catch_up(self.ledger, self._rows)
 
     def _step_and_publish(
         self, offsets: OffsetRange, phase: Phases

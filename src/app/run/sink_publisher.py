@@ -53,6 +53,11 @@ class SinkPublisher:
     engine: FrameEngine
     _state: _SinkState | None = field(init=False, default=None)
 
+    @property
+    def knows_sink(self) -> bool:
+        """Whether it knows what the sink holds: not before the first epoch, and not after a fault."""
+        return self._state is not None
+
     def reopen(self) -> None:
         """Ask the sink what it holds, and claim it again, before the next epoch: another publisher may have used it."""
         self._state = None

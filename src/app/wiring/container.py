@@ -135,7 +135,8 @@ class Container:
             "clock": self._clock,
             "writer": uuid4().hex,
             "options": _options(self.deployment, pipeline),
-            "publisher": _sink_publisher(pipeline, pipeline.publish, service, parts.engine)
+            # A service remembers what it has read: the publisher, which may run beside the epochs, has its own.
+            "publisher": _sink_publisher(pipeline, pipeline.publish, kind.build(pipeline.service, given), parts.engine)
             if pipeline.publish
             else None,
             "engine_name": engine_name,

@@ -90,14 +90,24 @@ class Upkeep:
         """Compact each table if that is worth its cost. Returns the new version by table, None if not compacted."""
         return {table: self.keeper.compact(table) for table in self.ledger.tables}
 
-    def verdicts(self) -> list[Verdict]:
-        """For each version of each table, whether it is kept, and why; see `judge`."""
-        tables = {table: self._history(table) for table in self.ledger.tables}
-        return judge(self.retention, self.ledger.known(), tables, self.ledger.clock.now())
+    def verdicts(self, as_of: int | None = None) -> list[Verdict]:
+        """For each version of each table, whether it is kept, and why; see `judge`.
 
-    def expire(self, *, dry_run: bool) -> list[Expiry]:
-        """Expire each version that nothing keeps; with `dry_run`, only report which versions would expire."""
-        verdicts, now = self.verdicts(), self.ledger.clock.now()
+        Args:
+            as_of: the epoch after which this is decided, as if there were no later one; None for the newest.
+        """
+        tables = {table: self._history(table) for table in self.ledger.tables}
+        known = [each for each in self.ledger.known() if as_of is None or each.epoch.number <= as_of]
+        return judge(self.retention, known, tables, self.ledger.clock.now())
+
+    def expire(self, *, dry_run: bool, as_of: int | None = None) -> list[Expiry]:
+        """Expire each version that nothing keeps; with `dry_run`, only report which versions would expire.
+
+        Args:
+            dry_run: change nothing.
+            as_of: see `verdicts`; what later epochs need is kept.
+        """
+        verdicts, now = self.verdicts(as_of), self.ledger.clock.now()
         return [
             self.keeper.expire(table, _versions_to_keep(table, verdicts), now=now, dry_run=dry_run)
             for table in self.ledger.tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 class FrameCache(Protocol):
     """Where frames are computed and cached."""
+
+    concurrent: ClassVar[bool] = False
+    """Whether several threads may use it at the same time, and `release` drops no frames of another thread."""
 
     @abstractmethod
     def expect(self, rows: int) -> None:

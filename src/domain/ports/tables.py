@@ -171,6 +171,13 @@ class TableKeeper(Protocol):
     def expired(self, table: str) -> Collection[Version]:
         """The versions whose commit is still listed but whose rows can no longer be read."""
 
+    def sibling(self) -> KeptStore | None:
+        """A new store of the same tables with the same settings, which another thread may use beside this one.
+
+        None if there can be none: then a run does upkeep and publishes between its epochs.
+        """
+        return None
+
 
 class Leases(Protocol):
     """Leases keep versions readable. Each table must have been ensured through the same object's store."""

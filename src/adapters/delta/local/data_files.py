@@ -7,6 +7,7 @@ from collections import OrderedDict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -37,29 +38,37 @@ _STATS = msgspec.json.Encoder(decimal_format="number")  # a float would round a 
 
 @define(eq=False)
 class FileCache:
-    """The rows of data files by path, up to a number of bytes; the least recently used file is dropped first."""
+    """The rows of data files by path, up to a number of bytes; the least recently used file is dropped first.
+
+    Several threads may use it: a file never changes.
+    """
 
     limit: int = 256 * _MEBIBYTE
     _size: int = field(init=False, default=0)
     _frames: OrderedDict[str, tuple[int, pl.DataFrame]] = field(init=False, factory=OrderedDict)
+    _lock: Lock = field(init=False, factory=Lock)
 
     def get(self, path: str) -> pl.DataFrame | None:
         """The rows of a file; None if they are not cached."""
-        if path not in self._frames:
-            return None
-        self._frames.move_to_end(path)
-        return self._frames[path][1]
+        with self._lock:
+            if path not in self._frames:
+                return None
+            self._frames.move_to_end(path)
+            return self._frames[path][1]
 
     def put(self, path: str, rows: pl.DataFrame) -> None:
         """Cache the rows of a file, unless they would fill a quarter of the cache."""
         size = int(rows.estimated_size())
-        if size > self.limit // 4 or path in self._frames:
+        if size > self.limit // 4:
             return
-        self._frames[path] = (size, rows)
-        self._size += size
-        while self._size > self.limit:
-            _, (freed, _) = self._frames.popitem(last=False)
-            self._size -= freed
+        with self._lock:
+            if path in self._frames:
+                return
+            self._frames[path] = (size, rows)
+            self._size += size
+            while self._size > self.limit:
+                _, (freed, _) = self._frames.popitem(last=False)
+                self._size -= freed
 
 
 @define(eq=False)

@@ -151,6 +151,10 @@ class LocalDeltaStore(FolderStore):
             return Expiry(table)
         return Sweep(table, used.log, used.lease_files, self.sweep, now).expire(keep, dry_run=dry_run)
 
+    def sibling(self) -> LocalDeltaStore:
+        """A store that follows the logs by itself; only the rows of recent files are shared."""
+        return evolve(self)
+
     @contextmanager
     def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
         yield self._tables[table].lease_files
@@ -167,13 +171,7 @@ class LocalDeltaStore(FolderStore):
             stored = used.at(newest)
             writing = prepare(stored)
             try:
-                made = used.log.append(
-                    used.log.state(newest),
-                    writing.actions,
-                    table=writing.table,
-                    mark=mark.to_json(),
-                    sequence=mark.sequence,
-                )
+                made = _append(used.log, newest, writing, mark)
             except CommitConflict:
                 stored.data.delete(writing.written)
                 continue
@@ -184,6 +182,28 @@ class LocalDeltaStore(FolderStore):
     def _log(self, table: str) -> LocalLog:
         """The log of a table that need not have been ensured."""
         return self._tables[table].log if table in self._tables else LocalLog(folder_of(self.root, table))
+
+
+def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
+    """Commit upon a version, or upon later ones if only upkeep has come in between and the commit only adds rows.
+
+    Raises:
+        CommitConflict: another commit has come in between.
+    """
+    while True:
+        try:
+            return log.append(
+                log.state(newest),
+                writing.actions,
+                table=writing.table,
+                mark=mark.to_json(),
+                sequence=mark.sequence,
+            )
+        except CommitConflict:
+            later = log.newest()
+            if not writing.only_adds or not all(log.commit(each).is_upkeep for each in range(newest + 1, later + 1)):
+                raise
+            newest = later
 
 
 def _columns_at(log: LocalLog, spec: TableSpec, version: Version | None) -> Schema:

@@ -44,6 +44,11 @@ class Writing:
     written: tuple[DataFile, ...] = field(default=(), converter=tuple["DataFile", ...])
 
     @property
+    def only_adds(self) -> bool:
+        """Whether it adds new rows and nothing else, so that it is the same upon other files with the same rows."""
+        return not self.removed and self.table is None and self.written == self.added
+
+    @property
     def actions(self) -> list[str]:
         """The add and remove actions, as JSON."""
         removed = [file.removed(changes=True) for file in self.removed]

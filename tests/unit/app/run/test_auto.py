@@ -14,6 +14,7 @@ from headwater.adapters.memory.queries import DuckQueries
 from headwater.adapters.memory_limit import hold_rows
 from headwater.app.run.auto import AutoRunner, LargeCompactions, TriedQueries, deferred
 from headwater.app.run.backoff import Backoff
+from headwater.app.run.loading import is_loading
 from headwater.app.run.replay import replay
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, EpochConflict, StoreUnavailable
 from headwater.domain.table.schema import Schema
@@ -167,7 +168,7 @@ class TestChoice:
     def test_what_only_reads_does_not_start_it(self, pair: Pair) -> None:
         pair.refusal = "never"
         runner = pair.open()
-        assert not runner.loading
+        assert not is_loading(runner)
         assert runner.current_ledger().latest is None
         assert runner.current_ledger().engine is None
         assert not pair.made

@@ -1,0 +1,31 @@
+"""Whether the history of a pipeline is being loaded, so that it cannot be run yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ...domain.service.history_load import loading_table
+
+if TYPE_CHECKING:
+    from .runner import Runner
+
+
+def is_loading(runner: Runner) -> bool:
+    """Whether a load of the history has begun and nothing is published yet."""
+    if runner.ledger.latest is not None:
+        return False
+    return next(runner.store.versions(loading_table(runner.service.tables[-1].name)), None) is not None
+
+
+def check_loaded(runner: Runner) -> None:
+    """Check that no load has begun that is not finished.
+
+    Raises:
+        ConfigError: one has.
+    """
+    if is_loading(runner):
+        raise ConfigError(
+            f"pipeline {runner.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
+            " that began it, or remove the pipeline's folder to start again"
+        )
