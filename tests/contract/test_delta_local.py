@@ -12,19 +12,23 @@ import pytest
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.local import data_files
+from headwater.adapters.delta.local import store as local_store
+from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.engine import LocalEngine
 from headwater.adapters.delta.local.store import LocalDeltaStore
-from headwater.domain.errors import StoreUnavailable, TableDamaged, VersionExpired
+from headwater.adapters.delta.local.write import prepare_change
+from headwater.domain.errors import EpochConflict, StoreUnavailable, TableDamaged, VersionExpired
+from headwater.domain.ports import Version
 from headwater.domain.table.merge import Sum
+from headwater.domain.table.spec import Layout
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
-from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headwater.domain.ports import Version
     from headwater.domain.table.spec import TableSpec
 
 pytestmark = pytest.mark.contract
@@ -63,6 +67,123 @@ class TestCompaction(LocalDelta):
         compacted = store.compact(spec.name)
         assert compacted is not None
         assert before == table.rows_at(compacted) == bag((1, one, 1), (1, two, 10), (2, one, 0), (2, two, 16))
+
+
+class TestCompactionBeside(LocalDelta):
+    """Compaction by a sibling while epochs commit."""
+
+    def beside(self, monkeypatch: pytest.MonkeyPatch, between: Callable[[], object]) -> LocalDeltaStore:
+        """A store whose compaction is overtaken: `between` runs when its files are written, before it commits."""
+
+        def overtaken(*arguments: Any) -> Any:
+            written = prepare_compaction(*arguments)
+            between()
+            return written
+
+        monkeypatch.setattr(local_store, "prepare_compaction", overtaken)
+        return LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+
+    def data_files(self) -> set[str]:
+        return {file.name for file in self.root.rglob("*.parquet") if file.parent.name != "_delta_log"}
+
+    @both_layouts
+    def test_rows_that_are_added_meanwhile_stay(
+        self, store: LocalDeltaStore, monkeypatch: pytest.MonkeyPatch, layout: Layout
+    ) -> None:
+        spec = spec_of("id bigint, name string", layout=layout)
+        table = self.table(store, spec)
+        table.commit(append=[(1, "a")])
+        table.commit(append=[(2, "b")])
+        other = self.beside(monkeypatch, lambda: table.commit(append=[(3, "c")])).sibling()
+        other.ensure(spec)
+        assert other.compact(spec.name) == "3"
+        assert table.rows_at(Version("3")) == table.rows() == bag((1, "a"), (2, "b"), (3, "c"))
+        assert len(self.data_files()) == 4
+
+    def test_it_gives_way_to_an_epoch_that_has_rewritten_its_files(
+        self, store: LocalDeltaStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = spec_of("id bigint, name string", ["id"], layout=Layout.MERGED)
+        table = self.table(store, spec)
+        table.commit(append=[(1, "a"), (2, "b")])
+        table.commit(append=[(3, "c")])
+        there: list[set[str]] = []
+
+        def between() -> None:
+            table.commit(merge=[(1, "z")])
+            there.append(self.data_files())
+
+        other = self.beside(monkeypatch, between).sibling()
+        other.ensure(spec)
+        assert other.compact(spec.name) is None
+        (kept,) = there
+        (orphan,) = kept - self.data_files()  # what it had written is gone, and nothing else
+        assert orphan not in {Path(file.path).name for file in other.sibling()._log(spec.name).files(2).values()}
+        assert table.rows() == bag((1, "z"), (2, "b"), (3, "c"))
+        monkeypatch.undo()
+        assert other.compact(spec.name) is not None
+        assert table.rows() == bag((1, "z"), (2, "b"), (3, "c"))
+
+    def test_an_epoch_that_only_adds_rows_writes_them_once_though_it_is_overtaken(
+        self, store: LocalDeltaStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, "a")])
+        table.commit(merge=[(1, "b")])
+        other = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+        other.ensure(NAMES)
+        prepared: list[Version | None] = []
+
+        def overtaken(*arguments: Any) -> Any:
+            writing = prepare_change(*arguments)
+            prepared.append(other.compact(NAMES.name))
+            return writing
+
+        monkeypatch.setattr(local_store, "prepare_change", overtaken)
+        assert table.commit(merge=[(1, "c"), (2, "d")]) == "3"
+        assert prepared == ["2"]
+        assert table.rows() == bag((1, "c"), (2, "d"))
+        assert len(self.data_files()) == 4
+
+    def test_an_epoch_that_rewrites_files_does_its_work_again(
+        self, store: LocalDeltaStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = spec_of("id bigint, name string", ["id"], layout=Layout.MERGED)
+        table = self.table(store, spec)
+        table.commit(append=[(1, "a"), (2, "b")])
+        table.commit(append=[(3, "c")])
+        other = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+        other.ensure(spec)
+        prepared: list[Version | None] = []
+
+        def overtaken(*arguments: Any) -> Any:
+            writing = prepare_change(*arguments)
+            prepared.append(other.compact(spec.name))
+            return writing
+
+        monkeypatch.setattr(local_store, "prepare_change", overtaken)
+        assert table.commit(merge=[(1, "z")]) == "3"
+        assert prepared == ["2", None]
+        assert table.rows() == bag((1, "z"), (2, "b"), (3, "c"))
+
+    def test_another_writer_that_overtakes_is_no_upkeep(
+        self, store: LocalDeltaStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table, rival = self.table(store, NAMES), self.table(store.sibling(), NAMES)
+        table.commit(append=[(1, "a")])
+        rival.sequence = 1
+
+        def overtaken(*arguments: Any) -> Any:
+            writing = prepare_change(*arguments)
+            monkeypatch.undo()
+            rival.commit(merge=[(1, "theirs")])
+            return writing
+
+        monkeypatch.setattr(local_store, "prepare_change", overtaken)
+        with pytest.raises(EpochConflict):
+            table.commit(merge=[(1, "ours")])
+        assert rival.rows() == bag((1, "theirs"))
+        assert len(self.data_files()) == 2
 
 
 class TestLocalEngine(PolarsFrames, FrameEngineContract):

@@ -131,13 +131,15 @@ class PublishingBeside:
         Returns False if they must be published here and now: at first, and after a fault, so that it is raised and
         retried as a fault of the epoch.
         """
-        while self.begun and (self.begun[0].done() or len(self.begun) >= self.most):
+        more = latest != self._handed
+        while self.begun and (self.begun[0].done() or (more and len(self.begun) >= self.most)):
             if self._failed(self.begun.popleft()):
                 self.settle()
-        if not self.begun and not publisher.knows_sink:
-            self._handed, self._unsettled = None, True
+        if not self.begun and not publisher.in_step:
+            self._unsettled = self._unsettled or self._handed is not None
+            self._handed = None
             return False
-        if latest != self._handed:
+        if more:
             self._handed, self._unsettled = latest, True
             self.begun.append(self.thread.submit(self._publish, publisher, rows))
         return True

@@ -54,9 +54,9 @@ class SinkPublisher:
     _state: _SinkState | None = field(init=False, default=None)
 
     @property
-    def knows_sink(self) -> bool:
-        """Whether it knows what the sink holds: not before the first epoch, and not after a fault."""
-        return self._state is not None
+    def in_step(self) -> bool:
+        """Whether it knows which epoch the sink holds: not before the sink's first one, and not after a fault."""
+        return self._state is not None and self._state.held is not None
 
     def reopen(self) -> None:
         """Ask the sink what it holds, and claim it again, before the next epoch: another publisher may have used it."""
