@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headwater.app.run.beside import work_beside
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
@@ -77,6 +79,7 @@ class Trial:
     ranking: RankingSettings
     source: RowsSource
     compact_every: int = 2
+    beside: bool = False
     clock: ManualClock = field(factory=ManualClock)
 
     def run(self, size: int, fault: Fault | None) -> None:
@@ -87,7 +90,8 @@ class Trial:
         service = Ranking(self.ranking, self.backend.engine)
         runner = Runner("teams", service, source, failing, store, self.backend.engine, self.clock, uuid4().hex, options)
         try:
-            runner.run(until_idle=True)
+            with work_beside([runner]) if self.beside else nullcontext():
+                runner.run(until_idle=True)
         except Crash:
             return
 
@@ -148,9 +152,11 @@ def _ranks(frame: Any) -> dict[int, int]:
     return found
 
 
-def _hold(backend: Backend, schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]) -> None:
+def _hold(
+    backend: Backend, schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]], **more: Any
+) -> None:
     ranking, events, sizes, dying = schedule
-    trial = Trial(backend, ranking, RowsSource(SCHEMA, backend.frame, given=events))
+    trial = Trial(backend, ranking, RowsSource(SCHEMA, backend.frame, given=events), **more)
     for size, fault in zip(sizes, dying, strict=True):
         trial.run(size, fault)
     trial.check()
@@ -168,6 +174,14 @@ def test_ranks_on_local_delta(
     tmp_path: Path, schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]
 ) -> None:
     _hold(local_delta_backend(str(tmp_path / uuid4().hex)), schedule)
+
+
+@given(schedule=schedules())
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_ranks_on_local_delta_with_compaction_beside_the_epochs(
+    tmp_path: Path, schedule: tuple[RankingSettings, list[Row], list[int], list[Fault | None]]
+) -> None:
+    _hold(local_delta_backend(str(tmp_path / uuid4().hex)), schedule, compact_every=1, beside=True)
 
 
 @pytest.mark.delta
