@@ -1,7 +1,7 @@
 """Headwater's command line, for runs that are killed between two commits.
 
-The local engine leaves a few milliseconds between the commits of an epoch. Here it rests after each of them, so that
-another process can see that moment, and strike.
+The local engine leaves a few milliseconds between the commits of an epoch, and before the commit of a compaction. Here
+it rests at these moments, so that another process can see them, and strike.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import sys
 import time
 from typing import Any
 
+from headwater.adapters.delta.local import store
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.app.cli.main import main
 
 _REST = 0.1
-_append = LocalLog.append
+_append, _prepare_compaction = LocalLog.append, store.prepare_compaction
 
 
 def _append_and_rest(log: LocalLog, *arguments: Any, **more: Any) -> int:
@@ -23,6 +24,13 @@ def _append_and_rest(log: LocalLog, *arguments: Any, **more: Any) -> int:
     return version
 
 
+def _write_and_rest(*arguments: Any) -> Any:
+    written = _prepare_compaction(*arguments)
+    time.sleep(_REST)
+    return written
+
+
 if __name__ == "__main__":
     LocalLog.append = _append_and_rest  # type: ignore[method-assign]
+    store.prepare_compaction = _write_and_rest
     sys.exit(main())

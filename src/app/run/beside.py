@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from ...domain.errors import EngineLimit, HeadwaterError, add_place
+from ...domain.errors import EngineLimit, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
 from .keep_up import compact, is_due, log_failure
@@ -128,7 +128,7 @@ class PublishingBeside:
     def hand_over(self, publisher: SinkPublisher, latest: int, rows: int | None) -> bool:
         """Have the epochs up to the latest published, unless that is under way; wait if too many epochs wait already.
 
-        Returns False if they must be published here and now: at first, and after a fault, so that it is raised and
+        Returns False if they must be published here and now: at first, and after a fault that may pass, so that it is
         retried as a fault of the epoch.
         """
         more = latest != self._handed
@@ -157,12 +157,15 @@ class PublishingBeside:
             publisher.catch_up(self.tables.current(), rows)
 
     def _failed(self, done: Future[None]) -> bool:
-        """Wait for the end, and log a fault; others than Headwater's are raised."""
+        """Wait for the end, and log a fault that may pass.
+
+        Any other is raised: after an `EpochConflict`, another try would take the sink from the run that has it now.
+        """
         try:
             done.result()
         except EngineLimit as beyond:
             _log.info("%s: to be published between the epochs: %s", self.runner.pipeline, beyond)
-        except HeadwaterError as fault:
+        except Transient as fault:
             _log.warning("%s: publishing failed, and is tried again: %s", self.runner.pipeline, fault)
         else:
             return False

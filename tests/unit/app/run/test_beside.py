@@ -269,11 +269,13 @@ class Topic(StreamSink):
     epochs: list[int] = field(factory=list)
     rows: dict[int, int] = field(factory=dict)
     receipt: Receipt | None = None
+    claims: int = 0
 
     def published(self) -> Receipt | None:
         return self.receipt
 
     def claim(self) -> Receipt | None:
+        self.claims += 1
         return self.receipt
 
     def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
@@ -351,6 +353,8 @@ class TestPublishing:
         with pytest.raises(type(fault), match=str(fault)):
             run.run()
         assert topic.epochs == list(range(epoch))
+        if isinstance(fault, EpochConflict):
+            assert topic.claims == 1  # it is not taken back from the other run
         topic.before = lambda _epoch: None
         run.run()
         assert topic.epochs == list(range(5))
