@@ -14,6 +14,7 @@ from attrs import define, evolve, field
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.memory_limit import limited_to
+from headwater.app.run.auto import AutoRunner
 from headwater.app.run.beside import work_beside
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
@@ -398,6 +399,69 @@ class TestPublishing:
         run.run()
         assert topic.epochs == list(range(4))
         assert "ranked: to be published between the epochs: it needs about" in caplog.text
+
+
+class TestTwoEngines:
+    """Both engines are the local one here, so that only the choice is tested."""
+
+    LARGE, SMALL = 1, 10**9
+
+    def open(self, run: Run, limit: int) -> AutoRunner:
+        (runner,) = run.open().start()
+
+        def make_large(small: AutoRunner) -> Runner:
+            (large,) = run.open().start()
+            large.engine_name, large.stop_asked = "spark", small.stop_asked
+            return large
+
+        return AutoRunner(
+            "ranked",
+            service=runner.service,
+            source=runner.source,
+            store=runner.store,
+            keeper=runner.keeper,
+            engine=runner.engine,
+            clock=runner.clock,
+            writer="small",
+            options=runner.options,
+            report=runner.report,
+            publisher=runner.publisher,
+            engine_name="local",
+            make_large=make_large,
+            limit=limit,
+            find_refusal=lambda: None,
+        )
+
+    def test_the_sink_gets_the_epochs_of_both_in_order(self, run: Run) -> None:
+        run.sink = topic = Topic()
+        run.feed(*range(9))
+        runner = self.open(run, self.SMALL)
+
+        def told(report: EpochReport) -> None:
+            runner.limit = self.LARGE if report.epoch.number % 4 > 1 else self.SMALL
+
+        run.told = told
+        with work_beside([runner]):
+            runner.run(until_idle=True)
+        small, large = ["local"] * 2, ["spark"] * 2
+        assert [report.engine for report in run.reports] == ["local", *small, *large, *small, *large]
+        assert topic.epochs == run.epochs == list(range(9))
+        assert topic.rows == run.ranks() == right(9)
+
+    def test_a_large_compaction_is_made_between_epochs_by_the_other(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        monkeypatch.setattr(AutoRunner, "memory_beside", _little)
+        run.feed(*range(4))
+        runner = self.open(run, self.LARGE)
+        runner.limit = self.SMALL  # of epochs; that of compactions stays
+        with work_beside([runner]):
+            runner.run(until_idle=True)
+        assert "ranked: to be compacted between the epochs" in caplog.text
+        assert run.compactions() > 0
+        assert {report.engine for report in run.reports} == {"local"}
+        assert run.ranks() == right(4)
 
 
 def _little(_runner: Runner) -> AbstractContextManager[None]:
