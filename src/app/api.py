@@ -95,6 +95,9 @@ class Headwater:
     def run(self, pipelines: Iterable[str] | None = None, *, until_idle: bool = False) -> None:
         """Run pipelines, by default all of them, until `stop` or (with `until_idle`) until their sources are drained.
 
+        Where the backend can, upkeep is done and views are published beside the epochs; all of it has ended when this
+        returns.
+
         Raises:
             HeadwaterError: a permanent fault, or a transient one that outlasted the retries. Nothing is lost: the next
                 run resumes from the newest publication.
