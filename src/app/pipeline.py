@@ -226,7 +226,7 @@ class Pipeline:
     @property
     def loading(self) -> bool:
         """Whether a load of the history has begun and nothing is published yet."""
-        return is_loading(self.runner)
+        return is_loading(self.runner.ledger, self.service)
 
     def snapshot(self, at: Moment | None = None) -> Snapshot:
         """All tables of a pipeline as of one publication, the newest if `at` is not set.
@@ -343,7 +343,7 @@ class Pipeline:
             lag = self.runner.source.lag(latest.offsets if latest else None)
         except HeadwaterError as error:
             lag = f"unknown: {error}"
-        if is_loading(self.runner):
+        if is_loading(self.runner.ledger, self.service):
             lag = f"{lag}; its history is being loaded"
         with self.engine.working():
             snapshot = self.snapshot()

@@ -14,7 +14,7 @@ from attrs import define, field
 from ...domain.errors import EngineLimit, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
-from .keep_up import compact, is_due, log_failure
+from .keep_up import WorkBeside, compact, is_due, log_failure
 from .report import Phases
 
 if TYPE_CHECKING:
@@ -126,11 +126,7 @@ class PublishingBeside:
     _unsettled: bool = field(init=False, default=False)
 
     def hand_over(self, publisher: SinkPublisher, latest: int, rows: int | None) -> bool:
-        """Have the epochs up to the latest published, unless that is under way; wait if too many epochs wait already.
-
-        Returns False if they must be published here and now: at first, and after a fault that may pass, so that it is
-        retried as a fault of the epoch.
-        """
+        """See `WorkBeside.publish`."""
         more = latest != self._handed
         while self.begun and (self.begun[0].done() or (more and len(self.begun) >= self.most)):
             if self._failed(self.begun.popleft()):
@@ -145,7 +141,7 @@ class PublishingBeside:
         return True
 
     def settle(self) -> bool:
-        """Wait for what has been handed over; returns whether anything has been published since the last call."""
+        """See `WorkBeside.settle`."""
         unsettled, self._unsettled = self._unsettled, False
         while self.begun:
             self._failed(self.begun.popleft())
@@ -255,8 +251,8 @@ class KeepingBeside:
 
 
 @define(eq=False)
-class Beside:
-    """What is done beside the epochs of one pipeline.
+class Beside(WorkBeside):
+    """Publishes one pipeline and does its upkeep beside its epochs.
 
     Args:
         runner: of the pipeline.
@@ -269,15 +265,12 @@ class Beside:
     publishing: PublishingBeside | None
 
     def publish(self, publisher: SinkPublisher, latest: int, rows: int | None) -> bool:
-        """See `PublishingBeside.hand_over`."""
         return self.publishing is not None and self.publishing.hand_over(publisher, latest, rows)
 
     def keep_up(self, epoch: int, phase: Phases) -> None:
-        """See `KeepingBeside.keep_up`."""
         self.keeping.keep_up(epoch, tuple(self.publishing.begun) if self.publishing else (), phase)
 
     def settle(self) -> bool:
-        """See `PublishingBeside.settle`."""
         return self.publishing is not None and self.publishing.settle()
 
     def finish(self) -> None:

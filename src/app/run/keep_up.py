@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...domain.errors import HeadwaterError
 
@@ -14,8 +15,34 @@ if TYPE_CHECKING:
     from ...domain.ledger.upkeep import Upkeep
     from .options import RunOptions
     from .report import Phases
+    from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
+
+
+class WorkBeside(Protocol):
+    """What is done beside the epochs of one pipeline."""
+
+    @abstractmethod
+    def publish(self, publisher: SinkPublisher, latest: int, rows: int | None) -> bool:
+        """Have the epochs up to the latest published, unless that is under way; wait if too many epochs wait already.
+
+        Returns False if they must be published here and now: at first, and after a fault that may pass, so that it is
+        retried as a fault of the epoch.
+
+        Args:
+            publisher: publishes them.
+            latest: the number of the latest epoch.
+            rows: the expected number of rows in an epoch; None if unknown.
+        """
+
+    @abstractmethod
+    def keep_up(self, epoch: int, phase: Phases) -> None:
+        """Begin what is due after an epoch; wait for the last compaction if the next one is due."""
+
+    @abstractmethod
+    def settle(self) -> bool:
+        """Wait for what is being published; returns whether anything has been published since the last call."""
 
 
 def keep_up(upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:

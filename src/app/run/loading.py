@@ -8,24 +8,25 @@ from ...domain.errors import ConfigError
 from ...domain.service.history_load import loading_table
 
 if TYPE_CHECKING:
-    from .runner import Runner
+    from ...domain.ledger.ledger import Ledger
+    from ...domain.service.base import Service
 
 
-def is_loading(runner: Runner) -> bool:
+def is_loading(ledger: Ledger, service: Service) -> bool:
     """Whether a load of the history has begun and nothing is published yet."""
-    if runner.ledger.latest is not None:
+    if ledger.latest is not None:
         return False
-    return next(runner.store.versions(loading_table(runner.service.tables[-1].name)), None) is not None
+    return next(ledger.store.versions(loading_table(service.tables[-1].name)), None) is not None
 
 
-def check_loaded(runner: Runner) -> None:
+def check_loaded(ledger: Ledger, service: Service) -> None:
     """Check that no load has begun that is not finished.
 
     Raises:
         ConfigError: one has.
     """
-    if is_loading(runner):
+    if is_loading(ledger, service):
         raise ConfigError(
-            f"pipeline {runner.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
+            f"pipeline {ledger.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
             " that began it, or remove the pipeline's folder to start again"
         )

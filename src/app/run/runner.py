@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
     from ...domain.service.base import Service
     from ...domain.table.spec import TableSpec
-    from .beside import Beside
+    from .keep_up import WorkBeside
     from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Runner:
     engine_name: str | None = None
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
-    beside: Beside | None = field(init=False, default=None)
+    beside: WorkBeside | None = field(init=False, default=None)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
@@ -202,7 +202,7 @@ class Runner:
     def _epoch(self, pace: Pace) -> bool:
         self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
         phase, ledger = Phases(), self.ledger
-        check_loaded(self)
+        check_loaded(ledger, self.service)
         with phase("read"), add_place(self.options.source_place):
             now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
             offsets = self._plan_epoch(now)

@@ -168,7 +168,7 @@ class TestChoice:
     def test_what_only_reads_does_not_start_it(self, pair: Pair) -> None:
         pair.refusal = "never"
         runner = pair.open()
-        assert not is_loading(runner)
+        assert not is_loading(runner.ledger, runner.service)
         assert runner.current_ledger().latest is None
         assert runner.current_ledger().engine is None
         assert not pair.made
