@@ -1,6 +1,6 @@
-"""One side of `benchmarks.bulk_merge`, the floor: Spark copies the bulk into a plain Delta table.
+"""One side of `benchmarks.bulk_merge`, the floor: an engine copies the bulk into a plain Delta table.
 
-python -m benchmarks.bulk_copy CHUNK_ROWS FOLDER HOME
+python -m benchmarks.bulk_copy ENGINE CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
@@ -8,23 +8,32 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 
 from headwater import Headwater
 
 from .bulk_headwater import deployment
-from .floors import floor_of
+from .floors import LocalFloor, floor_of
 from .sides import Figures, folder_bytes
+
+if TYPE_CHECKING:
+    from .floors import Floor
 
 
 def main() -> int:
     """Measure, and write the figures to a file."""
-    chunk_rows, (folder, home) = int(sys.argv[1]), map(Path, sys.argv[2:])
-    with Headwater.from_config(deployment(folder, home, chunk_rows)) as headwater:
+    engine, chunk_rows, (folder, home) = sys.argv[1], int(sys.argv[2]), map(Path, sys.argv[3:])
+    with Headwater.from_config(deployment(folder, home, chunk_rows, engine)) as headwater:
         headwater.start()
-        floor = floor_of("delta", home)
+        floor: Floor = floor_of("delta", home) if engine == "spark" else LocalFloor(home)
         began = time()
         seconds = floor.append(folder / "bulk")
-        Figures(began, seconds, state_bytes=folder_bytes(home / "plain"), view=floor.read()).write(home)
+        Figures(
+            began,
+            seconds,
+            state_bytes=folder_bytes(home / ("plain" if engine == "spark" else "bench")),
+            view=floor.read(),
+        ).write(home)
     return 0
 
 

@@ -1,6 +1,6 @@
 """One side of `benchmarks.bulk_merge`: Headwater on Delta loads the bulk, while changes arrive at a steady pace.
 
-python -m benchmarks.bulk_headwater EVERY CHUNK_ROWS FOLDER HOME
+python -m benchmarks.bulk_headwater ENGINE EVERY CHUNK_ROWS FOLDER HOME
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import sys
 import threading
 from pathlib import Path
 from time import perf_counter, sleep, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from attrs import define, field
 
 from headwater import Headwater
@@ -20,7 +21,7 @@ from headwater.domain.source.bulk import BulkGroup
 
 from .accounts import DDL, KEY
 from .deployment import fresh
-from .floors import floor_of
+from .floors import LocalFloor, floor_of
 from .reading import drain
 from .sides import Figures, folder_bytes, spark_settings
 
@@ -138,26 +139,38 @@ def _bytes(table: Path, version: int) -> int:
     return sum(files.values())
 
 
-def deployment(folder: Path, home: Path, chunk_rows: int) -> Path:
+def deployment(folder: Path, home: Path, chunk_rows: int, engine: str) -> Path:
     """Write the deployment; return the path of its configuration."""
+    spark = None if engine == "local" else spark_settings(home)
     bulk = str((folder / "bulk").resolve())
     work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk, chunk_rows=chunk_rows)
-    return fresh(home, "delta", upkeep="", spark=spark_settings(home), work=work)
+    return fresh(home, "delta", upkeep=f'engine = "{engine}"', spark=spark, work=work)
+
+
+def _write(rows: Any, folder: Path) -> None:
+    if isinstance(rows, pl.DataFrame):
+        folder.mkdir()
+        rows.write_parquet(folder / "rows.parquet")
+    else:
+        rows.write.parquet(str(folder))
 
 
 def main() -> int:
     """Measure, and write the figures and the rows to files."""
-    every, chunk_rows, (folder, home) = float(sys.argv[1]), int(sys.argv[2]), map(Path, sys.argv[3:])
+    engine, every, chunk_rows = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+    folder, home = map(Path, sys.argv[4:])
     reports = list["EpochReport"]()
-    with Headwater.from_config(deployment(folder, home, chunk_rows), report=reports.append) as headwater:
+    config = deployment(folder, home, chunk_rows, engine)
+    with Headwater.from_config(config, report=reports.append) as headwater:
         (runner,) = headwater.start()
         began = time()
-        run = Run(runner, Feeder(folder, home, every), floor_of("delta", home))
+        floor = floor_of("delta", home) if engine == "spark" else LocalFloor(home)
+        run = Run(runner, Feeder(folder, home, every), floor)
         run.until_done()
         asked = perf_counter()
         drain(headwater.view(f"{PIPELINE}.rows"))
         viewed = perf_counter() - asked
-        headwater.view(f"{PIPELINE}.rows").write.parquet(str((home / "rows").resolve()))
+        _write(headwater.view(f"{PIPELINE}.rows"), (home / "rows").resolve())
         Figures(
             began,
             run.loaded_at - began,

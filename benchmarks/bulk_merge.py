@@ -1,9 +1,11 @@
 """Load a table in bulk while its changes arrive: Headwater, and as the floor a plain copy of the bulk.
 
-python -m benchmarks.bulk_merge [--rows 10000000] [--changes 1000000] [--chunk-rows 1000000 250000] [--rate 10000]
+python -m benchmarks.bulk_merge [--engines local spark] [--rows 10000000] [--changes 1000000]
+    [--chunk-rows 1000000 250000] [--rate 10000]
 
-Each side runs in its own process, with the same heap. A change waits from the arrival of its file until a publication
-contains it. Only changes that arrived before the end of the load are counted.
+Each side runs in its own process; on Spark with the same heap. The plain copy is made by the same engine. A change
+waits from the arrival of its file until a publication contains it. Only changes that arrived before the end of the load
+are counted.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ _HEAD = (
         "p95 s",
         "epochs",
         "epoch s",
+        "busy s",
         "jobs",
     ),
     *("books MiB", "in the end", "disk MiB", "read s", "heap MiB", "peak MiB", "cpu s", "wrong"),
@@ -47,7 +50,7 @@ class Result:
     """The result of one side.
 
     Args:
-        side: the name of the side.
+        side: the name of the side, with its engine.
         accounts: the number of accounts and changes.
         rate: changes per second.
         chunk_rows: rows in a file of the bulk.
@@ -75,7 +78,7 @@ class Result:
             f"{self.chunk_rows:,}",
             f"{figures.seconds:.1f}",
             f"{figures.seconds / self.copy:.1f}",
-            *(["-"] * 7 if self.wrong is None else self._of_the_load()),
+            *(["-"] * 8 if self.wrong is None else self._of_the_load()),
             f"{figures.state_bytes / 2**20:.1f}",
             f"{figures.view:.1f}",
             str(self.ran.heap),
@@ -92,6 +95,7 @@ class Result:
             *["-"] * (2 - len(waits)),
             str(epochs),
             f"{median(figures.epochs[:epochs]):.1f}",
+            f"{sum(figures.epochs[:epochs]):.1f}",
             f"{median(figures.jobs[:epochs]):.0f}",
             f"{max(figures.kept_bytes) / 2**20:.1f}",
             f"{figures.kept_bytes[-1] / 2**20:.2f}",
@@ -100,6 +104,7 @@ class Result:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", nargs="+", choices=("local", "spark", "auto"), default=["local", "spark"])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument(
@@ -111,20 +116,23 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace, accounts: Accounts, chunk_rows: int, right: pl.DataFrame) -> list[Result]:
-    """The plain copy, and the load with its changes."""
+    """The plain copy, and the load with its changes, on each engine."""
     folder = _FOLDER / str(accounts.rows) / str(chunk_rows)
     accounts.write_bulk(folder / "bulk", chunk_rows)
     accounts.write_changes(folder / "changes", max(1, round(options.rate * options.every)))
-    here = [sys.executable, "-m"]
-    copied = Ran.of([*here, "benchmarks.bulk_copy", str(chunk_rows)], folder, "copy")
-    copy = copied.figures.seconds
-    print(f"the plain copy: {copy:.1f} s", file=sys.stderr)
-    merged = Ran.of([*here, "benchmarks.bulk_headwater", str(options.every), str(chunk_rows)], folder, "headwater")
-    wrong = wrong_rows(pl.read_parquet(folder / "headwater" / "rows" / "[!_.]*"), right, KEY)
-    return [
-        Result("copy", accounts, options.rate, chunk_rows, copy, None, copied),
-        Result("headwater", accounts, options.rate, chunk_rows, copy, wrong, merged),
-    ]
+    here, results = [sys.executable, "-m"], list[Result]()
+    for engine in options.engines:
+        copied = Ran.of([*here, "benchmarks.bulk_copy", engine, str(chunk_rows)], folder, f"copy-{engine}")
+        copy = copied.figures.seconds
+        print(f"the plain copy on {engine}: {copy:.1f} s", file=sys.stderr)
+        command = [*here, "benchmarks.bulk_headwater", engine, str(options.every), str(chunk_rows)]
+        merged = Ran.of(command, folder, engine)
+        wrong = wrong_rows(pl.read_parquet(folder / engine / "rows" / "[!_.]*"), right, KEY)
+        results += [
+            Result(f"copy, {engine}", accounts, options.rate, chunk_rows, copy, None, copied),
+            Result(f"headwater, {engine}", accounts, options.rate, chunk_rows, copy, wrong, merged),
+        ]
+    return results
 
 
 def main() -> int:

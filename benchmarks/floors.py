@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WINDOW = "dense_rank() OVER (PARTITION BY group_id ORDER BY event_time) AS rank"
-
+_PLAIN = "bench.plain"
 
 _HUDI = {
     # The cheapest way to append small batches on Hudi: no metadata table, no timeline server, no index lookup.
@@ -99,6 +99,50 @@ class SparkFloor(Floor):
         writer.option("hoodie.table.name", name).save(self._place(name))
 
 
+@define(eq=False)
+class LocalFloor(Floor):
+    """The local engine's writer of Delta tables: a commit for each file."""
+
+    folder: Path
+    commits: int = 0
+
+    def append(self, file: Path) -> float:
+        from headwater.adapters.delta.local.store import LocalDeltaStore
+
+        began = perf_counter()
+        store = LocalDeltaStore(str(self.folder))
+        for each in sorted(file.glob("*.parquet")) if file.is_dir() else [file]:
+            rows = nw.from_native(pl.scan_parquet(each))
+            if not self.commits:
+                store.ensure(TableSpec(_PLAIN, Schema.of(rows)))
+            store.commit(_PLAIN, Change(append=rows), _next_mark(self))
+        return perf_counter() - began
+
+    def read(self) -> float:
+        began = perf_counter()
+        self._everything().collect()
+        return perf_counter() - began
+
+    def recompute(self) -> float:
+        began = perf_counter()
+        _ranked(self._everything().collect()).write_parquet(self.folder / "ranked.parquet")
+        return perf_counter() - began
+
+    def _everything(self) -> pl.LazyFrame:
+        return pl.scan_parquet(self.folder.joinpath(*_PLAIN.split("."), "*.parquet"))
+
+
+def _next_mark(floor: LocalFloor | MemoryFloor) -> Mark:
+    """The mark of the next commit to the plain table."""
+    floor.commits += 1
+    offsets = OffsetRange(None, {"files": floor.commits})
+    return Mark(Epoch("bench", floor.commits), offsets, floor.commits, "bench", "", _PLAIN)
+
+
+def _ranked(everything: pl.DataFrame) -> pl.DataFrame:
+    return everything.with_columns(pl.col("event_time").rank("dense").over("group_id").alias("rank"))
+
+
 def floor_of(backend: str, folder: Path) -> Floor:
     """The floor of a backend; on Spark it uses the running session."""
     match backend:
@@ -127,15 +171,12 @@ class MemoryFloor(Floor):
         from headwater.adapters.memory.store import MemoryStore
 
         self.store = MemoryStore()
-        self.store.ensure(TableSpec("bench.plain", Schema.parse(DDL)))
+        self.store.ensure(TableSpec(_PLAIN, Schema.parse(DDL)))
 
     def append(self, file: Path) -> float:
         began = perf_counter()
         rows = pl.read_parquet(file)
-        self.commits += 1
-        offsets = OffsetRange(None, {"files": self.commits})
-        mark = Mark(Epoch("bench", self.commits), offsets, self.commits, "bench", "", "bench.plain")
-        self.store.commit("bench.plain", Change(append=nw.from_native(rows.lazy())), mark)
+        self.store.commit(_PLAIN, Change(append=nw.from_native(rows.lazy())), _next_mark(self))
         took = perf_counter() - began
         self.parts.append(rows)
         return took
@@ -147,6 +188,5 @@ class MemoryFloor(Floor):
 
     def recompute(self) -> float:
         began = perf_counter()
-        everything = pl.concat(self.parts)
-        everything.with_columns(pl.col("event_time").rank("dense").over("group_id").alias("rank"))
+        _ranked(pl.concat(self.parts))
         return perf_counter() - began

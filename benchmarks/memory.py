@@ -86,5 +86,7 @@ def _cpu(process: int) -> float:
 
 
 def most_left(gc_log: Path) -> int:
-    """The largest heap in MiB after a garbage collection, from the log of ``-Xlog:gc``."""
+    """The largest heap in MiB after a garbage collection, from the log of ``-Xlog:gc``; 0 without a JVM."""
+    if not gc_log.exists():
+        return 0
     return max(map(int, _LEFT.findall(gc_log.read_text())), default=0)
