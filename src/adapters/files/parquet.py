@@ -11,8 +11,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from attrs import frozen
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
+from ...domain.epoch.batch import RAW
 from ...domain.errors import BadInput
 from ...domain.source.decode import shown
 from ...domain.table.row_kind import INSERT, KNOWN, row_kind
@@ -56,14 +58,36 @@ def check(path: Path, spec: RecordSpec) -> None:
         _check(file, path.name, spec)
 
 
-def read(path: Path, spec: RecordSpec, first: int, groups: range) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups of a file, as batches of `records.batch_schema`.
+@frozen
+class ParquetRows:
+    """Rows of a file, decoded, and as they were read.
+
+    Args:
+        decoded: a batch of `records.batch_schema` whose ``_raw`` is null.
+        original: the same rows in the columns of the file, of which the texts are made.
+    """
+
+    decoded: pa.RecordBatch
+    original: pa.RecordBatch
+
+    @property
+    def with_texts(self) -> pa.RecordBatch:
+        """The decoded rows, each with its text as ``_raw``."""
+        at = self.decoded.schema.get_field_index(RAW)
+        return self.decoded.set_column(at, self.decoded.schema.field(at), object_texts(self.original))
+
+
+def read(
+    path: Path, spec: RecordSpec, first: int, groups: range, rows_a_batch: int = ROWS_A_BATCH
+) -> Iterator[ParquetRows]:
+    """The rows of some row groups of a file.
 
     Args:
         path: the path of the file.
         spec: the spec of its rows.
         first: the position of the first row.
         groups: the numbers of the row groups; numbers that the file does not have are ignored.
+        rows_a_batch: the largest number of rows to decode at once.
     """
     name = path.name
     with _open(str(path)) as file:
@@ -72,8 +96,8 @@ def read(path: Path, spec: RecordSpec, first: int, groups: range) -> Iterator[pa
         instants = {column for column in wanted if is_int96(file, column)}
         there = range(groups.start, min(groups.stop, file.num_row_groups))
         at = first
-        for rows in file.iter_batches(ROWS_A_BATCH, row_groups=there, columns=wanted):
-            yield _batch(rows, name, spec, at, instants)
+        for rows in file.iter_batches(rows_a_batch, row_groups=there, columns=wanted):
+            yield _decoded(rows, name, spec, at, instants)
             at += rows.num_rows
 
 
@@ -143,7 +167,7 @@ def is_int96(file: pq.ParquetFile, column: str) -> bool:
     return bool(leaf.physical_type == "INT96")
 
 
-def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants: set[str]) -> pa.RecordBatch:
+def _decoded(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants: set[str]) -> ParquetRows:
     kinds, errors = _kinds(rows, spec)
     read = _in_microseconds(rows, name)
     rows, read, late = _in_range(read, spec, instants)
@@ -163,11 +187,11 @@ def _batch(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instants:
         kinds,
         pl.int_range(at, at + rows.num_rows, eager=True).to_arrow(),
         pa.repeat(name, rows.num_rows),
-        object_texts(_shown(read)),
+        pa.nulls(rows.num_rows, pa.string()),
         pa.nulls(rows.num_rows, pa.binary()),
         errors,
     ]
-    return pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows)))
+    return ParquetRows(pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows))), _shown(read))
 
 
 def _in_range(

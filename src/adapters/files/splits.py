@@ -9,6 +9,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,7 +18,7 @@ from attrs import frozen
 
 from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.decode import Undecodable
-from ..records.decoder import Record, RecordDecoder
+from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, Chunk
 from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
@@ -53,6 +54,11 @@ class Split:
         """The file's name within its directory."""
         return Path(self.path).name
 
+    @property
+    def first_position(self) -> int:
+        """The position of the first row of its file."""
+        return self.ordinal * _FILE_POSITIONS
+
 
 def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     """Cut files into splits that can be read in parallel, in order.
@@ -80,17 +86,29 @@ def read(
         passed_over: counts the skipped messages of tables that are not read; see `Tables`.
         views: see `ShapeDecoder`.
     """
-    first = split.ordinal * _FILE_POSITIONS
-    try:
-        if spec.format == "parquet":
-            yield from parquet.read(Path(split.path), spec, first, range(split.start, split.end))
+    if spec.format == "parquet":
+        yield from (rows.with_texts for rows in read_parquet(split, spec))
+        return
+    with _explain_errors(split), open_file(split.path) as stream:
+        if spec.format == "csv":
+            yield from _read_csv(stream, split, spec)
         else:
-            with open_file(split.path) as stream:
-                if spec.format == "csv":
-                    yield from _read_csv(stream, split, spec, first)
-                else:
-                    counts = Counter[str]() if passed_over is None else passed_over
-                    yield from _read_json(stream, split, first, ShapeDecoder(spec, counts, views=views))
+            counts = Counter[str]() if passed_over is None else passed_over
+            yield from _read_json(stream, split, ShapeDecoder(spec, counts, views=views))
+
+
+def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[parquet.ParquetRows]:
+    """As `read`, for row groups of Parquet; the texts of the rows are made only if they are asked for."""
+    with _explain_errors(split):
+        yield from parquet.read(
+            Path(split.path), spec, split.first_position, range(split.start, split.end), rows_a_batch
+        )
+
+
+@contextmanager
+def _explain_errors(split: Split) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -126,12 +144,14 @@ def open_file(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
-def _read_csv(stream: IO[bytes], split: Split, spec: RecordSpec, first: int) -> Iterator[pa.RecordBatch]:
+def _read_csv(stream: IO[bytes], split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
     parse, rows = _csv(stream, split.name, spec)
+    first = split.first_position
     return RecordDecoder(spec, parse).batches(Record(raw, first + at, split.name) for at, raw in rows)
 
 
-def _read_json(stream: IO[bytes], split: Split, first: int, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+def _read_json(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+    first = split.first_position
     for at, block in _blocks(stream, split.start, split.end):
         try:
             chunk = Chunk.of_lines(block, first + at, split.name, is_first=at == 0) if len(block) > _SMALL else None
