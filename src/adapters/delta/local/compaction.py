@@ -8,7 +8,7 @@ import polars as pl
 
 from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Min, Sum
-from ...polars.sorting import order_code, sort_rows
+from ...polars.sorting import sort_rows
 from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, stored_schema
 from .rows import fold_rows
 
@@ -36,7 +36,7 @@ def prepare_compaction(
 def _compacted(files: list[DataFile], stored: LocalVersion, order: Sequence[str]) -> pl.DataFrame:
     spec, names = stored.spec, stored_schema(stored.spec).names
     if _adds_up(spec) and all(file.highest.get(OPERATION, DELETED) != DELETED for file in files):
-        rows = _fold_repeated(stored.stored(files).collect(), spec, order)
+        rows = fold_rows(stored.stored(files), spec, deletes=False).collect()
     else:
         rows = stored.folded(files, Matching()).collect()
     if has_log(spec):
@@ -48,11 +48,3 @@ def _adds_up(spec: TableSpec) -> bool:
     """Whether a row that shares its key with no other is its own result."""
     rules = spec.column_rules.values()
     return has_log(spec) and not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)
-
-
-def _fold_repeated(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
-    """The rows with those that share a key folded; the others stay as they are."""
-    code = order_code(rows, key)
-    shared = rows.select(key).is_duplicated() if code is None else code.is_duplicated()
-    folded = fold_rows(rows.filter(shared).lazy(), spec, deletes=False).collect()
-    return pl.concat([rows.filter(~shared).select(folded.columns), folded])
