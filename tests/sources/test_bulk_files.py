@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,8 +23,6 @@ from .conftest import rows
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import narwhals as nw
 
     from headwater.domain.epoch.epoch import Offsets
     from headwater.domain.ports import BulkSource
@@ -121,6 +120,19 @@ def test_small_files_share_a_chunk_and_a_large_one_is_cut_by_its_row_groups(
         "a.parquet",
     )
     assert json.loads(first["_raw"])["id"] == 0
+
+
+def test_a_few_rows_of_several_files_have_their_own_texts_and_files(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    for name, ids in (("a", range(5)), ("b", range(5, 10)), ("c", range(10, 15))):
+        parquet(tmp_path / f"{name}.parquet", ids, group=2)
+    source = bulk(str(tmp_path), spec(), 15, 1)
+    planned = source.plan(None, READ_AT + timedelta(seconds=5))
+    assert planned is not None
+    found = rows(source.read(planned).rows.filter(nw.col("id").is_in([12, 3, 4, 9])))
+    told = sorted((line["id"], json.loads(line["_raw"])["id"], line["_origin"]) for line in found)
+    assert told == [(3, 3, "a.parquet"), (4, 4, "a.parquet"), (9, 9, "b.parquet"), (12, 12, "c.parquet")]
 
 
 def test_several_chunks_make_an_epoch(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:

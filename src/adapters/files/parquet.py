@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
-from ...domain.epoch.batch import RAW
+from ...domain.epoch.batch import BATCH_COLUMNS, BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
 from ...domain.source.decode import shown
-from ...domain.table.row_kind import INSERT, KNOWN, row_kind
-from ..records.decoder import ROWS_A_BATCH, arrow_schema, arrow_type, batch_schema
+from ...domain.table.change import POSITION
+from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
+from ..records.decoder import ROWS_A_BATCH, arrow_schema, arrow_type
 from ..records.object_texts import object_texts
 
 if TYPE_CHECKING:
@@ -60,21 +61,38 @@ def check(path: Path, spec: RecordSpec) -> None:
 
 @frozen
 class ParquetRows:
-    """Rows of a file, decoded, and as they were read.
+    """Some rows of a file, decoded.
 
     Args:
-        decoded: a batch of `records.batch_schema` whose ``_raw`` is null.
-        original: the same rows in the columns of the file, of which the texts are made.
+        name: the name of the file.
+        first: the position of the first row.
+        values: the columns of `RecordSpec.rows`.
+        kinds: the row kinds (string); None: all rows are inserted.
+        errors: why a row cannot be used (string), null for the others; None: all can be used.
+        original: the same rows in the columns of the file, of which their texts are made.
     """
 
-    decoded: pa.RecordBatch
+    name: str
+    first: int
+    values: pa.RecordBatch
+    kinds: pa.Array | None
+    errors: pa.Array | None
     original: pa.RecordBatch
 
     @property
-    def with_texts(self) -> pa.RecordBatch:
-        """The decoded rows, each with its text as ``_raw``."""
-        at = self.decoded.schema.get_field_index(RAW)
-        return self.decoded.set_column(at, self.decoded.schema.field(at), object_texts(self.original))
+    def batch(self) -> pa.RecordBatch:
+        """The rows with the columns of `Batch.rows`."""
+        count = self.values.num_rows
+        more = {
+            ROW_KIND: pa.repeat(INSERT, count) if self.kinds is None else self.kinds,
+            POSITION: pl.int_range(self.first, self.first + count, eager=True).to_arrow(),
+            ORIGIN: pa.repeat(self.name, count),
+            RAW: object_texts(self.original),
+            BYTES: pa.nulls(count, pa.binary()),
+            ERROR: pa.nulls(count, pa.string()) if self.errors is None else self.errors,
+        }
+        names = [*self.values.schema.names, *BATCH_COLUMNS]
+        return pa.record_batch([*self.values.columns, *(more[name] for name in BATCH_COLUMNS)], names)
 
 
 def read(
@@ -171,7 +189,7 @@ def _decoded(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instant
     kinds, errors = _kinds(rows, spec)
     read = _in_microseconds(rows, name)
     rows, read, late = _in_range(read, spec, instants)
-    errors = pc.coalesce(errors, late)
+    errors = late if errors is None else errors if late is None else pc.coalesce(errors, late)
     there = set(rows.schema.names)
     columns = [
         _converted(rows.column(each.name), each, spec, is_instant=each.name in instants)
@@ -179,33 +197,26 @@ def _decoded(rows: pa.RecordBatch, name: str, spec: RecordSpec, at: int, instant
         else pa.nulls(rows.num_rows, arrow_type(each.type))
         for each in spec.rows.columns
     ]
-    if errors.null_count < rows.num_rows:
+    if errors is not None:
         usable = pc.is_null(errors)
         columns = [pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns]
-    arrays = [
-        *columns,
-        kinds,
-        pl.int_range(at, at + rows.num_rows, eager=True).to_arrow(),
-        pa.repeat(name, rows.num_rows),
-        pa.nulls(rows.num_rows, pa.string()),
-        pa.nulls(rows.num_rows, pa.binary()),
-        errors,
-    ]
-    return ParquetRows(pa.record_batch(arrays, schema=arrow_schema(batch_schema(spec.rows))), _shown(read))
+    values = pa.record_batch(columns, schema=arrow_schema(spec.rows))
+    return ParquetRows(name, at, values, kinds, errors, _shown(read))
 
 
 def _in_range(
     rows: pa.RecordBatch, spec: RecordSpec, instants: set[str]
-) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.Array]:
-    """The rows with null for times out of range, the rows with these columns as text, and the error of each row."""
+) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.Array | None]:
+    """The rows with null for times out of range, the rows with these columns as text, and the errors, if any."""
     inside = texts = rows
-    errors = pa.nulls(rows.num_rows, pa.string())
+    errors = None
     for each in rows.schema:
         at, values = rows.schema.get_field_index(each.name), rows.column(each.name)
         outside = _outside(values, spec.time_zone, is_instant=each.name in instants)
         if outside is not None:
             text = values.cast(pa.string())
-            errors = pc.coalesce(errors, pa.array(_out_of_range(each.name, spec, text, outside), pa.string()))
+            found = pa.array(_out_of_range(each.name, spec, text, outside), pa.string())
+            errors = found if errors is None else pc.coalesce(errors, found)
             inside = inside.set_column(at, each.name, pc.if_else(outside, pa.scalar(None, each.type), values))
             texts = texts.set_column(at, each.name, text)
     return inside, texts, errors
@@ -259,15 +270,15 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows
 
 
-def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array, pa.Array]:
-    """The row kind of each row, and the error of rows without one."""
+def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array | None, pa.Array | None]:
+    """The row kind of each row, if they have some, and the errors of rows without one, if any."""
     if spec.row_kind is None:
-        return pa.repeat(INSERT, rows.num_rows), pa.nulls(rows.num_rows, pa.string())
+        return None, None
     words = rows.column(spec.row_kind).to_pylist()
     kinds = [row_kind(word) for word in words]
     why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
     errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
-    return pa.array(kinds, pa.string()), pa.array(errors, pa.string())
+    return pa.array(kinds, pa.string()), pa.array(errors, pa.string()) if any(errors) else None
 
 
 def _in_microseconds(rows: pa.RecordBatch, name: str) -> pa.RecordBatch:

@@ -8,20 +8,23 @@ import narwhals as nw
 import polars as pl
 from attrs import define, field
 
-from ...domain.epoch.batch import RAW
+from ...domain.epoch.batch import BATCH_COLUMNS, BYTES, ERROR, ORIGIN, RAW
 from ...domain.table.change import POSITION
+from ...domain.table.row_kind import INSERT, ROW_KIND
+from ..memory_limit import hold_rows
+from ..polars.schema import empty
 from ..records.object_texts import object_texts
 from ..records.polars_rows import polars_rows
 from .bulk import FileBulk
 from .splits import read, read_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     import pyarrow as pa
 
+    from .parquet import ParquetRows
     from .pieces import Part
-    from .splits import Split
 
 _ROWS_A_BATCH = 100_000
 """Each batch costs time of its own. Smaller ones would be for texts, which are much larger than the rows."""
@@ -29,53 +32,69 @@ _ROWS_A_BATCH = 100_000
 
 @define(eq=False)
 class PolarsFileBulk(FileBulk):
-    """The files of a folder as Polars frames. Rows of Parquet become texts only where these are asked for."""
+    """The files of a folder as Polars frames. A row of Parquet has its origin and its text made when asked for."""
 
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         splits = [split for ordinal, part in enumerate(parts) for split in self._splits(ordinal, part)]
-        if self.spec.records.format == "parquet":
-            texts = _Texts()
-            rows: pl.LazyFrame = polars_rows(self._decoded(splits, texts), self.schema).to_native()
-            raw = pl.col(POSITION).map_batches(texts.at, return_dtype=pl.String, is_elementwise=True)
-            return nw.from_native(rows.with_columns(raw.alias(RAW)))
-        return polars_rows(
-            (batch for split in splits for batch in read(split, self.spec.records, views=True)), self.schema
-        )
-
-    def _decoded(self, splits: list[Split], texts: _Texts) -> Iterator[pa.RecordBatch]:
-        """The rows of splits of Parquet files without their texts, which are added to `texts`."""
+        if self.spec.records.format != "parquet":
+            batches = (batch for split in splits for batch in read(split, self.spec.records, views=True))
+            return polars_rows(batches, self.schema)
+        found = _Found()
         for split in splits:
-            first = split.first_position
             for rows in read_parquet(split, self.spec.records, _ROWS_A_BATCH):
-                texts.add(first, rows.original)
-                first += rows.decoded.num_rows
-                yield rows.decoded
+                hold_rows(rows.values.nbytes)
+                found.add(rows)
+        return nw.from_native(found.frame(empty(self.schema)))
 
 
 @define(eq=False)
-class _Texts:
-    """Makes the texts of some of the rows that were read.
+class _Found:
+    """The rows that were read, in the order of their positions."""
 
-    Args:
-        firsts: the position of the first row of each batch, ascending.
-        batches: the rows as they were read.
-    """
-
+    parts: list[ParquetRows] = field(factory=list)
     firsts: list[int] = field(factory=list)
-    batches: list[pa.RecordBatch] = field(factory=list)
 
-    def add(self, first: int, batch: pa.RecordBatch) -> None:
-        """Add rows of consecutive positions, later than those before."""
-        self.firsts.append(first)
-        self.batches.append(batch)
+    def add(self, rows: ParquetRows) -> None:
+        """Add rows of later positions."""
+        self.parts.append(rows)
+        self.firsts.append(rows.first)
 
-    def at(self, positions: pl.Series) -> pl.Series:
-        """The texts of the rows at these positions."""
-        firsts = pl.Series(self.firsts, dtype=pl.Int64)
-        wanted = pl.DataFrame({"position": positions, "batch": firsts.search_sorted(positions, side="right") - 1})
-        wanted = wanted.with_row_index("at")
-        texts = [pl.DataFrame(schema={"at": pl.UInt32, "text": pl.String})]
-        for (number,), found in wanted.group_by("batch"):
-            rows = self.batches[int(number)].take((found["position"] - self.firsts[int(number)]).to_arrow())
-            texts.append(found.select("at", text=pl.Series(object_texts(rows), dtype=pl.String)))
-        return pl.concat(texts).sort("at")["text"]
+    def frame(self, nothing: pl.DataFrame) -> pl.LazyFrame:
+        """The rows with the columns of `Batch.rows`; `nothing` has the columns of the source and no rows."""
+        values = pl.concat([nothing, *(pl.DataFrame(pl.from_arrow(each.values)) for each in self.parts)], rechunk=True)
+        positions = [pl.int_range(each.first, each.first + each.values.num_rows, eager=True) for each in self.parts]
+        rows = values.with_columns(
+            self._read([each.kinds for each in self.parts], INSERT).alias(ROW_KIND),
+            pl.concat([pl.Series(dtype=pl.Int64), *positions], rechunk=True).alias(POSITION),
+            pl.lit(None, pl.Binary).alias(BYTES),
+            self._read([each.errors for each in self.parts], None).alias(ERROR),
+        )
+        origin = self._made(lambda rows, at: pl.repeat(rows.name, at.len(), eager=True))
+        raw = self._made(lambda rows, at: pl.Series(object_texts(rows.original.take(at.to_arrow()))))
+        texts = rows.lazy().with_columns(origin.alias(ORIGIN), raw.alias(RAW))
+        return texts.select(*nothing.columns, *BATCH_COLUMNS)
+
+    def _read(self, arrays: list[pa.Array | None], usual: str | None) -> pl.Series | pl.Expr:
+        """A column of texts that were read; those of an array that is None are `usual`."""
+        if all(each is None for each in arrays):
+            return pl.lit(usual, pl.String)
+        found = [
+            pl.repeat(usual, rows.values.num_rows, dtype=pl.String, eager=True) if each is None else pl.Series(each)
+            for rows, each in zip(self.parts, arrays, strict=True)
+        ]
+        return pl.concat(found, rechunk=True)
+
+    def _made(self, texts: Callable[[ParquetRows, pl.Series], pl.Series]) -> pl.Expr:
+        """A column of texts, which are made of rows and of the places in them (from 0) where they are wanted."""
+
+        def made(positions: pl.Series) -> pl.Series:
+            number = pl.Series(self.firsts, dtype=pl.Int64).search_sorted(positions, side="right") - 1
+            wanted = pl.DataFrame({"position": positions, "number": number}).with_row_index("row")
+            found = [pl.DataFrame(schema={"row": pl.UInt32, "text": pl.String})]
+            for (at,), some in wanted.group_by("number"):
+                rows = self.parts[int(at)]
+                text = texts(rows, some["position"] - rows.first).cast(pl.String)
+                found.append(some.select("row", text.alias("text")))
+            return pl.concat(found).sort("row")["text"]
+
+        return pl.col(POSITION).map_batches(made, return_dtype=pl.String, is_elementwise=True)

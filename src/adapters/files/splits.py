@@ -87,7 +87,7 @@ def read(
         views: see `ShapeDecoder`.
     """
     if spec.format == "parquet":
-        yield from (rows.with_texts for rows in read_parquet(split, spec))
+        yield from (rows.batch for rows in read_parquet(split, spec))
         return
     with _explain_errors(split), open_file(split.path) as stream:
         if spec.format == "csv":
