@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.adapters.delta.local.rows import fold_rows
+from headwater.adapters.delta.stored import MERGED, OPERATION, SEQUENCE
 from headwater.domain.table.merge import ColumnRule, KeepFirst, LastNonNull, Latest, Max, Min, Replace, Sum, fold
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 
 from .effort import examples
 
@@ -113,6 +117,20 @@ def test_folding_is_what_the_rules_say(batches: list[list[Row]], chance: Any) ->
     ]
 
 
+@settings(max_examples=examples(100))
+@given(BATCHES, st.booleans())
+def test_the_local_engine_folds_as_the_rules_say(batches: list[list[Row]], alone: bool) -> None:  # noqa: FBT001 - drawn
+    rows = pl.concat(frames(batches))
+    if alone:  # the first row of each key; the others share theirs
+        rows = pl.concat([rows.unique("k", keep="first"), rows.with_columns(pl.col("k") + 2)])
+    schema = Schema.parse(", ".join(f"{name} bigint" for name in COLUMNS if name != "nr"))
+    table = TableSpec("t.rows", schema, KEY, rules=RULES, groups=GROUPS)
+    stored = rows.rename({"nr": SEQUENCE}).with_columns(pl.lit(MERGED, pl.Int8).alias(OPERATION))
+    found = fold_rows(stored.lazy(), table, deletes=False).collect().rename({SEQUENCE: "nr"})
+    expected = [dict(sorted(row.items())) for row in oracle(rows.sort("nr").to_dicts())]
+    assert rows_of(found.select(sorted(COLUMNS))) == expected
+
+
 @settings(max_examples=examples(75))
 @given(BATCHES)
 def test_it_does_not_matter_where_batches_are_cut(batches: list[list[Row]]) -> None:
@@ -138,7 +156,6 @@ def test_rows_that_only_replace_fold_as_they_do_among_other_rules(batches: list[
 def test_spark_folds_as_the_rules_say(spark: SparkSession) -> None:
     from headwater.adapters.spark.merge import fold_by_key as folded_by_spark
     from headwater.adapters.spark.schema import frame_of
-    from headwater.domain.table.schema import Schema
 
     chance = random.Random(6)
     rows: list[Row] = [
