@@ -144,7 +144,7 @@ def deployment(folder: Path, home: Path, chunk_rows: int, engine: str) -> Path:
     spark = None if engine == "local" else spark_settings(home)
     bulk = str((folder / "bulk").resolve())
     work = _WORK.format(ddl=DDL, pipeline=PIPELINE, key=KEY, bulk=bulk, chunk_rows=chunk_rows)
-    return fresh(home, "delta", upkeep=f'engine = "{engine}"', spark=spark, work=work)
+    return fresh(home, f"delta:{engine}", upkeep="", spark=spark, work=work)
 
 
 def _write(rows: Any, folder: Path) -> None:
