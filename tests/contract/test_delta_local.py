@@ -6,20 +6,26 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.local import data_files
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
+from headwater.adapters.delta.local.data_files import FileCache
 from headwater.adapters.delta.local.engine import LocalEngine
+from headwater.adapters.delta.local.lookups import Lookups
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.delta.local.write import prepare_change
-from headwater.domain.errors import EpochConflict, StoreUnavailable, TableDamaged, VersionExpired
+from headwater.domain.errors import EpochConflict, HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
 from headwater.domain.ports import Version
-from headwater.domain.table.merge import Sum
+from headwater.domain.table.change import Between, Matching
+from headwater.domain.table.merge import Max, Sum
 from headwater.domain.table.spec import Layout
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headwater.domain.table.spec import TableSpec
+    from headwater.testing.store_harness import Bag
 
 pytestmark = pytest.mark.contract
 
@@ -184,6 +191,83 @@ class TestCompactionBeside(LocalDelta):
             table.commit(merge=[(1, "ours")])
         assert rival.rows() == bag((1, "theirs"))
         assert len(self.data_files()) == 2
+
+
+SMALL = st.integers(0, 2)
+COUNTS = spec_of(
+    "day bigint, page string, visitor bigint, pane bigint, _times bigint, _most bigint",
+    ["day", "page", "visitor", "pane"],
+    rules={"_times": Sum(), "_most": Max()},
+    partition_by=("day",),
+)
+COUNTED = st.tuples(
+    st.integers(1, 2), st.sampled_from("ab"), st.integers(1, 3), st.sampled_from([0, 5]), st.integers(-2, 2), SMALL
+)
+ASKED = st.tuples(st.integers(1, 3), st.sampled_from("abc"), st.integers(1, 4))
+WORK = st.one_of(
+    st.tuples(st.just("merge"), st.lists(COUNTED, min_size=1, max_size=5, unique_by=lambda row: row[:4])),
+    st.tuples(st.sampled_from(["compact", "rollback", "delete", "look back", "overwrite"]), st.just([])),
+)
+
+
+def _work(table: TableDriver, kind: str, rows: list[Any], versions: list[Version]) -> Version | None:
+    """Do something to a table; the version to read then, which may be an early one."""
+    match kind:
+        case "merge":
+            return table.commit(merge=rows)
+        case "overwrite":
+            return table.commit(overwrite=[(1, "a", 1, 0, 1, 1)])
+        case "delete":
+            return table.commit(delete=[(1, "a", 1, 0)])
+        case "rollback" if versions:
+            return table.rollback(versions[-2] if len(versions) > 1 else None)
+        case "compact" if versions:
+            table.compact()
+            return table.newest
+    return versions[0] if versions else None
+
+
+class TestLookups(LocalDelta):
+    """What is answered from memory is what is read from files."""
+
+    @given(work=st.lists(st.tuples(WORK, st.booleans()), max_size=9), asked=st.lists(ASKED, min_size=1, max_size=6))
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    def test_counts_after_any_commits(self, work: list[Any], asked: list[tuple[int, str, int]]) -> None:
+        self.root = self.root / uuid4().hex
+        eager = CompactionPolicy(min_files=2, min_share=0)
+        stores = [LocalDeltaStore(str(self.root), eager) for _ in range(2)]
+        plain = LocalDeltaStore(str(self.root), lookups=Lookups(limit=0))
+        mine, theirs = (self.table(store, COUNTS) for store in stores)
+        plain.ensure(COUNTS)
+        keys = self.frame(asked, COUNTS.schema.select(COUNTS.key[:3]))
+        wanted = Matching(keys, {"pane": (0,), "day": Between(1, 2)})
+        versions: list[Version] = []
+        for (kind, rows), by_another in work:
+            table = theirs if by_another else mine
+            at = _work(table, kind, rows, versions)
+            mine.sequence = theirs.sequence = table.sequence
+            mine.newest = theirs.newest = table.newest
+            if at is not None:
+                versions.append(at)
+            found, expected = (self.rows(store.read(COUNTS.name, at, wanted)) for store in (stores[0], plain))
+            assert bag(*found) == bag(*expected)
+
+    def counts(self, table: TableDriver, day: int) -> Bag:
+        keys = self.frame([(day, "a", 1)], COUNTS.schema.select(COUNTS.key[:3]))
+        return table.rows(Matching(keys, {"pane": (0,)}))
+
+    def test_the_index_least_recently_used_is_dropped(self) -> None:
+        """Two are made by the second lookup of each, and one of them has room."""
+        store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0), lookups=Lookups(limit=6_000))
+        table = self.table(store, COUNTS)
+        table.commit(merge=[(day, "a", visitor, 0, day, visitor) for day in (1, 2) for visitor in range(100)])
+        for day in (1, 1, 2, 2):
+            assert self.counts(table, day) == bag((day, "a", 1, 0, day, 1))
+        for file in self.root.rglob("*.parquet"):
+            file.unlink()
+        assert self.counts(table, 2) == bag((2, "a", 1, 0, 2, 1))
+        with pytest.raises(HeadwaterError):
+            self.counts(table, 1)
 
 
 class TestLocalEngine(PolarsFrames, FrameEngineContract):

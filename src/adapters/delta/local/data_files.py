@@ -101,10 +101,9 @@ class DataFiles:
         by = list(self.partition_by)
         if not by:
             return [self._write_file(part, {}, columns) for part in _slices(rows, parts)]
-        places = rows.partition_by(by, as_dict=True, maintain_order=True)
         return [
             self._write_file(part, dict(zip(by, place, strict=True)), columns)
-            for place, found in places.items()
+            for place, found in _split(rows, by).items()
             for part in _slices(found.drop(by), parts)
         ]
 
@@ -203,6 +202,14 @@ class DataFiles:
             "nullCount": {self.names.get(name, name): count for name, count in zip(columns, nulls, strict=True)},
         }
         return _STATS.encode(found).decode()
+
+
+def _split(rows: pl.DataFrame, by: list[str]) -> dict[tuple[Any, ...], pl.DataFrame]:
+    """Rows by their values in some columns."""
+    first = rows.select(by).row(0)
+    if rows.select(pl.col(name).eq_missing(pl.col(name).first()).all() for name in by).row(0) == (True,) * len(by):
+        return {first: rows}  # the usual case, which needs no copy
+    return rows.partition_by(by, as_dict=True, maintain_order=True)
 
 
 def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:

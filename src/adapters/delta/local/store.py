@@ -26,6 +26,7 @@ from ..followed_log import UsedTable
 from .compaction import prepare_compaction
 from .data_files import FileCache
 from .log import CommitConflict, LocalLog
+from .lookups import Lookups
 from .read import LocalVersion
 from .write import prepare_change, prepare_restore
 
@@ -67,12 +68,14 @@ class LocalDeltaStore(FolderStore):
         compaction: which partitions `compact` rewrites.
         sweep: how long `expire` keeps unneeded files.
         cache: the rows of recent files, in memory.
+        lookups: answers lookups of counts, from memory.
     """
 
     root: str = field(converter=absolute)
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     sweep: SweepPolicy = field(factory=SweepPolicy)
     cache: FileCache = field(factory=FileCache)
+    lookups: Lookups = field(factory=Lookups)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
@@ -88,9 +91,12 @@ class LocalDeltaStore(FolderStore):
         used = self._tables[table]
         if at is None:
             return lazy(empty(used.spec.schema))
-        rows = used.readable_version(at).content(matching or Matching())
+        stored = used.readable_version(at)
+        if matching is None:
+            return nw.from_native(stored.content(Matching()))
+        found = self.lookups.find(stored, matching)
         # What is looked up by keys is small, and often used more than once.
-        return nw.from_native(rows) if matching is None else lazy(rows.collect())
+        return lazy(stored.content(matching).collect() if found is None else found)
 
     def size(self, table: str, at: Version) -> int:
         return sum(file.size for file in self._tables[table].readable_version(at).files)

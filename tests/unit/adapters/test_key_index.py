@@ -1,0 +1,47 @@
+"""Rows are found by key as a group-by of all rows finds them."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.adapters.polars.key_index import HashCollision, KeyIndex
+
+KEY = ("page", "day", "visitor")
+FOLDS = {"times": pl.Expr.sum, "most": pl.Expr.max}
+SCHEMA = {"page": pl.String, "day": pl.Int64, "visitor": pl.String, "times": pl.Int64, "most": pl.Int64}
+KEYS = st.tuples(st.sampled_from("ab"), st.integers(1, 2), st.text("xyzé", max_size=2))
+ROWS = st.lists(st.tuples(KEYS, st.integers(-3, 3), st.integers(0, 3)), max_size=12)
+
+
+def frame(rows: list[tuple[tuple[str, int, str], int, int]]) -> pl.DataFrame:
+    return pl.DataFrame([(*key, *amounts) for key, *amounts in rows], SCHEMA, orient="row")
+
+
+@given(st.lists(ROWS, max_size=6), st.lists(KEYS, max_size=12))
+def test_what_is_found_is_the_fold_of_all_rows(parts: list[list], asked: list[tuple[str, int, str]]) -> None:
+    index = KeyIndex.of(frame([]), KEY, FOLDS)
+    for part in parts:
+        index = index.add(frame(part))
+    keys = pl.DataFrame(asked, {name: SCHEMA[name] for name in KEY}, orient="row")
+    everything = frame([row for part in parts for row in part]).group_by(KEY).agg(pl.sum("times"), pl.max("most"))
+    expected = everything.join(keys, on=KEY, how="semi")
+    found = index.find(keys)
+    assert found.schema == SCHEMA
+    assert sorted(found.rows()) == sorted(expected.rows())
+
+
+def test_an_earlier_index_stays_as_it_was() -> None:
+    first = KeyIndex.of(frame([(("a", 1, "x"), 1, 1)]), KEY, FOLDS)
+    first.add(frame([(("a", 1, "x"), 5, 5)]))
+    assert first.find(frame([(("a", 1, "x"), 0, 0)]).select(KEY)).rows() == [("a", 1, "x", 1, 1)]
+
+
+def test_keys_of_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pl.DataFrame, "hash_rows", lambda rows: pl.repeat(7, rows.height, dtype=pl.UInt64, eager=True))
+    index = KeyIndex.of(frame([(("a", 1, "x"), 1, 1)]), KEY, FOLDS)
+    assert index.find(frame([(("a", 1, "y"), 0, 0)]).select(KEY)).is_empty()
+    with pytest.raises(HashCollision):
+        index.add(frame([(("a", 1, "y"), 1, 1)]))
