@@ -64,7 +64,7 @@ class PaneState:
         """The columns of `sum_exprs`."""
         return tuple(self.sum_exprs)
 
-    def fold(self, rows: nw.LazyFrame[Any], *by: str) -> nw.LazyFrame[Any]:
+    def fold(self, rows: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:
         """Sum up (or take the maximum of) the amounts of rows, by some columns."""
         amount = nw.col(self.amount)
         return rows.group_by(*by).agg(amount.sum() if self.is_sum else amount.max())
@@ -72,19 +72,27 @@ class PaneState:
     def compute_deltas(
         self, on_time: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, tick_range: TickRange
     ) -> nw.LazyFrame[Any]:
-        """Return the amounts of the panes closed now; late rows count in the pane that the watermark was in."""
+        """Return the amounts of the panes closed now, not yet folded by the key.
+
+        Late rows count in the pane that the watermark was in.
+        """
         parts = [tick_range.read_closing(self.table), tick_range.select_closed(on_time)]
         if late is not None:
             parts.append(tick_range.place_late(late, self.engine))
         rows = nw.concat([part.select(*self.table.key, self.amount) for part in parts])
-        return self.engine.persist(self.fold(rows, *self.table.key))
+        return self.engine.persist(rows)
 
     def build_change(
-        self, on_time: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, deltas: nw.LazyFrame[Any]
+        self, on_time: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, closed: nw.LazyFrame[Any]
     ) -> Change:
-        """Build the change that the epoch makes to the table."""
-        *named, _pane = self.table.key
-        closed = self.fold(deltas, *named).with_columns(nw.lit(SO_FAR).cast(nw.Int64).alias(PANE))
+        """Build the change that the epoch makes to the table.
+
+        Args:
+            on_time: the on-time rows of the batch.
+            late: its late rows.
+            closed: the amount of each name in all panes closed now.
+        """
+        closed = closed.with_columns(nw.lit(SO_FAR).cast(nw.Int64).alias(PANE))
         parts = [each for each in (on_time, late, closed) if each is not None]
         return Change(merge=nw.concat([part.select(*self.table.key, self.amount) for part in parts]))
 
@@ -97,7 +105,7 @@ class PaneState:
         """Return the running amounts of each name in `deltas`, by pane: the key, `OLD` and `NEW`.
 
         Args:
-            deltas: the amounts of the panes closed now, by the key.
+            deltas: the amounts of the panes closed now.
             known: the amounts of these names before the epoch, as `read_known` returns them.
         """
         *named, pane = self.table.key
@@ -147,7 +155,7 @@ class PaneState:
             cells = cells.join(known, on=named, how="inner")
             counts = nw.when(nw.col(ROUND) <= nw.col(_KNOWN_IN)).then(amount).otherwise(0)
             cells = cells.select(*self.table.key, nw.col(_KNOWN_IN).alias(ROUND), counts.alias(self.amount))
-        cells = self.fold(cells, *self.table.key, ROUND)
+        cells = self.fold(cells, (*self.table.key, ROUND))
         running = amount.cum_sum() if self.is_sum else amount.cum_max()
         return cells.with_columns(running.over(*named, ROUND, order_by=PANE).alias(self.amount))
 

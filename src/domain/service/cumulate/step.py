@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -28,7 +29,7 @@ from .tick_range import BEGINNING, TickRange
 from .ticks import AllValues, PaneDeltas
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from ...epoch.batch import Batch
@@ -183,27 +184,38 @@ class CumulateStep:
         pane: tuple[str, ...] = (WINDOW, PANE, *also)
         # Sum by all dimensions first: each set then has fewer rows to sum.
         finest = self.engine.add_up(rows, (*names, *pane), sum_columns)
-        sums = self.engine.add_up(self._expand_sets(finest), (*self.tables.group, PANE, *also), sum_columns)
+        group = (*self.tables.group, PANE, *also)
+        sums = self._sum_sets(finest, (*group, *sum_columns), partial(self.engine.add_up, by=group, sums=sum_columns))
         later = self.tables.sum_schema.without(sum_columns)
         zeros = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
         states = {}
         for name, state in self.states.items():
             named = state.table.key[-2]
-            each = state.fold(state.extract(rows), *names, *pane, named)
-            states[name] = state.fold(self._expand_sets(each), *state.table.key, *also)
+            each = state.fold(state.extract(rows), (*names, *pane, named))
+            key = (*state.table.key, *also)
+            states[name] = self._sum_sets(each, (*key, state.amount), partial(state.fold, by=key))
         return _Contribution(sums.with_columns(nw.col(ROWS), *zeros), states)
 
-    def _expand_sets(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Return each row once per dimension set, with the key of its group in that set."""
+    def _sum_sets(
+        self,
+        finest: nw.LazyFrame[Any],
+        columns: Sequence[str],
+        sum_up: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]],
+    ) -> nw.LazyFrame[Any]:
+        """Sum up sums by all dimensions for each dimension set; a set of all dimensions has these sums already."""
+        sets, names = self.settings.dimensions, self.settings.dimension_schema.names
+        parts = [self._expand_set(finest, each) for each in sets if len(each) == len(names)]
+        if coarser := [self._expand_set(finest, each) for each in sets if len(each) < len(names)]:
+            parts.append(sum_up(nw.concat(coarser)))
+        return nw.concat([part.select(*columns) for part in parts])
+
+    def _expand_set(self, rows: nw.LazyFrame[Any], dimensions: tuple[str, ...]) -> nw.LazyFrame[Any]:
+        """Return rows with the key of their group in a dimension set."""
         schema = self.settings.dimension_schema
-        parts = []
-        for dimensions in self.settings.dimensions:
-            outside = (each for each in schema.columns if each.name not in dimensions)
-            without = (nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in outside)
-            parts.append(
-                rows.with_columns(nw.lit(grouping_of(dimensions)).alias(self.settings.column_name(GROUPING)), *without)
-            )
-        return as_key(nw.concat(parts), schema)
+        outside = (each for each in schema.columns if each.name not in dimensions)
+        without = (nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in outside)
+        grouping = nw.lit(grouping_of(dimensions)).alias(self.settings.column_name(GROUPING))
+        return as_key(rows.with_columns(grouping, *without), schema)
 
     def _make_changes(
         self, on_time: _Contribution, late: _Contribution | None, tick_range: TickRange
@@ -241,11 +253,14 @@ class CumulateStep:
         for name, state in self.states.items():
             input_rows, late_rows = on_time.states[name], late.states[name] if late else None
             deltas = state.compute_deltas(input_rows, late_rows, tick_range)
-            changes[state.table.name] = state.build_change(input_rows, late_rows, deltas)
             if isinstance(state, Sketch):
+                closed = state.fold(deltas, state.table.key[:-1])
+                changes[state.table.name] = state.build_change(input_rows, late_rows, closed)
                 added.append(self._with_zeros(state.compute_sum_deltas(deltas, tick_range), *state.sum_columns))
                 continue
-            events = state.find_events(deltas, tick_range)
+            closed = state.sum_names(deltas, tick_range)
+            changes[state.table.name] = state.build_change(input_rows, late_rows, closed)
+            events = state.find_events(deltas, closed)
             if state.sum_columns:
                 added.append(self._with_zeros(state.compute_sum_deltas(events), *state.sum_columns))
                 continue

@@ -32,15 +32,31 @@ class Values(PaneState):
         measure = self.measure
         return rows.filter(measure.applies).with_columns(measure.over.alias(VALUE), nw.col(ROWS).alias(TIMES))
 
-    def find_events(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+    def sum_names(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
+        """Sum up the amounts of each value in the panes closed now.
+
+        Returns:
+            The columns of a value, its first pane, the sum of its amounts, `OLD` (its amount before, or 0), and bigint
+            ``_least``, the least amount of a row.
+        """
+        *named, pane = self.table.key
+        amount = nw.col(self.amount)
+        names = deltas.group_by(*named).agg(nw.col(pane).min(), amount.min().alias(_LEAST), amount.sum())
+        known = self.read_known(deltas.select(*named), tick_range)
+        return self.engine.persist(names.join(known, on=named, how="left").with_columns(nw.col(OLD).fill_null(0)))
+
+    def find_events(self, deltas: nw.LazyFrame[Any], names: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Find the panes in which values appear or disappear.
+
+        Args:
+            deltas: the amounts of the panes closed now.
+            names: their sums, as `sum_names` returns them.
 
         Returns:
             The key; bigint ``_effect``: how this epoch changes the number of present values, from that pane on; bigint
             ``_sign``: 1 if the value appears in that pane, -1 if it disappears.
         """
         *named, _pane = self.table.key
-        names = self._find_names(deltas, tick_range)
         calm = (nw.col(_LEAST) > 0) & (nw.col(OLD) >= 0)
         one = nw.lit(1).cast(nw.Int64)
         new = names.filter(calm, nw.col(OLD) == 0).select(*self.table.key, one.alias(_EFFECT), one.alias(_SIGN))
@@ -48,14 +64,6 @@ class Values(PaneState):
         moving = names.filter(~calm).select(*named, OLD)
         moves = self._find_moves(deltas.join(moving, on=named, how="semi"), moving)
         return self.engine.persist(nw.concat([new, moves]))
-
-    def _find_names(self, deltas: nw.LazyFrame[Any], tick_range: TickRange) -> nw.LazyFrame[Any]:
-        """Return each value in `deltas` with its first pane, its least amount, and `OLD`, its amount before (or 0)."""
-        *named, pane = self.table.key
-        amount = nw.col(self.amount)
-        names = deltas.group_by(*named).agg(nw.col(pane).min(), amount.min().alias(_LEAST))
-        known = self.read_known(names.select(*named), tick_range)
-        return self.engine.persist(names.join(known, on=named, how="left").with_columns(nw.col(OLD).fill_null(0)))
 
     def _find_moves(self, deltas: nw.LazyFrame[Any], known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """As `find_events`, for values that may appear and disappear several times."""
