@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -310,6 +311,42 @@ def test_ticks_on_local_delta(tmp_path: Path, schedule: Schedule) -> None:
 )
 def test_ticks_on_delta(spark: SparkSession, tmp_path: Path, schedule: Schedule) -> None:
     Trial(delta_backend(spark, str(tmp_path / uuid4().hex)), schedule).check()
+
+
+@define(eq=False)
+class InTurns(Trial):
+    """A pipeline whose epochs run on two backends over the same tables, in turns."""
+
+    other: Backend = field(kw_only=True)
+
+    def run(self) -> Runner:
+        for size, fault in self.schedule.runs:
+            with suppress(Crash):
+                while self.runner(fault, size).advance():
+                    self.backend, self.other = self.other, self.backend
+        runner = self.runner()
+        runner.run(until_idle=True)
+        return runner
+
+
+def _opened(backend: Backend) -> Backend:
+    """The same backend with one store, which stays open."""
+    store = backend.open()
+    return evolve(backend, open=lambda: store)
+
+
+@pytest.mark.delta
+@pytest.mark.slow
+@given(schedule=schedules(evolve(_SMALL, sizes=st.integers(2, 5)), late=True))
+@settings(
+    max_examples=examples(10),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    derandomize=True,
+)
+def test_ticks_of_two_engines_in_turns(spark: SparkSession, tmp_path: Path, schedule: Schedule) -> None:
+    folder = str(tmp_path / uuid4().hex)
+    local, other = _opened(local_delta_backend(folder)), _opened(delta_backend(spark, folder))
+    InTurns(local, schedule, other=other).check()
 
 
 @pytest.mark.hudi
