@@ -136,10 +136,10 @@ def _run(name: str, engine: str, right: pl.DataFrame, epochs: int, rows: int) ->
     with Headwater.from_config(config) as headwater:
         shown = headwater.view(work.view)
         found = work.found(shown if isinstance(shown, pl.DataFrame) else pl.from_arrow(shown.toArrow()))
-    return Result(name, engine, rows, epochs, wall, used, _wrong(found.select(right.columns), right))
+    return Result(name, engine, rows, epochs, wall, used, wrong_rows(found.select(right.columns), right))
 
 
-def _wrong(found: pl.DataFrame, right: pl.DataFrame) -> int:
+def wrong_rows(found: pl.DataFrame, right: pl.DataFrame) -> int:
     """The number of rows that are wrong, missing or extra."""
     same = right.join(found.unique(), on=right.columns, how="semi", nulls_equal=True).height
     return found.height + right.height - 2 * same

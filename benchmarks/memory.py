@@ -51,6 +51,11 @@ def run_and_watch(command: list[str], log: Path) -> Used:
     return Used(peak, sum(cpu.values()))
 
 
+def cpu_of_session() -> float:
+    """Seconds of processor time of this process's session: this process and those that it started and that run."""
+    return sum(map(_cpu, _processes_of(os.getsid(0))))
+
+
 def _is_running(process: subprocess.Popen[bytes]) -> bool:
     """Wait for a moment; return whether the process still runs."""
     with suppress(subprocess.TimeoutExpired):
