@@ -86,10 +86,8 @@ class Meter:
     def plans(self) -> str:
         """The plans of the queries since the last work began."""
         queries = [each for each in _listed(self._sql.executionsList()) if each.executionId() >= self._queries]
-        return "\n".join(
-            f"### query {each.executionId()}, jobs {each.jobs().keySet().mkString(' ')}\n{each.physicalPlanDescription()}"
-            for each in queries
-        )
+        heads = (f"### query {each.executionId()}, jobs {each.jobs().keySet().mkString(' ')}" for each in queries)
+        return "\n".join(f"{head}\n{each.physicalPlanDescription()}" for head, each in zip(heads, queries, strict=True))
 
     def _mark(self) -> None:
         self._jobs = self._newest_job()

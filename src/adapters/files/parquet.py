@@ -45,7 +45,7 @@ _SAFE: dict[str, tuple[pa.DataType, ...]] = {
 }
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
-_DAYS = (-719_162, 2_932_896)
+DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970-01-01."""
 
 
@@ -82,12 +82,20 @@ class ParquetRows:
     @property
     def batch(self) -> pa.RecordBatch:
         """The rows with the columns of `Batch.rows`."""
+        return self._with(object_texts(self.original))
+
+    @property
+    def lean_batch(self) -> pa.RecordBatch:
+        """As `batch`, with null for ``_raw`` if all rows can be used."""
+        return self.batch if self.errors is not None else self._with(pa.nulls(self.values.num_rows, pa.string()))
+
+    def _with(self, raw: pa.Array) -> pa.RecordBatch:
         count = self.values.num_rows
         more = {
             ROW_KIND: pa.repeat(INSERT, count) if self.kinds is None else self.kinds,
             POSITION: pl.int_range(self.first, self.first + count, eager=True).to_arrow(),
             ORIGIN: pa.repeat(self.name, count),
-            RAW: object_texts(self.original),
+            RAW: raw,
             BYTES: pa.nulls(count, pa.binary()),
             ERROR: pa.nulls(count, pa.string()) if self.errors is None else self.errors,
         }
@@ -225,7 +233,7 @@ def _in_range(
 def _outside(values: pa.Array, zone: str, *, is_instant: bool) -> pa.Array | None:
     """A mask of the times outside the years 1 to 9999 in UTC, which Python cannot hold; None if all are inside."""
     if pa.types.is_date32(values.type):
-        return _beyond(values.cast(pa.int32()), *_DAYS)
+        return _beyond(values.cast(pa.int32()), *DAYS)
     if not pa.types.is_timestamp(values.type):
         return None
     numbers, a_second = values.cast(pa.int64()), _A_SECOND[values.type.unit]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .bulk import FileBulk
 from .parquet import is_int96
+from .spark_parquet import NO_PLAIN_PATH
 from .spark_source import SplitReader
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .pieces import Part
 
-# Hadoop reads these characters as glob patterns, and a colon as the end of a scheme.
-_NO_PLAIN_PATH = re.compile(r"[\\*?\[\]{}:]")
 _INSTANT = pa.timestamp("us", "UTC")
 _ARROW_POSITIONS = 2**11
 """The first ordinal of parts that Spark does not read itself: their positions come after those of Spark's parts."""
@@ -69,7 +67,7 @@ class SparkFileBulk(FileBulk):
 
     def _natively(self, path: Path) -> pa.Schema | None:
         """The declared columns of a file, if Spark reads the same values as `parquet.read`; else None."""
-        if _NO_PLAIN_PATH.search(str(path)):
+        if NO_PLAIN_PATH.search(str(path)):
             return None
         with pq.ParquetFile(path) as file:
             there = file.schema_arrow

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import define, field, frozen
+from pyspark.sql import DataFrame
 
+from ...domain.epoch.batch import ERROR, RAW
 from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.dead_letters import spark_dead_letters
 from ..spark.skipped_counts import PassedOver
 from .source import FileSource
+from .spark_parquet import plain_columns, plain_rows
 from .splits import Split, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from ...domain.epoch.epoch import OffsetRange
     from ...domain.source.record_spec import RecordSpec
+
+_MOST_PLAIN = 16
+"""So many files may have a plan of their own."""
 
 
 @define(eq=False)
@@ -51,10 +60,29 @@ class SparkFileSource(FileSource):
             SourceChanged: a file is gone or changed.
             BadInput: a file lacks a declared column, or has it in a type that does not fit.
         """
-        reader = SplitReader(self._splits(offsets), self.spec, self._passed_over)
-        parts = max(1, len(reader.splits))
-        numbers = self.spark.range(0, len(reader.splits), 1, parts)
-        return nw.from_native(map_in_arrow(numbers, reader, batch_schema(self.schema)))
+        return nw.from_native(self._through_workers(self._splits(offsets), lean=False))
+
+    def read_lean(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """See `StreamSource.read_lean`. Spark's own reader reads a few large Parquet files, workers all others."""
+        frames: list[DataFrame] = []
+        others: list[Split] = []
+        for split in self._splits(offsets):
+            path = Path(split.path)
+            is_parquet = self.spec.format == "parquet" and len(frames) < _MOST_PLAIN
+            if is_parquet and (columns := plain_columns(path, self.spec)) is not None:
+                frames.append(plain_rows(self.spark, path, columns, self.spec, split.first_position))
+            else:
+                others.append(split)
+        if others or not frames:
+            frames.append(self._through_workers(others, lean=True))
+        return nw.from_native(reduce(DataFrame.unionAll, frames))
+
+    def _through_workers(self, splits: list[Split], *, lean: bool) -> DataFrame:
+        reader = SplitReader(splits, self.spec, self._passed_over, lean=lean)
+        numbers = self.spark.range(0, len(splits), 1, max(1, len(splits)))
+        rows = map_in_arrow(numbers, reader, batch_schema(self.schema))
+        # Spark takes the rows for as few as the splits, and would send all of them to every task of a join.
+        return rows if lean else rows.hint("merge")
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return spark_dead_letters(letters, self._rereading(letters), self.schema)
@@ -62,17 +90,27 @@ class SparkFileSource(FileSource):
 
 @frozen
 class SplitReader:
-    """Reads splits on a worker, given their numbers."""
+    """Reads splits on a worker, given their numbers; `lean`: rows without an error have null for ``_raw``."""
 
     splits: list[Split]
     spec: RecordSpec
     passed_over: PassedOver | None = None
+    lean: bool = False
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 counts: Counter[str] = Counter()
                 split = self.splits[number]
-                yield from read(split, self.spec, counts)
+                batches = read(split, self.spec, counts, lean=self.lean)
+                yield from map(_without_records, batches) if self.lean else batches
                 if self.passed_over:
                     self.passed_over.add(f"{split.path}@{split.start}", counts)
+
+
+def _without_records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with null for ``_raw``, except those with an error."""
+    errors, raw = batch.column(ERROR), batch.column(RAW)
+    nothing = pa.nulls(batch.num_rows, raw.type)
+    kept = nothing if errors.null_count == batch.num_rows else pc.if_else(pc.is_valid(errors), raw, nothing)
+    return batch.set_column(batch.schema.get_field_index(RAW), batch.schema.field(RAW), kept)

@@ -76,7 +76,12 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
 
 
 def read(
-    split: Split, spec: RecordSpec, passed_over: Counter[str] | None = None, *, views: bool = False
+    split: Split,
+    spec: RecordSpec,
+    passed_over: Counter[str] | None = None,
+    *,
+    views: bool = False,
+    lean: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
 
@@ -85,9 +90,10 @@ def read(
         spec: the spec of the records.
         passed_over: counts the skipped messages of tables that are not read; see `Tables`.
         views: see `ShapeDecoder`.
+        lean: whether rows without an error may have null for ``_raw``.
     """
     if spec.format == "parquet":
-        yield from (rows.batch for rows in read_parquet(split, spec))
+        yield from (rows.lean_batch if lean else rows.batch for rows in read_parquet(split, spec))
         return
     with _explain_errors(split), open_file(split.path) as stream:
         if spec.format == "csv":

@@ -82,6 +82,8 @@ class Batch:
         ranges: in a bulk load whose chunks are not repeatable, the range of the first key column of each chunk in the
             batch, by chunk number.
         passed_over: returns the number of messages that were skipped while the rows were computed, by table.
+        whole: returns the rows again, each with its ``_raw``; None if `rows` have it. If it is set, rows that could be
+            decoded have null: only dead letters need their records, and records are large.
     """
 
     epoch: Epoch
@@ -95,6 +97,7 @@ class Batch:
     remaining: tuple[KeyRange, ...] | None = None
     ranges: Mapping[int, KeyRange] = field(factory=dict)
     passed_over: Callable[[], Mapping[str, int]] = dict
+    whole: Callable[[], nw.LazyFrame[Any]] | None = None
 
     @property
     def rows(self) -> nw.LazyFrame[Any]:

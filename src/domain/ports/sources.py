@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -139,12 +140,18 @@ class StreamSource(Source, Protocol):
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of a range, with the columns of `Batch.rows`. Each read of a range returns the same rows."""
 
+    def read_lean(self, offsets: OffsetRange) -> nw.LazyFrame[Any] | None:  # noqa: ARG002 - overriding methods use it
+        """As `read`, with null for the ``_raw`` of each row that could be decoded; None if that saves no work."""
+        return None
+
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """The rows of a range as the batch of an epoch; see `read`."""
         self.passed_over()  # discards the counts of a try that failed
-        rows = self.read(offsets)
-        yield Batch(epoch, rows, offsets, self.format, lanes=self.lanes, passed_over=self.passed_over)
+        lean = self.read_lean(offsets)
+        rows, whole = (self.read(offsets), None) if lean is None else (lean, partial(self.read, offsets))
+        given = (epoch, rows, offsets, self.format)
+        yield Batch(*given, lanes=self.lanes, passed_over=self.passed_over, whole=whole)
 
     def passed_over(self) -> Mapping[str, int]:
         """The number of messages skipped since the last call because `tables` excludes their table, by table.

@@ -20,6 +20,7 @@ SCHEMA = Schema.parse(
     "epoch bigint, reason string, origin string, position bigint, raw string,"
     " format string, row_kind string, bytes binary"
 )
+_RECORD = "_record"
 IN_ORDER = ("epoch", "position")
 """Columns that order dead letters by arrival."""
 
@@ -110,7 +111,8 @@ def extract(rows: nw.LazyFrame[Any], batch: Batch, written: nw.Expr | None = Non
         batch: the batch.
         written: the format of each row's record, if the batch has several.
     """
-    return rows.filter(~nw.col(ERROR).is_null()).select(
+    letters = rows.filter(~nw.col(ERROR).is_null())
+    return _with_records(letters, batch).select(
         nw.lit(batch.epoch.number).cast(nw.Int64).alias("epoch"),
         nw.col(ERROR).alias("reason"),
         nw.col(ORIGIN).alias("origin"),
@@ -120,3 +122,12 @@ def extract(rows: nw.LazyFrame[Any], batch: Batch, written: nw.Expr | None = Non
         nw.col(ROW_KIND).alias("row_kind"),
         nw.col(BYTES).alias("bytes"),
     )
+
+
+def _with_records(letters: nw.LazyFrame[Any], batch: Batch) -> nw.LazyFrame[Any]:
+    """Add the record of each dead letter that lacks it, as its row could be decoded; see `Batch.whole`."""
+    if batch.whole is None:
+        return letters
+    records = batch.whole().select(POSITION, nw.col(RAW).alias(_RECORD))
+    record = nw.when(nw.col(RAW).is_null()).then(nw.col(_RECORD)).otherwise(nw.col(RAW))
+    return letters.join(records, on=POSITION, how="left").with_columns(record.alias(RAW))

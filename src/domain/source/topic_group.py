@@ -64,9 +64,9 @@ class TopicGroup(Source):
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """The rows of a range, of the topics that have rows in it, and those of each topic in `Batch.topics`."""
         self._passed_over()  # discards the counts of a try that failed
-        topics = self._topics(offsets)
-        rows = nw.concat(list(topics.values()), how="diagonal")
-        yield Batch(epoch, rows, offsets, self.format, topics=topics, passed_over=self._passed_over)
+        topics = self._topics(offsets, lean=True)
+        given = (epoch, _joined(topics), offsets, self.format)
+        yield Batch(*given, topics=topics, passed_over=self._passed_over, whole=lambda: _joined(self._topics(offsets)))
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters again, each with its own topic's source.
@@ -91,13 +91,15 @@ class TopicGroup(Source):
     def _passed_over(self) -> Mapping[str, int]:
         return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
 
-    def _topics(self, offsets: OffsetRange) -> dict[str, nw.LazyFrame[Any]]:
-        """The rows of a range by topic."""
+    def _topics(self, offsets: OffsetRange, *, lean: bool = False) -> dict[str, nw.LazyFrame[Any]]:
+        """The rows of a range by topic; if `lean`, as `StreamSource.read_lean` returns them."""
         after, topics = offsets.after or {}, {}
         for at, (topic, member) in enumerate(self.members.items()):
             until = offsets.until.get(topic)
             if until is not None and until != after.get(topic):
-                rows = member.read(OffsetRange(after.get(topic), until))
+                own = OffsetRange(after.get(topic), until)
+                rows = member.read_lean(own) if lean else None
+                rows = member.read(own) if rows is None else rows
                 topics[topic] = self._tagged(at, topic, rows, member.schema)
         return topics
 
@@ -121,3 +123,7 @@ class TopicGroup(Source):
             nw.concat_str([nw.lit(topic + _SEPARATOR), nw.col(ORIGIN)]).alias(ORIGIN),
             *unchanged,
         )
+
+
+def _joined(topics: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    return nw.concat(list(topics.values()), how="diagonal")
