@@ -96,3 +96,14 @@ class TestSparkEngine(SparkFrames, FrameEngineContract):
         from headwater.adapters.spark.engine import SparkEngine
 
         return SparkEngine(self.spark)
+
+    def test_a_plan_on_top_of_many_cached_frames_is_short(self, engine: SparkEngine) -> None:
+        """Spark keeps each plan as text. Of an epoch of 250,000 views it once was 111 MB, and the heap ran out."""
+        frame = engine.persist(self.frame([(1, 2)], Schema.parse("x bigint, y bigint")))
+        with engine.working():
+            for _ in range(12):
+                more = frame.select("x", nw.col("y").alias("z"))
+                frame = engine.persist(frame.join(more, on="x", how="inner").select("x", "y"))
+            assert frame.collect(backend="polars").rows() == [(1, 2)]
+            assert len(str(frame.to_native()._jdf.queryExecution().toString())) < 10_000
+        engine.release()

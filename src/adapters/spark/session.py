@@ -124,6 +124,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # Every epoch has the same plans, so compiled code is worth keeping; the default keeps less than one epoch's.
         "spark.sql.codegen.cache.maxEntries": "2000",
+        # Plans of finished queries are kept as text, some of many MiB; the thousand of the default would fill the heap.
+        "spark.sql.ui.retainedExecutions": "50",
     }
 
 
