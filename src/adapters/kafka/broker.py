@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
 
 from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
 from ..records.decoder import ROWS_A_BATCH, Record
@@ -28,43 +30,80 @@ _POLL_SECONDS = 0.1
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
-def offset_bounds(settings: KafkaSettings) -> dict[Partition, OffsetBounds]:
-    """The offsets that each partition of the topics holds; of transactions, only those that are completed.
+@define(eq=False)
+class TopicReader:
+    """Reads topics with a consumer that stays open, because opening one costs more than reading a small range.
 
-    Raises:
-        ConfigError: a topic does not exist.
-        SourceUnavailable: the cluster does not answer.
+    Several threads may read at the same time; each uses a consumer of its own.
+
+    Args:
+        settings: the topics, and their cluster.
     """
-    with _consumer(settings) as consumer:
-        partitions = [(topic, number) for topic in settings.topics for number in _numbers(consumer, topic, settings)]
-        return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
+
+    settings: KafkaSettings
+    _idle: list[Consumer] = field(init=False, factory=list)
+
+    def offset_bounds(self) -> dict[Partition, OffsetBounds]:
+        """The offsets that each partition of the topics holds; of transactions, only those that are completed.
+
+        Raises:
+            ConfigError: a topic does not exist.
+            SourceUnavailable: the cluster does not answer.
+        """
+        with self._consumer() as consumer:
+            topics = self.settings.topics
+            partitions = [(topic, each) for topic in topics for each in _numbers(consumer, topic, self.settings)]
+            return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
+
+    def records(self, slices: list[Slice]) -> Iterator[Record]:
+        """The records of these slices, each slice in its order.
+
+        Offsets without a record (compacted ones, transaction markers) are skipped.
+
+        Raises:
+            SourceChanged: records of a slice have been deleted.
+            SourceUnavailable: the cluster does not answer.
+        """
+        open_ = {(each.topic, each.partition): each for each in slices}
+        with self._consumer() as consumer:
+            consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in slices])
+            deadline = monotonic() + _STANDSTILL_SECONDS
+            while open_:
+                if messages := _arrived(consumer):
+                    deadline = monotonic() + _STANDSTILL_SECONDS
+                elif monotonic() > deadline:
+                    raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
+                for message in messages:
+                    yield from _take(message, open_, consumer)
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Consumer]:
+        """A consumer that commits nothing; errors are translated into Headwater's, and end a consumer."""
+        try:
+            consumer = self._idle.pop()
+        except IndexError:
+            consumer = Consumer(_client_options(self.settings))
+        with ExitStack() as closing:
+            closing.callback(consumer.close)
+            try:
+                yield consumer
+            except KafkaException as error:
+                raise _translate(error, self.settings) from error
+            closing.pop_all()
+        self._idle.append(consumer)
 
 
-def records(settings: KafkaSettings, slices: list[Slice]) -> Iterator[Record]:
-    """The records of these slices, each slice in its order.
+def _arrived(consumer: Consumer) -> list[Message]:
+    """The messages that have arrived, after a wait for the first one.
 
-    Offsets without a record (compacted ones, transaction markers) are skipped.
-
-    Raises:
-        SourceChanged: records of a slice have been deleted.
-        SourceUnavailable: the cluster does not answer.
+    A single call for many messages would wait for all of them, or for all of its time.
     """
-    open_ = {(each.topic, each.partition): each for each in slices}
-    with _consumer(settings) as consumer:
-        consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in slices])
-        deadline = monotonic() + _STANDSTILL_SECONDS
-        while open_:
-            messages = consumer.consume(ROWS_A_BATCH, _POLL_SECONDS)
-            if messages:
-                deadline = monotonic() + _STANDSTILL_SECONDS
-            elif monotonic() > deadline:
-                raise SourceUnavailable(f"Kafka at {settings.servers} stopped answering; is the broker up?")
-            for message in messages:
-                yield from _take(message, open_, consumer)
+    first = consumer.consume(1, _POLL_SECONDS)
+    return [*first, *consumer.consume(ROWS_A_BATCH, 0)] if first else []
 
 
 def _take(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -> Iterator[Record]:
-    """The record of a message, if it is in a slice; the end of a slice closes it."""
+    """The record of a message, if it is in a slice; the end of a slice closes it and its partition."""
     partition = _partition(message)
     slice_, error, offset = open_.get(partition), message.error(), message.offset()
     if error and error.code() != KafkaError._PARTITION_EOF:
@@ -75,23 +114,11 @@ def _take(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -
         yield Record(message.value(), slice_.position(offset), origin(*partition, offset))
     if error or offset >= slice_.end - 1:
         del open_[partition]
-        consumer.pause([TopicPartition(*partition)])
+        consumer.incremental_unassign([TopicPartition(*partition)])  # a paused one would take a second to resume
 
 
 def _partition(message: Message) -> Partition:
     return message.topic() or "", message.partition() or 0
-
-
-@contextmanager
-def _consumer(settings: KafkaSettings) -> Iterator[Consumer]:
-    """A consumer that commits nothing; its errors are translated into Headwater's."""
-    consumer = Consumer(_client_options(settings))
-    try:
-        yield consumer
-    except KafkaException as error:
-        raise _translate(error, settings) from error
-    finally:
-        consumer.close()
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:

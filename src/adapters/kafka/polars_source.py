@@ -9,7 +9,6 @@ from attrs import define, field
 from ..records.dead_letters import JsonDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.shapes.decoder import ShapeDecoder
-from . import broker
 from . import plan as planning
 from .source import KafkaSource
 
@@ -39,7 +38,7 @@ class PolarsKafkaSource(KafkaSource):
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records of the range have been deleted.
         """
-        records = broker.records(self.settings, planning.slices(offsets))
+        records = self._reader.records(planning.slices(offsets))
         return polars_rows(self._decoder.batches(records), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:

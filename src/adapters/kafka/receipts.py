@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ...domain.errors import ConfigError
 from ...domain.ports import Receipt
-from . import broker
+from .broker import ANSWER_SECONDS, TopicReader
 from .errors import translate_errors
 from .plan import Slice
 from .settings import KafkaSettings
@@ -76,7 +76,7 @@ class Receipts:
         """Kafka's own id of a topic; None if the topic does not exist."""
         admin = AdminClient(self.settings.client)
         try:
-            described = admin.describe_topics(TopicCollection([topic]), request_timeout=broker.ANSWER_SECONDS)
+            described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
             return str(described[topic].result().topic_id)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -88,19 +88,19 @@ class Receipts:
         # Only closed segments are compacted, and by default they close at 1 GB.
         new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
         try:
-            admin.create_topics([new], operation_timeout=broker.ANSWER_SECONDS)[self.topic].result()
+            admin.create_topics([new], operation_timeout=ANSWER_SECONDS)[self.topic].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
     def _last(self) -> Receipt | None:
         """The last receipt of this feed, searched from the end in growing steps."""
-        topic = KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options)
-        held = broker.offset_bounds(topic)[self.topic, 0]
+        reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
+        held = reader.offset_bounds()[self.topic, 0]
         start, window = held.high, _WINDOW
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
-            lines = [json.loads(record.raw or b"{}") for record in broker.records(topic, [self._slice(start, end)])]
+            lines = [json.loads(record.raw or b"{}") for record in reader.records([self._slice(start, end)])]
             if mine := [line for line in lines if line.get("feed") == self.feed]:
                 return self._receipt(mine[-1])
         return None

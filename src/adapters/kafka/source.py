@@ -8,8 +8,8 @@ from attrs import define, field
 
 from ...domain.errors import ConfigError
 from ...domain.ports import StreamSource
-from . import broker
 from . import plan as planning
+from .broker import TopicReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,10 +36,12 @@ class KafkaSource(StreamSource):
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
     lanes: bool = field(init=False, default=True)
+    _reader: TopicReader = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
+        self._reader = TopicReader(self.settings)
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
@@ -50,13 +52,13 @@ class KafkaSource(StreamSource):
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records were deleted before they were read, or a topic was created again.
         """
-        return planning.plan(after, broker.offset_bounds(self.settings), self.settings.max_rows_per_epoch)
+        return planning.plan(after, self._reader.offset_bounds(), self.settings.max_rows_per_epoch)
 
     def end(self) -> Offsets:
         """The offsets after the newest records; raises the same errors as `plan`."""
-        return planning.end(broker.offset_bounds(self.settings))
+        return planning.end(self._reader.offset_bounds())
 
     def lag(self, after: Offsets | None) -> str:
         """The number of records waiting; offsets without a record are counted too."""
-        waiting = planning.waiting(after, broker.offset_bounds(self.settings))
+        waiting = planning.waiting(after, self._reader.offset_bounds())
         return f"{waiting} record{'' if waiting == 1 else 's'}"

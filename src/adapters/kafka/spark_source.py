@@ -17,7 +17,6 @@ from ..spark.dead_letters import spark_dead_letters
 from ..spark.jvm import java_class
 from ..spark.session import KAFKA_PACKAGE
 from ..spark.skipped_counts import PassedOver
-from . import broker
 from . import plan as planning
 from .decoder import TopicDecoder
 from .settings import java_options
@@ -59,7 +58,7 @@ class SparkKafkaSource(KafkaSource):
             SourceUnavailable: the cluster does not answer.
         """
         # A range that is read again was not planned now, and Spark's own client takes a minute to find a broker down.
-        broker.offset_bounds(self.settings)
+        self._reader.offset_bounds()
         slices = planning.slices(offsets)
         by_partition = {(each.topic, each.partition): each for each in slices}
         decoder = TopicDecoder(self.spec, by_partition, self._passed_over)
