@@ -21,7 +21,7 @@ from ..actions import DataFile
 from .errors import explain_read_errors, explain_write_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ....domain.table.schema import DataType, Schema
 
@@ -126,20 +126,23 @@ class DataFiles:
         for found in places.values():
             constants = self._constants(found[0], schema)
             rows = self._rows([path_of(file) for file in found], found, stored)
-            parts += [each.with_columns(constants).select(schema.names) for each in rows]
+            parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
-    def _rows(self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema) -> Iterable[pl.LazyFrame]:
+    def _rows(self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema) -> Iterator[pl.LazyFrame]:
         """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
+        small = []
         for path, file in zip(paths, files, strict=True):
-            if file.size > _READ_WHOLE and not _has_int96(path):
+            if is_scanned(file) and not _has_int96(path):
                 yield self._scan(path, schema)
                 continue
             rows = self.cache.get(str(path))
             if rows is None:
                 rows = _read_whole(path)
                 self.cache.put(str(path), rows)
-            yield self._conform(rows, schema).lazy()
+            small.append(self._conform(rows, schema))
+        if small:  # one node of a plan, however many files; nothing is copied
+            yield pl.concat(small, rechunk=False).lazy()
 
     def _scan(self, path: Path, schema: Schema) -> pl.LazyFrame:
         with explain_read_errors(path):
@@ -148,6 +151,8 @@ class DataFiles:
         return rows.select(self._columns(there, schema))
 
     def _conform(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+        if not self.names and rows.schema == polars_schema(schema):
+            return rows
         return rows.select(self._columns(rows.schema, schema))
 
     def _columns(self, there: pl.Schema, schema: Schema) -> list[pl.Expr]:
@@ -210,6 +215,11 @@ def _split(rows: pl.DataFrame, by: list[str]) -> dict[tuple[Any, ...], pl.DataFr
     if rows.select(pl.col(name).eq_missing(pl.col(name).first()).all() for name in by).row(0) == (True,) * len(by):
         return {first: rows}  # the usual case, which needs no copy
     return rows.partition_by(by, as_dict=True, maintain_order=True)
+
+
+def is_scanned(file: DataFile) -> bool:
+    """Whether a file is too large to be read whole."""
+    return file.size > _READ_WHOLE
 
 
 def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:

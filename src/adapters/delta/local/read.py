@@ -15,7 +15,7 @@ from ...shared.match import parted
 from ..prune import prune
 from ..stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
 from ..version import DeltaVersion
-from .data_files import DataFiles
+from .data_files import DataFiles, is_scanned
 from .log import LocalLog
 from .mapping import physical_names
 from .rows import fold_parts, fold_rows
@@ -33,6 +33,7 @@ _IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 _FEW = 64
 """Up to this number of different values, files are pruned by each value; else by the range that they span."""
+_WITHOUT_BOUNDS = frozenset({"boolean", "binary", "float", "double"})
 
 
 @define(eq=False)
@@ -59,13 +60,17 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         return lazy(self.stored(files).select(self.spec.key).unique().collect())
 
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> pl.LazyFrame:
-        schema = self.spec.schema
-        wanted = with_bounds(matching or Matching(), schema)
+        schema, wanted = self.spec.schema, with_distinct_keys(matching or Matching())
         early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
-        held = prune(files, early.within, schema)
+        within = bounds_of(wanted, schema)
+        if has_log(self.spec):  # other columns may change when rows are folded
+            within = {name: values for name, values in within.items() if name in self.spec.key}
+        held = prune(files, within, schema)
         if not held:
             return self.nothing()
         self.log.check_present(self.version, held)
+        if any(map(is_scanned, held)):  # the literals also skip parts of a file
+            early = evolve(early, within=within)
         return _only(self.folded(held, early), late, schema).select(schema.names)
 
     def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
@@ -96,16 +101,20 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         )
 
 
-def with_bounds(matching: Matching, schema: Schema) -> Matching:
-    """The same conditions with computed keys, whose values are literals that prune files."""
-    if matching.keys is None:
-        return matching
-    keys = collect(matching.keys).unique()
+def with_distinct_keys(matching: Matching) -> Matching:
+    """The same conditions, with computed and distinct keys."""
+    return matching if matching.keys is None else evolve(matching, keys=lazy(collect(matching.keys).unique()))
+
+
+def bounds_of(matching: Matching, schema: Schema) -> dict[str, tuple[object, ...] | Between]:
+    """Literals that all matching rows satisfy: those of the conditions, and those of its computed keys."""
     within = dict(matching.within)
-    for name in keys.columns:
-        if name not in within and schema[name].name not in {"boolean", "binary", "float", "double"}:
-            within[name] = _span(keys[name].drop_nulls())
-    return evolve(matching, keys=lazy(keys), within=within)
+    if matching.keys is not None:
+        keys = collect(matching.keys)
+        for name in keys.columns:
+            if name not in within and schema[name].name not in _WITHOUT_BOUNDS:
+                within[name] = _span(keys[name].drop_nulls())
+    return within
 
 
 def _span(values: pl.Series) -> tuple[object, ...] | Between:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ....domain.table.change import POSITION
-from ....domain.table.merge import Replace, Sum, fold
+from ....domain.table.merge import Latest, Replace, Sum, fold
+from ....domain.table.schema import INTEGERS
 from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from ....domain.table.change import Change
     from ....domain.table.spec import TableSpec
+
+_PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_ntz"})
+"""Types that Polars orders as `fold` does; texts have a natural order."""
 
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> pl.DataFrame | None:
@@ -61,9 +65,12 @@ def fold_rows(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool = True) -> p
     if all(isinstance(rule, Replace) for rule in spec.column_rules.values()) and not spec.groups:
         newest = rows.sort(SEQUENCE).unique(list(spec.key), keep="last", maintain_order=False)
         return newest.filter(pl.col(OPERATION) != DELETED).select(names)
+    newest_image = _latest_of_all(spec)
     if deletes:
         gone = pl.when(pl.col(OPERATION) == DELETED).then(pl.col(SEQUENCE)).max().over(list(spec.key))
         rows = rows.filter(gone.is_null() | (pl.col(SEQUENCE) > gone))
+    if newest_image is not None:
+        return _newest_images(rows, spec, newest_image)
     schema = polars_schema(spec.schema) | {SEQUENCE: pl.Int64()}
     # The rows are needed to see whether a sum may overflow; filters on the result must not be pushed down to them.
     pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
@@ -79,6 +86,24 @@ def fold_parts(base: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, *, delete
     return pl.concat([untouched, fold_rows(pl.concat([met, log]), spec, deletes=deletes)])
 
 
+def _latest_of_all(spec: TableSpec) -> Latest | None:
+    """The sequence group that has all columns but the key, if its order is that of Polars; None if there is none."""
+    if spec.column_rules or len(spec.groups) != 1:
+        return None
+    (group,) = spec.groups
+    return group if all(spec.schema[name].name in _PLAIN_ORDER for name in group.by) else None
+
+
+def _newest_images(rows: pl.LazyFrame, spec: TableSpec, group: Latest) -> pl.LazyFrame:
+    """As `fold` of rows with one sequence group: the row of each key that is highest by the group's columns."""
+    ordered = rows.sort(*group.by, SEQUENCE, nulls_last=False)
+    columns = dict.fromkeys((*group.by, *group.columns))
+    found = ordered.group_by(*spec.key).agg(*(pl.col(name).last() for name in columns), pl.col(SEQUENCE).max())
+    given = pl.any_horizontal(pl.col(name).is_not_null() for name in group.by)
+    shown = (pl.when(given).then(pl.col(name)).alias(name) if name in columns else name for name in spec.schema.names)
+    return found.select(*shown, SEQUENCE)
+
+
 def _folded(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
     """Rows of `_sequence` and the table's columns, folded by key; a row that shares its key with no other stays."""
     schema = polars_schema(spec.schema)
@@ -88,11 +113,18 @@ def _folded(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
         shared |= rows.select(pl.all_horizontal(pl.col(*group.by).is_null())).to_series()
     if not shared.any():
         return rows.select(typed)
-    met = rows.filter(shared)
+    return pl.concat([rows.filter(~shared).select(typed), _folded_together(rows.filter(shared), spec).select(typed)])
+
+
+def _folded_together(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
+    """Rows of `_sequence` and the table's columns, folded by key."""
+    if (group := _latest_of_all(spec)) is not None:
+        return _newest_images(rows.lazy(), spec, group).collect()
     sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
-    exact = add_up if any(may_overflow(met[name]) for name in sums) else None
-    found = fold(lazy(met), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE, add_up=exact)
-    return pl.concat([rows.filter(~shared).select(typed), collect(found).select(typed)])
+    exact = add_up if any(may_overflow(rows[name]) for name in sums) else None
+    return collect(
+        fold(lazy(rows), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE, add_up=exact)
+    )
 
 
 def _may_share_key(keys: pl.DataFrame) -> pl.Series:

@@ -15,7 +15,7 @@ from ..prune import prune
 from ..spec import TableMetadata, check_plain_names, describe, schema_json, widen_schema
 from ..stored import APPENDED, bounded_columns, has_log
 from .mapping import physical_names, with_physical_names
-from .read import with_bounds
+from .read import bounds_of
 from .rows import as_rows, one_row_per_key, with_operation
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _merge(change: Change, stored: LocalVersion) -> tuple[pl.DataFrame, list[Dat
     spec = stored.spec
     keys = touched_keys(change, spec)
     assert keys is not None
-    within = with_bounds(Matching(keys), spec.schema).within
+    within = bounds_of(Matching(keys), spec.schema)
     files = prune(stored.files, within, spec.schema)
     there = stored.stored(files).collect()
     rows = collect(apply_change(lazy(there), change, spec, add_up))
