@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 import polars as pl
+from attrs import define, field
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput, ConfigError
@@ -19,13 +22,16 @@ from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import narwhals as nw
 
     from ...domain.errors import SumOverflow
+    from ...domain.sql.statement import Statement
 
 _DAY = 86_400_000_000  # microseconds
+_KNOWN_QUERIES = 256
+"""The number of queries that need not be parsed and compiled again; a deployment asks the same ones in every epoch."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Queries see only the given frames: no files, no network, no variables of this program.
     "autoinstall_known_extensions": "false",
@@ -39,19 +45,32 @@ _SUM_TOO_LARGE = ("Overflow in SUM of DECIMAL", "Overflow in HUGEINT addition")
 """DuckDB's messages if a sum of decimals overflows, on the way or at its end."""
 
 
+_Types: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
+"""The DDL types of each table's columns."""
+
+
+@define(eq=False)
 class DuckQueries(QueryEngine):
-    """DuckDB over Polars frames. Each query runs in its own database, so that it sees no other query's tables."""
+    """DuckDB over Polars frames.
+
+    A database stays open between queries, because opening one costs more than a small query. It holds no tables then,
+    so a query sees no other query's. Several threads may query at the same time; each uses a database of its own.
+    """
+
+    _idle: list[duckdb.DuckDBPyConnection] = field(init=False, factory=list)
 
     def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
-        statement = parse_statement(sql)
+        statement = _parse(sql)
         statement.check_tables(tables)
         used = {name.lower() for name in statement.tables}
         frames = {name.lower(): collect(frame) for name, frame in tables.items() if name.lower() in used}
         try:
-            plan = compile_query(statement.sql, {name: ddl_types(frame) for name, frame in frames.items()})
+            plan = _compile(
+                statement.sql, tuple((name, tuple(ddl_types(rows).items())) for name, rows in frames.items())
+            )
         except ConfigError as error:
             raise ConfigError(f"{quote(sql)}: {error}") from error
-        return lazy(_run(sql, plan, frames))
+        return lazy(self._run(sql, plan, frames))
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
         return scan_files(path, format)
@@ -59,25 +78,52 @@ class DuckQueries(QueryEngine):
     def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
         return state(path, format)
 
+    def _run(self, sql: str, plan: CompiledQuery, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+        try:
+            with self._database() as database:
+                for name, frame in frames.items():
+                    database.register(name, _without_zones(frame).to_arrow())
+                rows = database.sql(plan.sql).to_arrow_table()
+                for name in frames:
+                    database.unregister(name)
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
+            raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
+        except duckdb.Error as error:
+            if (found := _overflow(str(error), sql)) is not None:
+                raise found from error
+            raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
+        return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
-def _run(sql: str, plan: CompiledQuery, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    @contextmanager
+    def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A database without tables; it is closed after an error."""
+        try:
+            database = self._idle.pop()
+        except IndexError:
+            database = _open_database()
+        with ExitStack() as closing:
+            closing.callback(database.close)
+            yield database
+            closing.pop_all()
+        self._idle.append(database)
+
+
+@lru_cache(_KNOWN_QUERIES)
+def _parse(sql: str) -> Statement:
+    return parse_statement(sql)
+
+
+@lru_cache(_KNOWN_QUERIES)
+def _compile(sql: str, tables: _Types) -> CompiledQuery:
+    return compile_query(sql, {name: dict(columns) for name, columns in tables})
+
+
+def _open_database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config=_SETTINGS)
-    try:
-        database.execute("SET TimeZone = 'UTC'")
-        for macro in MACROS:
-            database.execute(f"CREATE MACRO {macro}")
-        for name, frame in frames.items():
-            database.register(name, _without_zones(frame).to_arrow())
-        rows = database.sql(plan.sql).to_arrow_table()
-    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-        raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
-    except duckdb.Error as error:
-        if (found := _overflow(str(error), sql)) is not None:
-            raise found from error
-        raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
-    finally:
-        database.close()
-    return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
+    database.execute("SET TimeZone = 'UTC'")
+    for macro in MACROS:
+        database.execute(f"CREATE MACRO {macro}")
+    return database
 
 
 def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
