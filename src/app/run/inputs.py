@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.batch import Input
     from ...domain.epoch.epoch import Epoch, Offsets, Publication
+    from ...domain.ledger.ledger import Ledger
     from ...domain.ledger.upkeep import Pin
     from ...domain.ports import Now, QueryEngine
     from ...domain.service.snapshots import Schedule, SnapshotSettings
@@ -38,6 +39,8 @@ HOLD = timedelta(hours=12)
 class Pipelines:
     """The pipelines of a deployment, read by one of them.
 
+    Their ledgers are opened once for each piece of work, not for each question: see `refresh`.
+
     Args:
         reader: the name of the pipeline that reads.
         runner: returns the runner of a pipeline by its name.
@@ -45,6 +48,17 @@ class Pipelines:
 
     reader: str
     runner: Callable[[str], Runner]
+    _ledgers: dict[str, Ledger] = field(init=False, factory=dict)
+
+    def refresh(self) -> None:
+        """From now on, see what the pipelines have published by now."""
+        self._ledgers.clear()
+
+    def ledger(self, pipeline: str) -> Ledger:
+        """The publications of a pipeline."""
+        if pipeline not in self._ledgers:
+            self._ledgers[pipeline] = self.runner(pipeline).current_ledger()
+        return self._ledgers[pipeline]
 
     def spec(self, each: ViewOf) -> ViewSpec:
         """The view of an input."""
@@ -52,7 +66,7 @@ class Pipelines:
 
     def latest(self, pipeline: str) -> Publication | None:
         """The newest publication of a pipeline."""
-        return self.runner(pipeline).current_ledger().latest
+        return self.ledger(pipeline).latest
 
     def at(self, pipeline: str, epoch: int) -> Snapshot:
         """A pipeline's tables at an epoch.
@@ -60,7 +74,7 @@ class Pipelines:
         Raises:
             VersionExpired: that version has expired.
         """
-        ledger = self.runner(pipeline).current_ledger()
+        ledger = self.ledger(pipeline)
         return Snapshot(ledger.store, None) if epoch == NOTHING_YET else ledger.snapshot(ledger.as_of_epoch(epoch))
 
     def pin(self, pipeline: str, publication: Publication) -> Pin:
@@ -70,7 +84,7 @@ class Pipelines:
             VersionExpired: that version has expired.
         """
         runner = self.runner(pipeline)
-        upkeep = Upkeep(runner.current_ledger(), runner.keeper, runner.options.retention)
+        upkeep = Upkeep(self.ledger(pipeline), runner.keeper, runner.options.retention)
         return upkeep.pin(publication, f"pipeline {self.reader}", HOLD)
 
 
@@ -98,6 +112,7 @@ class PipelineInputs(Source):
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest state of all inputs, if the schedule says that an epoch is due."""
+        self._pipelines.refresh()
         last = Plan.of(after) if after is not None else None
         if not self.schedule.needs_inputs(last, now.time, now.pace):
             return None
@@ -107,6 +122,7 @@ class PipelineInputs(Source):
         return OffsetRange(after, found.to_offsets())
 
     def readable(self, offsets: OffsetRange) -> bool:
+        self._pipelines.refresh()
         plan = Plan.of(offsets.until)
         if plan.settings != self.settings.fingerprint:
             return False
@@ -133,6 +149,7 @@ class PipelineInputs(Source):
             yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def lag(self, after: Offsets | None) -> str:
+        self._pipelines.refresh()
         was = {} if after is None else Plan.of(after).inputs
         names = {pipeline: name for name, pipeline in self.settings.pipelines.items()}
         count = sum(

@@ -73,12 +73,14 @@ class ViewInputs(Source):
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest event time that all inputs have reached, with a version of each."""
+        self._pipelines.refresh()
         last = None if after is None else ViewPlan.of(after)
         self._keep(last, now.time)
         found = self._next(last)
         return None if isinstance(found, Blocker) or found == last else OffsetRange(after, found.to_offsets())
 
     def readable(self, offsets: OffsetRange) -> bool:
+        self._pipelines.refresh()
         plan = ViewPlan.of(offsets.until)
         if plan.settings != self.settings.fingerprint:
             return False
@@ -107,6 +109,7 @@ class ViewInputs(Source):
         yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def lag(self, after: Offsets | None) -> str:
+        self._pipelines.refresh()
         last = None if after is None else ViewPlan.of(after)
         found = self._next(last)
         if isinstance(found, Blocker):
@@ -118,6 +121,7 @@ class ViewInputs(Source):
 
     def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
         """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
+        self._pipelines.refresh()
         found = self._next(None if after is None else ViewPlan.of(after))
         if isinstance(found, Blocker):
             yield str(found)
@@ -199,7 +203,7 @@ class ViewInputs(Source):
 
     def _moments(self, name: str) -> Iterator[tuple[Publication, datetime]]:
         """Yield publications of a view with the moments that they show, newest first."""
-        service, ledger = self._service(name), self.runner(self.settings.inputs[name].pipeline).current_ledger()
+        service, ledger = self._service(name), self._pipelines.ledger(self.settings.inputs[name].pipeline)
         for publication in ledger.known(_LOOK_BACK):
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
@@ -210,13 +214,14 @@ class ViewInputs(Source):
             return next(publication.epoch.number for publication, shown in self._moments(name) if shown == moment)
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
-        ledger = self.runner(each.pipeline).current_ledger()
+        ledger = self._pipelines.ledger(each.pipeline)
         if spec.timed:
             why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
             return latest.epoch.number if why is None else Blocker(name, why)
-        for publication in ledger.known():
-            if publication.watermark is not None and publication.watermark <= limit:
-                return publication.epoch.number
+        with suppress(VersionExpired):  # where the tables' history ends
+            for publication in ledger.publications():
+                if publication.watermark is not None and publication.watermark <= limit:
+                    return publication.epoch.number
         return Blocker(
             name, f"its publications up to {format_watermark(limit)} have expired; let it keep more (retain)"
         )
