@@ -146,6 +146,11 @@ class TableDriver:
         frame = self.store.changes(self.spec.name, after, until)
         return bag(*self.harness.rows(frame.select(*self.spec.schema.names, "_row_kind")))
 
+    def changed_keys(self, after: Version | None, until: Version) -> set[Any]:
+        """The keys that may have changed between two versions."""
+        frame = self.store.changed_keys(self.spec.name, after, until)
+        return set(self.harness.rows(frame.select(*self.spec.key)))
+
     def matching(self, keys: Sequence[Row] | None = None, on: Sequence[str] = (), /, **within: Any) -> Matching:
         """A filter: keys in the columns `on`, and literals (`within`) by column."""
         frame = None if keys is None else self.harness.frame(keys, self.spec.schema.select(on))

@@ -177,6 +177,7 @@ class ChangesContract(StoreHarness):
             (4, None, 1, "+U"),
             (7, "new", None, "+I"),
         )
+        assert table.changed_keys(first, last) >= {(2,), (3,), (4,), (7,)}
         assert table.changes(None, first) == bag(*((*row, "+I") for row in rows))
         assert table.changes(last, last) == bag()
 
@@ -187,6 +188,7 @@ class ChangesContract(StoreHarness):
         table.compact()
         second = table.commit(overwrite=[(2, "b"), (3, "c")])
         assert table.changes(first, second) == bag((1, "a", "-D"), (3, "c", "+I"))
+        assert table.changed_keys(first, second) >= {(1,), (3,)}
         restored = table.rollback(first)
         assert table.changes(first, restored) == bag()
         assert table.changes(second, restored) == bag((1, "a", "+I"), (3, "c", "-D"))

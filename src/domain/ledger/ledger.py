@@ -60,6 +60,11 @@ class Snapshot:
         before, now = earlier.version(table), self.version(table)
         return None if now is None or before == now else self.store.changes(table, before, now)
 
+    def changed_keys_since(self, earlier: Snapshot, table: str) -> nw.LazyFrame[Any] | None:
+        """At least the keys that `changes_since` has, in the key's columns; None if the table's version is the same."""
+        before, now = earlier.version(table), self.version(table)
+        return None if now is None or before == now else self.store.changed_keys(table, before, now)
+
 
 @frozen(eq=False)
 class BaseSnapshot(Snapshot):

@@ -110,6 +110,14 @@ class TableStore(Protocol):
         ``+U`` with the new row. Unchanged keys are left out. Paimon calls this the audit log.
         """
 
+    def changed_keys(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        """At least the keys of all rows that `changes` returns, in the key's columns among others.
+
+        A key may occur several times, and need not have changed. A store overrides this if it knows them sooner than
+        the changes.
+        """
+        return self.changes(table, after, until)
+
 
 class TableHistory(Protocol):
     """The versions of tables, from metadata."""

@@ -131,7 +131,8 @@ class DataFiles:
 
     def _rows(self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema) -> Iterator[pl.LazyFrame]:
         """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
-        small = []
+        mapped = any(self.names.get(name, name) != name for name in schema.names)
+        small, usual = [], None if mapped else polars_schema(schema)
         for path, file in zip(paths, files, strict=True):
             if is_scanned(file) and not _has_int96(path):
                 yield self._scan(path, schema)
@@ -140,7 +141,7 @@ class DataFiles:
             if rows is None:
                 rows = _read_whole(path)
                 self.cache.put(str(path), rows)
-            small.append(self._conform(rows, schema))
+            small.append(rows if rows.schema == usual else rows.select(self._columns(rows.schema, schema)))
         if small:  # one node of a plan, however many files; nothing is copied
             yield pl.concat(small, rechunk=False).lazy()
 
@@ -149,11 +150,6 @@ class DataFiles:
             rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
             there = rows.collect_schema()
         return rows.select(self._columns(there, schema))
-
-    def _conform(self, rows: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-        if not self.names and rows.schema == polars_schema(schema):
-            return rows
-        return rows.select(self._columns(rows.schema, schema))
 
     def _columns(self, there: pl.Schema, schema: Schema) -> list[pl.Expr]:
         found = []

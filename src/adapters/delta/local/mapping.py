@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 _MODE, _MOST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _NTZ = "timestampNtz"
+_SCHEMAS = 1024
+"""The number of schemas whose names are known without parsing them; every read of a table asks for them."""
 _LEGACY = ["appendOnly", "invariants"]
 
 
@@ -24,10 +28,15 @@ def is_mapped(table: TableMetadata) -> bool:
     return table.properties.get(_MODE, "none") != "none"
 
 
-def physical_names(table: TableMetadata) -> dict[str, str]:
+def physical_names(table: TableMetadata) -> Mapping[str, str]:
     """The name of each column inside the data files, and in the partition values and statistics of the log."""
-    fields = json.loads(table.schema_text)["fields"]
-    return {each["name"]: each.get("metadata", {}).get(_PHYSICAL, each["name"]) for each in fields}
+    return _physical_names(table.schema_text)
+
+
+@lru_cache(_SCHEMAS)
+def _physical_names(schema_text: str) -> Mapping[str, str]:
+    fields = json.loads(schema_text)["fields"]
+    return MappingProxyType({each["name"]: each.get("metadata", {}).get(_PHYSICAL, each["name"]) for each in fields})
 
 
 def with_physical_names(table: TableMetadata) -> TableMetadata:

@@ -59,6 +59,15 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
     def keys_in(self, files: Iterable[DataFile]) -> nw.LazyFrame[Any]:
         return lazy(self.stored(files).select(self.spec.key).unique().collect())
 
+    def changed_keys(self, before: LocalVersion | None) -> pl.LazyFrame:
+        """The keys of all rows that changed since an earlier version (None: no rows), and perhaps of others."""
+        key = self.spec.key
+        if before is not None and has_log(self.spec) and (appended := self.appended_since(before)) is not None:
+            self.log.check_present(self.version, appended)
+            return self.stored(appended).select(key).unique()
+        old, new = self.sides(before)
+        return pl.concat([old.select(key), new.select(key)]).unique()
+
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> pl.LazyFrame:
         schema, wanted = self.spec.schema, with_distinct_keys(matching or Matching())
         early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())

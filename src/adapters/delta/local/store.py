@@ -119,6 +119,12 @@ class LocalDeltaStore(FolderStore):
         old, new = used.readable_version(until).sides(before)
         return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
 
+    def changed_keys(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        used = self._tables[table]
+        used.spec.check_compared()
+        before = None if after is None else used.readable_version(after)
+        return lazy(used.readable_version(until).changed_keys(before).collect())
+
     def versions(self, table: str) -> Iterator[Commit]:
         log = self._log(table)
         for number in range(log.newest(), -1, -1):

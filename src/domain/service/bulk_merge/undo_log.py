@@ -10,16 +10,16 @@ from attrs import define, field
 
 from ...epoch.watermark import subtract
 from ...source.transactions import AT
+from ...table.apply import select_matching
 from ...table.change import Between, Matching
 from ...table.natural_order import with_natural
-from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import DataType
 from ..segments import SEGMENT, Segments
 from .tables import ADDS, DELETED
 
 if TYPE_CHECKING:
     from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine
+    from ...ports import FrameEngine, Version
     from .events import Events
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
@@ -29,6 +29,8 @@ _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
 _UNBOUNDED = 2**62
+_MOMENTS = 4
+"""The number of moments whose later changes are kept: two for each view that follows the pipeline."""
 
 
 @define(eq=False)
@@ -51,6 +53,7 @@ class UndoLog:
     engine: FrameEngine
     _every: timedelta = field(init=False)
     _segments: Segments = field(init=False)
+    _known: dict[tuple[Version | None, datetime], nw.LazyFrame[Any]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._every = max(self.settings.history / _PARTS, _SHORTEST)
@@ -104,15 +107,40 @@ class UndoLog:
         current = snapshot.read(self.tables.current.name, matching).filter(~nw.col(DELETED))
         if moment is None:
             return current.select(*self.settings.columns)
-        key = list(self.settings.key)
-        keys = matching.keys if matching else None
+        key, keys = list(self.settings.key), matching.keys if matching else None
+        if keys is not None and not self._is_recent(snapshot, moment):
+            later = self._read_first_after(snapshot, moment, keys)
+        else:
+            later = self._first_after(snapshot, moment)
+        unchanged = current.join(later.select(key), on=key, how="anti")
+        replaced = later.filter(~nw.col(ADDS))
+        if keys is not None:
+            replaced = select_matching(replaced, Matching(keys), self.settings.rows)
+        return nw.concat([each.select(*self.settings.columns) for each in (unchanged, replaced)])
+
+    def _is_recent(self, snapshot: Snapshot, moment: datetime) -> bool:
+        """Whether so few changes are after a moment that reading them all costs no more than those of a few keys."""
+        newest = snapshot.publication.watermark if snapshot.publication else None
+        return newest is not None and self._number(moment) >= self._number(newest) - 1
+
+    def _first_after(self, snapshot: Snapshot, moment: datetime) -> nw.LazyFrame[Any]:
+        """As `_read_first_after` for all keys; a view that reads rows as of a moment asks several times in an epoch."""
+        at = (snapshot.version(self.tables.recent.name), moment)
+        if at not in self._known:
+            while len(self._known) >= _MOMENTS:
+                del self._known[next(iter(self._known))]
+            self._known[at] = self.engine.persist(self._read_first_after(snapshot, moment))
+        return self._known[at]
+
+    def _read_first_after(
+        self, snapshot: Snapshot, moment: datetime, keys: nw.LazyFrame[Any] | None = None
+    ) -> nw.LazyFrame[Any]:
+        """The first change of each key after a moment, with the image that it removed or added."""
         within = {SEGMENT: Between(self._number(moment), _UNBOUNDED)}
         later = snapshot.read(self.tables.recent.name, Matching(keys, within)).filter(nw.col(AT) > moment)
-        # `later` is read twice. To persist it would cost a job for each lookup of a few keys.
-        unchanged = current.join(later.select(*key), on=key, how="anti")
         later, order = with_natural(later, [*self.events.order_columns, ADDS])
-        first = later.unique(subset=key, keep="first", order_by=order)
-        return nw.concat([each.select(*self.settings.columns) for each in (unchanged, first.filter(~nw.col(ADDS)))])
+        first = later.unique(subset=list(self.settings.key), keep="first", order_by=order)
+        return first.select(*self.settings.columns, ADDS)
 
     def find_keys_between(
         self, before: Snapshot, since: datetime, after: Snapshot, until: datetime
@@ -122,8 +150,7 @@ class UndoLog:
         Rows as of W depend on `current` and on the changes after W. So the row of a key differs only in three cases:
 
         * a change of the key is between the two event times;
-        * the later snapshot has a new change of the key after the first event time (`current` may not show it, as one
-          change may undo another);
+        * the later snapshot has a new change of the key (`current` may not show it, as one change may undo another);
         * its row in `current` differs; the caller checks this case.
 
         A change that the log has dropped since is before `until`, and is found in the earlier snapshot.
@@ -137,10 +164,9 @@ class UndoLog:
         within = Matching(within={SEGMENT: Between(self._number(since), self._number(until))})
         between = before.read(self.tables.recent.name, within).filter(nw.col(AT) > since, nw.col(AT) <= until)
         keys = [between.select(*self.settings.key)]
-        changed = after.changes_since(before, self.tables.recent.name)
+        changed = after.changed_keys_since(before, self.tables.recent.name)
         if changed is not None:
-            added = changed.filter(~removes(nw.col(ROW_KIND)), nw.col(AT) > since)
-            keys.append(added.select(*self.settings.key))
+            keys.append(changed.select(*self.settings.key))
         return nw.concat(keys)
 
     @property

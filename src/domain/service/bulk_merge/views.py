@@ -116,7 +116,7 @@ class BulkMergeViews:
         assert before.as_of is not None
         assert after.as_of is not None
         keys = [self.undo_log.find_keys_between(before.snapshot, before.as_of, after.snapshot, after.as_of)]
-        changed = after.snapshot.changes_since(before.snapshot, self.tables.current.name)
+        changed = after.snapshot.changed_keys_since(before.snapshot, self.tables.current.name)
         if changed is not None:
             keys.append(changed.select(*spec.key))
         touched = Matching(self.engine.persist(nw.concat(keys).unique()))
