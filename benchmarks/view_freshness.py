@@ -1,6 +1,7 @@
 """The freshness of a view: the time from a change in the database, through Kafka, to the publication with this change.
 
 python -m benchmarks.view_freshness [--orders 100000] [--customers 10000] [--rate 300] [--seconds 120] [--backend delta]
+[--engine local]
 
 Two tables are loaded while their changes arrive, and a view joins them. Five of six changes are of orders. Measuring
 begins after the load. At the end, every row of the view must match the tables at the view's time. Needs Kafka's jars,
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from time import sleep, time
+from time import process_time, sleep, time
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -78,17 +79,19 @@ class Result:
     """The measurements.
 
     Args:
-        backend, rate, seconds: the options of the run.
+        backend, engine, rate, seconds: the options of the run.
         changes: the number of changes that were made and published in that time.
         publications: the number of publications of the view.
         p50, p95: seconds from a change to the publication of the view that contains it.
         between: median seconds from one publication of the view to the next.
+        cpu: CPU seconds of this process for each publication of the view, with those of the changes' producer.
         orders, customers, view: median seconds of an epoch of each pipeline.
         rows: the number of rows of the view at the end.
         wrong: the number of these rows that differ from the tables at the view's time.
     """
 
     backend: str
+    engine: str
     rate: int
     seconds: int
     changes: int
@@ -96,6 +99,7 @@ class Result:
     p50: float
     p95: float
     between: float
+    cpu: float
     orders: float
     customers: float
     view: float
@@ -202,10 +206,20 @@ class Shop:
         self.made.append(now)
 
 
-def _deployment(home: Path, backend: str, servers: str) -> Path:
+def _deployment(home: Path, options: argparse.Namespace, servers: str) -> Path:
+    engine = f'engine = "{options.engine}"' if options.engine else ""
+    spark = None if options.engine == "local" else spark_settings(home)
     tables = (_TABLE.format(table=name, ddl=ddl, servers=servers) for name, ddl in _TABLES.items())
     work = _RUN + "".join(tables) + _JOIN
-    return fresh(home, backend, upkeep="", spark=spark_settings(home), work=work)
+    return fresh(home, options.backend, upkeep=engine, spark=spark, work=work)
+
+
+def _rows(frame: Any, folder: Path) -> pl.DataFrame:
+    """The rows of a frame of either engine; Spark writes them into the folder."""
+    if isinstance(frame, pl.DataFrame):
+        return frame
+    frame.write.parquet(str(folder.resolve()))
+    return pl.read_parquet(folder / "[!_.]*")
 
 
 def _moment(publication: Publication) -> datetime:
@@ -232,16 +246,19 @@ class Trial:
         options: the options of the command line.
         shop: the database whose changes the pipelines read.
         home: the folder of the run.
+        reports: the epochs, each with the time of its report.
+        cpu: the CPU seconds of this process when measuring began, and when it ended.
     """
 
     options: argparse.Namespace
     shop: Shop
     home: Path
     reports: list[tuple[float, EpochReport]] = field(factory=list)
+    cpu: list[float] = field(factory=list)
 
     def result(self, servers: str) -> Result:
         """Run, and return the measurements."""
-        config = _deployment(self.home, self.options.backend, servers)
+        config = _deployment(self.home, self.options, servers)
         self.shop.tables.write(self.home / "in")
         with Headwater.from_config(config, report=lambda each: self.reports.append((time(), each))) as headwater:
             view = next(runner for runner in headwater.start() if runner.pipeline == _VIEW)
@@ -263,22 +280,28 @@ class Trial:
                 runner.advance()
         print(f"the view is there after {len(self.reports)} epochs", file=sys.stderr)
         began: float = time() + self.options.warm_up
-        timer = threading.Timer(self.options.warm_up + self.options.seconds, headwater.stop)
-        timer.daemon = True
-        timer.start()
+        for seconds, act in ((0, self._note_cpu), (self.options.seconds, headwater.stop)):
+            timer = threading.Timer(self.options.warm_up + seconds, act)
+            timer.daemon = True
+            timer.start()
         headwater.run()
+        self._note_cpu()
         return began
+
+    def _note_cpu(self) -> None:
+        self.cpu.append(process_time())
 
     def _told(self, headwater: Headwater, view: Runner, began: float) -> Result:
         since = datetime.fromtimestamp(began, UTC)
         publications = [each for each in reversed(list(view.ledger.publications())) if each.published_at >= since]
         ages = _ages(publications, self.shop.made)
         between = [(b.published_at - a.published_at).total_seconds() for a, b in pairwise(publications)]
-        headwater.view(f"{_VIEW}.rows").write.parquet(str((self.home / "rows").resolve()))
-        found, right = pl.read_parquet(self.home / "rows" / "[!_.]*"), self.shop.until(_moment(publications[-1])).view()
+        found = _rows(headwater.view(f"{_VIEW}.rows"), self.home / "rows")
+        right = self.shop.until(_moment(publications[-1])).view()
         p50, p95 = typical_and_slow(ages)
         return Result(
             self.options.backend,
+            self.options.engine,
             self.options.rate,
             self.options.seconds,
             changes=len(ages),
@@ -286,6 +309,7 @@ class Trial:
             p50=p50,
             p95=p95,
             between=median(between),
+            cpu=(self.cpu[1] - self.cpu[0]) / len(publications),
             orders=self._epoch("orders", began),
             customers=self._epoch("customers", began),
             view=self._epoch(_VIEW, began),
@@ -308,16 +332,18 @@ def main() -> int:
     parser.add_argument("--warm-up", type=int, default=60, help="seconds after the load that are not counted")
     parser.add_argument("--seconds", type=int, default=120, help="how long, after that")
     parser.add_argument("--backend", default="delta")
+    parser.add_argument("--engine", default="", help="spark, local or auto, of backend delta; its default if missing")
     options = parser.parse_args()
+    side = f"{options.backend}_{options.engine}" if options.engine else options.backend
     with kafka_broker() as broker:
         for table in _TABLES:
             broker.create_topic(table)
         producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5})
         shop = Shop(Tables(options.orders, options.customers), producer)
-        result = Trial(options, shop, _FOLDER / options.backend).result(broker.servers)
+        result = Trial(options, shop, _FOLDER / side).result(broker.servers)
     told = asdict(result)
     print_table([list(told), [f"{each:.2f}" if isinstance(each, float) else str(each) for each in told.values()]])
-    file = _FOLDER / f"{options.backend}.json"
+    file = _FOLDER / f"{side}.json"
     file.write_text(json.dumps(told, indent=1) + "\n")
     print(f"written to {file}")
     return 1 if result.wrong else 0
