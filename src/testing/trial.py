@@ -281,7 +281,10 @@ class Trial:
     def _redirect_source(self, source: SourceSettings) -> SourceSettings:
         is_changelog = source.records.format in CHANGE_FORMATS  # its messages are fed as they are
         records = source.records if is_changelog else evolve(source.records, format="json")
-        return evolve(source, input=FilesInput(str(self._landing(source.name))), records=records)
+        limit = source.input.max_bytes_per_epoch if isinstance(source.input, FilesInput) else None
+        files = 1 if limit is None else None  # each file is an epoch, if the scenario sets no limit in bytes
+        found = FilesInput(str(self._landing(source.name)), files, max_bytes_per_epoch=limit)
+        return evolve(source, input=found, records=records)
 
     def _redirect_bulk(self, pipeline: PipelineSettings) -> PipelineSettings:
         if isinstance(pipeline.service, BulkMergeSettings):  # all files of its folder are one log

@@ -117,6 +117,23 @@ def test_reads_epoch_by_epoch_within_the_limit(engine: Engine, kafka: KafkaBroke
     )
 
 
+def test_an_epoch_has_about_as_many_bytes_as_allowed(
+    engine: Engine, kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of records is learned from a few of them before the first epoch, and from those that were read."""
+    monkeypatch.setattr("headwater.adapters.kafka.source._FEW", 4)
+    many = [json.dumps({"id": number, "name": "x" * 100}) for number in range(40)]
+    kafka.produce(topic, many, partition=0)
+    found: list[list[int]] = []
+    source, after = engine.kafka(KafkaSettings(kafka.servers, (topic,), max_bytes_per_epoch=1300), SPEC), None
+    while source.plan(after, NOW):
+        epoch = planned(source, after)
+        found.append(ids(source, epoch))
+        after = epoch.until
+    assert [each for epoch in found for each in epoch] == list(range(40))
+    assert {len(epoch) for epoch in found[:-1]} <= {10, 11}
+
+
 def test_a_replayed_range_gives_the_same_rows(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
     kafka.produce(topic, messages(*range(50)))
     source = source_of(engine, kafka, topic, limit=30)

@@ -1,4 +1,4 @@
-"""Plans which files of a directory an epoch reads, from the offsets alone.
+"""Plans which files of a directory an epoch reads, from the offsets and the files that are waiting.
 
 Offsets stay small for any number of files: the first name ever read, the number of files read, and the names and sizes
 of the last 32. A new file whose name sorts before the last one read is an error, found by its name or by the count. So
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import field, frozen
-from attrs.validators import ge
+from attrs.validators import ge, optional
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from ...domain.source.changelog.settings import CHANGE_FORMATS
+from ...domain.source.epoch_size import EpochSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Offsets
 
 _REMEMBERED = 32
+_MOST_FILES = 256
+"""The largest number of files in an epoch that is limited by its size: their names are stored in each commit."""
 _JSON = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 _SUFFIXES = {
     **dict.fromkeys(("json", *CHANGE_FORMATS), _JSON),
@@ -42,11 +45,18 @@ class FilesSettings:
     Args:
         path: the directory. Files directly in it are read in the order of their names, without hidden ones (``_`` or
             ``.`` in front). A file must be complete when it appears: write it elsewhere or as ``*.tmp``, and rename it.
-        files_per_epoch: the largest number of files in an epoch.
+        files_per_epoch: the largest number of files in an epoch; None for one, or for many if there is a `limit`.
+        limit: the largest size of an epoch; a larger file is an epoch of its own.
     """
 
     path: str
-    files_per_epoch: int = field(default=1, validator=ge(1))
+    files_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
+    limit: EpochSize = field(factory=EpochSize)
+
+    @property
+    def most_files(self) -> int:
+        """The largest number of files in an epoch."""
+        return self.files_per_epoch or (1 if self.limit == EpochSize() else _MOST_FILES)
 
 
 @frozen
@@ -76,6 +86,10 @@ class _Read:
 _NOTHING = _Read("", 0, {})
 
 
+def _stored_bytes(path: Path) -> EpochSize:
+    return EpochSize(bytes=path.stat().st_size)
+
+
 @frozen
 class Listing:
     """The present files of a directory.
@@ -84,11 +98,14 @@ class Listing:
         settings: where to look.
         format: the format of the records, which decides the file names to look for.
         pass_over: called at each listing with the names of complete files that have another ending.
+        measure: returns the size of a file's records; None if the file cannot be read, so that no other file waits for
+            it.
     """
 
     settings: FilesSettings
     format: str
     pass_over: Callable[[list[str]], None] = field(default=lambda _names: None, eq=False)
+    measure: Callable[[Path], EpochSize | None] = field(default=_stored_bytes, eq=False)
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -96,14 +113,29 @@ class Listing:
         return _SUFFIXES[self.format]
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
-        """The next files, at most `files_per_epoch`; None if there are none."""
+        """The next files, as many as are waiting, up to the limits of the settings; None if there are none."""
         read, names = (_Read.of(after) if after else _NOTHING), self.names()
         if after:
             self._check(read, names)
-        following = [name for name in names if not after or name > read.last][: self.settings.files_per_epoch]
+        following = self._fitting([name for name in names if not after or name > read.last])
         if not following:
             return None
         return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
+
+    def _fitting(self, waiting: list[str]) -> list[str]:
+        """The first of these files that make an epoch within the limits; the very first one in any case."""
+        names, limit = waiting[: self.settings.most_files], self.settings.limit
+        if len(names) <= 1 or limit == EpochSize():
+            return names
+        total = EpochSize(0, 0)
+        for at, name in enumerate(names):
+            size = self.measure(Path(self.settings.path, name))
+            if size is None:
+                return names[: max(at, 1)]
+            total = total.plus(size)
+            if at and total.exceeds(limit):
+                return names[:at]
+        return names
 
     def end(self) -> Offsets | None:
         """The offsets after all present files; None if there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -12,6 +13,7 @@ from ...domain.ports import StreamSource
 from ..records.dead_letters import JsonDeadLetters
 from .dead_letters import CsvDeadLetters
 from .listing import FilesSettings, Listing
+from .sizes import size_of
 from .splits import Split, splits
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ class FileSource(StreamSource):
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
-        self._listing = Listing(self.settings, self.spec.format, self._pass_over)
+        measure = partial(size_of, spec=self.spec)
+        self._listing = Listing(self.settings, self.spec.format, self._pass_over, measure)
 
     def _pass_over(self, names: list[str]) -> None:
         """Warn once about files that are not read because of their endings."""
@@ -66,7 +69,9 @@ class FileSource(StreamSource):
             )
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
-        """The next files, at most `files_per_epoch`; None if there are none.
+        """The next files, as many as are waiting, up to the limits of the settings; None if there are none.
+
+        A file is never split, and one that cannot be read is an epoch of its own.
 
         Raises:
             ConfigError: there is no such directory.

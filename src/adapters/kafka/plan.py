@@ -47,8 +47,8 @@ class Slice:
         return (self.before + offset - self.start) * _RECORD_POSITIONS
 
 
-def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int) -> OffsetRange | None:
-    """The next range, at most `limit` offsets; None if there is nothing new.
+def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int | None) -> OffsetRange | None:
+    """The next range, at most `limit` offsets (None: all of them); None if there is nothing new.
 
     The range has a start for every partition, so the broker need not be asked when it is read again.
 
@@ -58,7 +58,8 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
     read = _partitions(after or {})
     _check_present(read, held)
     starts = {each: _start(each, read.get(each), held[each]) for each in sorted(held)}
-    quotas = _shares({each: held[each].high - start for each, start in starts.items()}, limit)
+    available = {each: held[each].high - start for each, start in starts.items()}
+    quotas = available if limit is None else _shares(available, limit)
     if not any(quotas.values()):
         return None
     ends = {each: start + quotas[each] for each, start in starts.items()}
@@ -87,6 +88,11 @@ def slices(offsets: OffsetRange) -> list[Slice]:
             found.append(each)
             before += each.end - each.start
     return found
+
+
+def count(offsets: OffsetRange) -> int:
+    """The number of offsets in a range."""
+    return sum(each.end - each.start for each in slices(offsets))
 
 
 def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]) -> None:

@@ -38,7 +38,7 @@ class PolarsKafkaSource(KafkaSource):
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records of the range have been deleted.
         """
-        records = self._reader.records(planning.slices(offsets))
+        records = self._learn_size(self._reader.records(planning.slices(offsets)))
         return polars_rows(self._decoder.batches(records), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:

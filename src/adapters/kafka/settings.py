@@ -6,9 +6,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
-from attrs.validators import ge, min_len
+from attrs.validators import ge, min_len, optional
 
 from ...domain.errors import ConfigError
+from ...domain.source.epoch_size import EpochSize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,9 @@ _LOGIN_MODULES = {
 }
 
 
+_USUAL_ROWS = 100_000
+
+
 @frozen
 class KafkaSettings:
     """The topics to read, and their cluster.
@@ -34,12 +38,22 @@ class KafkaSettings:
         topics: the topics that make one stream.
         max_rows_per_epoch: the largest number of records in an epoch, shared fairly among the partitions.
         options: further client settings as librdkafka names them, for security above all; they are never shown.
+        max_bytes_per_epoch: about the largest number of bytes of records in an epoch. If neither limit is set, an epoch
+            has at most 100,000 records.
     """
 
     servers: str
     topics: tuple[str, ...] = field(validator=min_len(1))
-    max_rows_per_epoch: int = field(default=100_000, validator=ge(1))
+    max_rows_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
     options: Mapping[str, str] = field(factory=dict, repr=False)
+    max_bytes_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
+
+    @property
+    def limit(self) -> EpochSize:
+        """The largest size of an epoch."""
+        if self.max_rows_per_epoch is None and self.max_bytes_per_epoch is None:
+            return EpochSize(_USUAL_ROWS)
+        return EpochSize(self.max_rows_per_epoch, self.max_bytes_per_epoch)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -12,13 +13,17 @@ from . import plan as planning
 from .broker import TopicReader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from ...domain.epoch.epoch import OffsetRange, Offsets
     from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
+    from ..records.decoder import Record
     from .settings import KafkaSettings
+
+_FEW = 1000
+"""The number of records whose size is measured."""
 
 
 @define(eq=False)
@@ -37,6 +42,8 @@ class KafkaSource(StreamSource):
     reread_formats: Collection[str] = field(init=False)
     lanes: bool = field(init=False, default=True)
     _reader: TopicReader = field(init=False)
+    _mean_bytes: float | None = field(init=False, default=None)
+    """The mean size of the records that were read last; None if none was read yet."""
 
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:
@@ -45,14 +52,35 @@ class KafkaSource(StreamSource):
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
-        """The next records, at most `max_rows_per_epoch`; None if there are none.
+        """The next records, as many as are waiting, up to the limits of the settings; None if there are none.
+
+        A limit in bytes is kept to approximately, by the mean size of earlier records, or of a few of the next ones.
 
         Raises:
             ConfigError: a topic does not exist.
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records were deleted before they were read, or a topic was created again.
         """
-        return planning.plan(after, self._reader.offset_bounds(), self.settings.max_rows_per_epoch)
+        held, limit = self._reader.offset_bounds(), self.settings.limit
+        found = planning.plan(after, held, limit.rows)
+        if found is None or limit.bytes is None:
+            return found
+        if self._mean_bytes is None:
+            few = planning.plan(after, held, _FEW)
+            if few is None or few == found:
+                return found
+            self._learn_size(self._reader.records(planning.slices(few)))
+            if self._mean_bytes is None:  # these offsets have no records, and are soon passed
+                return few
+        rows = max(int(limit.bytes / self._mean_bytes), 1)
+        return found if planning.count(found) <= rows else planning.plan(after, held, rows)
+
+    def _learn_size(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Learn the mean size of records from the first ones; return all of them."""
+        first = list(islice(records, _FEW))
+        if first:
+            self._mean_bytes = max(sum(len(each.raw or b"") for each in first) / len(first), 1.0)
+        return chain(first, records)
 
     def end(self) -> Offsets:
         """The offsets after the newest records; raises the same errors as `plan`."""

@@ -94,25 +94,31 @@ class Input:
 
 @frozen
 class FilesInput(Input):
-    """Files of a folder, read in name order, at most `files_per_epoch` in one epoch."""
+    """Files of a folder, read in name order: as many in one epoch as the limits allow; one, if there is no limit."""
 
     kind = "files"
 
     path: str
-    files_per_epoch: int = 1
+    files_per_epoch: int | None = None
+    max_rows_per_epoch: int | None = None
+    max_bytes_per_epoch: int | None = None
 
 
 @frozen
 class KafkaInput(Input):
-    """Topics of a broker. `options` are settings of librdkafka; they may contain secrets."""
+    """Topics of a broker. `options` are settings of librdkafka; they may contain secrets.
+
+    If no limit is set, an epoch has at most 100,000 records.
+    """
 
     kind = "kafka"
     lanes = True
 
     servers: str
     topics: tuple[str, ...]
-    max_rows_per_epoch: int = 100_000
+    max_rows_per_epoch: int | None = None
     options: Mapping[str, str] = field(factory=dict, repr=False)
+    max_bytes_per_epoch: int | None = None
 
 
 @frozen

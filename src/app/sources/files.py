@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...domain.source.epoch_size import EpochSize
 from ...domain.source.record_spec import FORMATS
 from ..deployment.deployment import FilesInput
 from ..document.value_types import LOCAL_PATH, TEXT, Key, whole
@@ -12,6 +13,7 @@ from ..registry.sources import SourceKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...adapters.files.listing import FilesSettings
     from ...domain.ports import StreamSource
     from ...domain.source.record_spec import RecordSpec
     from ..document.section import Section
@@ -23,21 +25,31 @@ class FilesKind(SourceKind[FilesInput]):
     formats = FORMATS
     keys: ClassVar[Mapping[str, Key]] = {
         "path": Key(LOCAL_PATH, required=True),
-        "files_per_epoch": Key(whole(1), 1),
+        "files_per_epoch": Key(whole(1)),
+        "max_rows_per_epoch": Key(whole(1)),
+        "max_bytes_per_epoch": Key(whole(1)),
         "delimiter": Key(TEXT, ","),
     }
 
     def parse(self, table: Section) -> FilesInput:
-        return FilesInput(table.resolve(table["path"]), table["files_per_epoch"])
+        if table["max_rows_per_epoch"] is not None and table["format"] != "parquet":
+            message = f"rows of {table['format']} files are not counted before they are read; set max_bytes_per_epoch"
+            raise table.error(message, "max_rows_per_epoch")
+        return FilesInput(**{**table.fields(FilesInput), "path": table.resolve(table["path"])})
 
     def open_polars(self, settings: FilesInput, records: RecordSpec, backend: str) -> StreamSource:
-        from ...adapters.files.listing import FilesSettings
         from ...adapters.files.polars_source import PolarsFileSource
 
-        return PolarsFileSource(FilesSettings(settings.path, settings.files_per_epoch), records)
+        return PolarsFileSource(_settings(settings), records)
 
     def open_spark(self, settings: FilesInput, records: RecordSpec, session: Any, backend: str) -> StreamSource:
-        from ...adapters.files.listing import FilesSettings
         from ...adapters.files.spark_source import SparkFileSource
 
-        return SparkFileSource(FilesSettings(settings.path, settings.files_per_epoch), records, session)
+        return SparkFileSource(_settings(settings), records, session)
+
+
+def _settings(given: FilesInput) -> FilesSettings:
+    from ...adapters.files.listing import FilesSettings
+
+    limit = EpochSize(given.max_rows_per_epoch, given.max_bytes_per_epoch)
+    return FilesSettings(given.path, given.files_per_epoch, limit)

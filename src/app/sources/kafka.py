@@ -27,7 +27,8 @@ class KafkaKind(SourceKind[KafkaInput]):
     keys: ClassVar[Mapping[str, Key]] = {
         "servers": Key(TEXT, required=True),
         "topics": Key(SOME_TEXTS, required=True),
-        "max_rows_per_epoch": Key(whole(1), 100_000),
+        "max_rows_per_epoch": Key(whole(1)),
+        "max_bytes_per_epoch": Key(whole(1)),
         "options": Key(OPTIONS, {}),
     }
 
@@ -53,4 +54,5 @@ class KafkaKind(SourceKind[KafkaInput]):
 def _settings(given: KafkaInput) -> KafkaSettings:
     from ...adapters.kafka.settings import KafkaSettings
 
-    return KafkaSettings(given.servers, given.topics, given.max_rows_per_epoch, given.options)
+    limits = (given.max_rows_per_epoch, given.options, given.max_bytes_per_epoch)
+    return KafkaSettings(given.servers, given.topics, *limits)
