@@ -9,8 +9,8 @@ from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound
 from ..domain.service.history_load import HistorySource
 from ..domain.table.view_spec import ViewSpec
 from .config import Deployment, load
-from .document.value_types import did_you_mean
 from .pipeline import Answer, Pipeline, PipelineStatus
+from .read.find_view import find_service, find_view
 from .read.latency import Latencies
 from .read.moments import read_duration
 from .run.beside import work_beside
@@ -236,7 +236,7 @@ class Headwater:
             ConfigError: the pipeline has no view of changes.
             VersionNotFound: nothing was published at `after` or `until`.
         """
-        between = [view.name for view in self._service(pipeline).views if view.between]
+        between = [view.name for view in find_service(self.services, pipeline).views if view.between]
         if not between:
             raise ConfigError(f"pipeline {pipeline!r} has no view of changes")
         return self.view(f"{pipeline}.{between[0]}", at=until, since=after)
@@ -369,19 +369,7 @@ class Headwater:
         Raises:
             ConfigError: there is no such pipeline or view; the message lists those that exist.
         """
-        pipeline, _, wanted = name.partition(".")
-        service = self._service(pipeline)
-        tables = (
-            ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables
-        )
-        known = {view.name: view for view in (*tables, *service.views)}
-        wanted = wanted or service.views[0].name
-        if wanted not in known:
-            listed = ", ".join(sorted(known))
-            raise ConfigError(
-                f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}"
-            )
-        return pipeline, known[wanted]
+        return find_view(self.services, name)
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it."""
@@ -395,20 +383,12 @@ class Headwater:
     ) -> None:
         self.close()
 
-    def _service(self, pipeline: str) -> Service:
-        if pipeline not in self.services:
-            listed = ", ".join(self.services) or "none"
-            raise ConfigError(
-                f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, self.services)}"
-            )
-        return self.services[pipeline]
-
     def _for_programs(self, pipeline: str) -> Pipeline:
         """A handle on the pipeline whose frames are those that programs get."""
         return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base)
 
     def _runner(self, pipeline: str) -> Runner:
-        self._service(pipeline)
+        find_service(self.services, pipeline)
         if pipeline not in self._runners:
             self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]

@@ -45,8 +45,14 @@ class WorkBeside(Protocol):
         """Wait for what is being published; returns whether anything has been published since the last call."""
 
 
-def keep_up(upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:
-    """Do what is due after an epoch. A fault is logged, and the run goes on: no row depends on the upkeep."""
+def keep_up(beside: WorkBeside | None, upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:
+    """Do what is due after an epoch, or have it done beside the next ones.
+
+    A fault is logged, and the run goes on: no row depends on the upkeep.
+    """
+    if beside:
+        beside.keep_up(epoch, phase)
+        return
     if is_due(epoch, options.compact_every):
         compact(upkeep, phase)
     if is_due(epoch, options.expire_every):

@@ -221,7 +221,7 @@ class Runner:
         counts = (step.rows, step.dead_letters, written)
         try:
             self.publish_to_sink(phase)
-            self._keep_up(epoch, phase)
+            keep_up(self.beside, self.upkeep, self.options, epoch, phase)
         finally:  # the epoch is published, even if the upkeep fails
             place, seconds = Epoch(self.pipeline, epoch), phase.seconds
             report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
@@ -255,20 +255,13 @@ class Runner:
             self.amend("idle", lambda _epoch, _snapshot: step)
         finally:
             self.engine.release()
-        self._keep_up(self.ledger.next_epoch.number - 1, Phases())
+        keep_up(self.beside, self.upkeep, self.options, self.ledger.next_epoch.number - 1, Phases())
         return True
 
     @property
     def upkeep(self) -> Upkeep:
         """The upkeep of the pipeline's tables."""
         return Upkeep(self.ledger, self.keeper, self.options.retention)
-
-    def _keep_up(self, epoch: int, phase: Phases) -> None:
-        """Do the upkeep that is due after an epoch, or have it done beside the next ones."""
-        if self.beside:
-            self.beside.keep_up(epoch, phase)
-        else:
-            keep_up(self.upkeep, self.options, epoch, phase)
 
     def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
         """Change the tables in a separate epoch that reads nothing of the source.

@@ -1,0 +1,41 @@
+"""Finds a pipeline, a view or a table of a deployment by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...domain.errors import ConfigError
+from ...domain.table.view_spec import ViewSpec
+from ..document.value_types import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...domain.service.base import Service
+
+
+def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
+    """Return the service of a pipeline.
+
+    Raises:
+        ConfigError: there is no such pipeline; the message lists those that exist.
+    """
+    if pipeline not in services:
+        listed = ", ".join(services) or "none"
+        raise ConfigError(f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, services)}")
+    return services[pipeline]
+
+
+def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec]:
+    """Return the pipeline and the view that a name stands for; see `Headwater.find`."""
+    pipeline, _, wanted = name.partition(".")
+    service = find_service(services, pipeline)
+    tables = (ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables)
+    known = {view.name: view for view in (*tables, *service.views)}
+    wanted = wanted or service.views[0].name
+    if wanted not in known:
+        listed = ", ".join(sorted(known))
+        raise ConfigError(
+            f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}"
+        )
+    return pipeline, known[wanted]
