@@ -153,7 +153,9 @@ class SparkEngine(FrameEngine):
         import polars as pl
 
         schema = frame.collect_schema().to_polars()
-        rows = map(tuple, frame.to_native().toLocalIterator(prefetchPartitions=True))
+        rows: Iterator[tuple[Any, ...]] = map(tuple, frame.to_native().toLocalIterator(prefetchPartitions=True))
+        if pl.Binary in schema.dtypes():  # Spark's bytearrays would become null
+            rows = (tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in rows)
         while some := list(islice(rows, _PART)):
             yield nw.from_native(pl.DataFrame(some, schema, orient="row"))
 

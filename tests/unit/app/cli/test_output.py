@@ -124,6 +124,7 @@ def test_rows_come_in_the_views_order_up_to_a_limit(written):
 
 
 @pytest.mark.delta
+@pytest.mark.contract
 def test_spark_writes_the_same(written, spark):
     from headwater.adapters.spark.engine import SparkEngine
 
