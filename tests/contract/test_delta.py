@@ -56,7 +56,7 @@ class TestLoads(Delta):
         rows = self.spark.range(150_000).selectExpr("id", "sha2(CAST(id AS string), 256) AS name")
         version = table.commit_change(Change(load=nw.from_native(rows)))
         files = sorted(
-            store._table(table.spec.name).log.files(int(version)).values(), key=lambda file: file.lowest["id"]
+            store._tables[table.spec.name].log.files(int(version)).values(), key=lambda file: file.lowest["id"]
         )
         assert 3 < len(files) < 15
         assert max(file.size for file in files) < 3 * 1024 * 1024

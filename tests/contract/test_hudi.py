@@ -239,7 +239,7 @@ class TestWriters(Hudi):
 
     def test_a_table_that_was_begun_and_never_made(self, store: HudiStore) -> None:
         table = self.table(store, NAMES)
-        store._table(NAMES.name).keep()  # as the first commit does, before Hudi makes the table
+        store._tables[NAMES.name].keep()  # as the first commit does, before Hudi makes the table
         (self.root / "pipeline" / "items" / ".hoodie" / "timeline").mkdir(parents=True)
         again = self.table(self.reopen(), NAMES)
         again.commit(append=[(1, 1, "a")])
@@ -419,7 +419,7 @@ class TestUpkeep(Hudi):
             assert getattr(client, schedule)(nothing).isPresent()
 
     def client(self, table: TableDriver) -> AbstractContextManager[Any]:
-        used = table.store._table(table.spec.name)
+        used = table.store._tables[table.spec.name]
         return upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings)
 
     def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:

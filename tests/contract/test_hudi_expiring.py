@@ -118,7 +118,7 @@ class TestFiles(Lake):
 
     def test_what_is_planned_to_be_compacted_stays(self) -> None:
         table, made = self.changed_daily(Layout.LOG, 2)
-        used = table.store._table(NAMES.name)
+        used = table.store._tables[NAMES.name]
         with upkeep_client(
             used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings
         ) as client:
@@ -151,7 +151,7 @@ class TestFiles(Lake):
         table = self.table(store, NAMES)
         made = [table.commit(overwrite=[(1, 1, str(number))]) for number in range(4)]
         assert not store.expired(NAMES.name)
-        used = store._table(NAMES.name)
+        used = store._tables[NAMES.name]
         with upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy().settings) as client:
             client.getConfig().setValue("hoodie.clean.commits.retained", "1")
             client.clean()

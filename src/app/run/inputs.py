@@ -48,17 +48,15 @@ class Pipelines:
 
     reader: str
     runner: Callable[[str], Runner]
-    _ledgers: dict[str, Ledger] = field(init=False, factory=dict)
+    _opened: dict[str, tuple[Runner, Ledger]] = field(init=False, factory=dict)
 
     def refresh(self) -> None:
         """From now on, see what the pipelines have published by now."""
-        self._ledgers.clear()
+        self._opened.clear()
 
     def ledger(self, pipeline: str) -> Ledger:
         """The publications of a pipeline."""
-        if pipeline not in self._ledgers:
-            self._ledgers[pipeline] = self.runner(pipeline).current_ledger()
-        return self._ledgers[pipeline]
+        return self._open(pipeline)[1]
 
     def spec(self, each: ViewOf) -> ViewSpec:
         """The view of an input."""
@@ -83,9 +81,15 @@ class Pipelines:
         Raises:
             VersionExpired: that version has expired.
         """
-        runner = self.runner(pipeline)
-        upkeep = Upkeep(self.ledger(pipeline), runner.keeper, runner.options.retention)
-        return upkeep.pin(publication, f"pipeline {self.reader}", HOLD)
+        runner, ledger = self._open(pipeline)
+        return Upkeep(ledger, runner.keeper, runner.options.retention).pin(publication, f"pipeline {self.reader}", HOLD)
+
+    def _open(self, pipeline: str) -> tuple[Runner, Ledger]:
+        """A pipeline's runner, and its ledger, which that runner has opened: the keeper then knows the tables."""
+        if pipeline not in self._opened:
+            runner = self.runner(pipeline)
+            self._opened[pipeline] = (runner, runner.current_ledger())
+        return self._opened[pipeline]
 
 
 @define(eq=False)
