@@ -122,7 +122,7 @@ def main() -> int:
         "spark.driver.memory": heap,
         "spark.driver.extraJavaOptions": f"-Xlog:gc:file={folder.resolve() / GC_LOG}",
     }
-    config = fresh(home, "delta", upkeep='engine = "spark"\ncompact_every = 0', spark=spark, work=work.toml)
+    config = fresh(home, "delta", upkeep="compact_every = 0", spark=spark, work=work.toml)
     rows = folder / "rows" if (folder / "rows").exists() else folder / "in"
     costs = []
     with Headwater.from_config(config) as headwater:

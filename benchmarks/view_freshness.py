@@ -207,11 +207,11 @@ class Shop:
 
 
 def _deployment(home: Path, options: argparse.Namespace, servers: str) -> Path:
-    engine = f'engine = "{options.engine}"' if options.engine else ""
+    backend = f"{options.backend}:{options.engine}" if options.engine else options.backend
     spark = None if options.engine == "local" else spark_settings(home)
     tables = (_TABLE.format(table=name, ddl=ddl, servers=servers) for name, ddl in _TABLES.items())
     work = _RUN + "".join(tables) + _JOIN
-    return fresh(home, options.backend, upkeep=engine, spark=spark, work=work)
+    return fresh(home, backend, upkeep="", spark=spark, work=work)
 
 
 def _rows(frame: Any, folder: Path) -> pl.DataFrame:
@@ -332,7 +332,7 @@ def main() -> int:
     parser.add_argument("--warm-up", type=int, default=60, help="seconds after the load that are not counted")
     parser.add_argument("--seconds", type=int, default=120, help="how long, after that")
     parser.add_argument("--backend", default="delta")
-    parser.add_argument("--engine", default="", help="spark, local or auto, of backend delta; its default if missing")
+    parser.add_argument("--engine", default="", help="spark, local or auto, of backend delta; spark if missing")
     options = parser.parse_args()
     side = f"{options.backend}_{options.engine}" if options.engine else options.backend
     with kafka_broker() as broker:
