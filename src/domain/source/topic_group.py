@@ -64,9 +64,13 @@ class TopicGroup(Source):
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """The rows of a range, of the topics that have rows in it, and those of each topic in `Batch.topics`."""
         self._passed_over()  # discards the counts of a try that failed
-        topics = self._topics(offsets, lean=True)
+        found = {topic: self.members[topic].read_lean(own) for topic, own in self._ranges(offsets).items()}
+        lean = {topic: rows for topic, rows in found.items() if rows is not None}
+        topics = self._topics(offsets, lean)
+        # If no topic is lean, the rows have their records: to read them again would be work in vain.
+        whole = (lambda: _joined(self._topics(offsets, {}))) if lean else None
         given = (epoch, _joined(topics), offsets, self.format)
-        yield Batch(*given, topics=topics, passed_over=self._passed_over, whole=lambda: _joined(self._topics(offsets)))
+        yield Batch(*given, topics=topics, passed_over=self._passed_over, whole=whole)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read the records of dead letters again, each with its own topic's source.
@@ -91,15 +95,21 @@ class TopicGroup(Source):
     def _passed_over(self) -> Mapping[str, int]:
         return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())
 
-    def _topics(self, offsets: OffsetRange, *, lean: bool = False) -> dict[str, nw.LazyFrame[Any]]:
-        """The rows of a range by topic; if `lean`, as `StreamSource.read_lean` returns them."""
-        after, topics = offsets.after or {}, {}
+    def _ranges(self, offsets: OffsetRange) -> dict[str, OffsetRange]:
+        """The range of each topic that has rows in a range of the group."""
+        after, until = offsets.after or {}, offsets.until
+        return {
+            topic: OffsetRange(after.get(topic), until[topic])
+            for topic in self.members
+            if until.get(topic) is not None and until[topic] != after.get(topic)
+        }
+
+    def _topics(self, offsets: OffsetRange, lean: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, nw.LazyFrame[Any]]:
+        """The rows of a range by topic; those of some topics are given, as `StreamSource.read_lean` returns them."""
+        ranges, topics = self._ranges(offsets), {}
         for at, (topic, member) in enumerate(self.members.items()):
-            until = offsets.until.get(topic)
-            if until is not None and until != after.get(topic):
-                own = OffsetRange(after.get(topic), until)
-                rows = member.read_lean(own) if lean else None
-                rows = member.read(own) if rows is None else rows
+            if topic in ranges:
+                rows = lean[topic] if topic in lean else member.read(ranges[topic])
                 topics[topic] = self._tagged(at, topic, rows, member.schema)
         return topics
 
