@@ -51,6 +51,13 @@ def test_an_epoch_reads_what_each_topic_has_up_to_its_own_limit(group: TopicGrou
     ]
 
 
+def test_topics_whose_rows_have_their_records_are_not_read_for_them_again(group: TopicGroup) -> None:
+    planned = group.plan(None, NOW)
+    assert planned is not None
+    with group.open(Epoch("p", 0), planned) as batch:
+        assert batch.whole is None
+
+
 def test_a_topic_that_has_nothing_new_stays_where_it_is_and_is_not_read(group: TopicGroup) -> None:
     _, after = read(group, None)
     rows, until = read(group, after)
