@@ -227,6 +227,14 @@ def test_an_empty_topic_has_nothing_to_read(engine: Engine, kafka: KafkaBroker, 
     assert source_of(engine, kafka, topic).plan(None, NOW) is None
 
 
+def test_a_topic_can_be_read_as_soon_as_it_is_made(engine: Engine, kafka: KafkaBroker, topic: str) -> None:
+    # Its partitions have no leader for some milliseconds, and more of them on a busy machine.
+    names = [f"{topic}_{each}" for each in range(10)]
+    for name in names:
+        kafka.create_topic(name, partitions=20)
+        assert source_of(engine, kafka, name).plan(None, NOW) is None
+
+
 def test_an_unknown_topic_is_a_configuration_error(engine: Engine, kafka: KafkaBroker) -> None:
     with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it"):
         source_of(engine, kafka, "nowhere").plan(None, NOW)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -28,6 +28,13 @@ ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_NO_LEADER = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
 
 
 @define(eq=False)
@@ -163,6 +170,15 @@ def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[in
 
 
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
-    # The client answers None only when asked for cached values.
-    low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=ANSWER_SECONDS)
-    return low, high
+    """Its first and next offsets; a partition just created, or moving to another broker, has no leader for a moment."""
+    deadline = monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            # The client answers None only when asked for cached values.
+            low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=ANSWER_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER or monotonic() > deadline:
+                raise
+            sleep(_POLL_SECONDS)
+        else:
+            return low, high
