@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from .parquet import ParquetRows
+    from ..records.typed_rows import TypedRows
     from .pieces import Part
 
 _ROWS_A_BATCH = 100_000
@@ -51,10 +51,10 @@ class PolarsFileBulk(FileBulk):
 class _Found:
     """The rows that were read, in the order of their positions."""
 
-    parts: list[ParquetRows] = field(factory=list)
+    parts: list[TypedRows] = field(factory=list)
     firsts: list[int] = field(factory=list)
 
-    def add(self, rows: ParquetRows) -> None:
+    def add(self, rows: TypedRows) -> None:
         """Add rows of later positions."""
         self.parts.append(rows)
         self.firsts.append(rows.first)
@@ -69,7 +69,7 @@ class _Found:
             pl.lit(None, pl.Binary).alias(BYTES),
             self._read([each.errors for each in self.parts], None).alias(ERROR),
         )
-        origin = self._made(lambda rows, at: pl.repeat(rows.name, at.len(), eager=True))
+        origin = self._made(lambda rows, at: pl.repeat(rows.origin, at.len(), eager=True))
         raw = self._made(lambda rows, at: pl.Series(object_texts(rows.original.take(at.to_arrow()))))
         texts = rows.lazy().with_columns(origin.alias(ORIGIN), raw.alias(RAW))
         return texts.select(*nothing.columns, *BATCH_COLUMNS)
@@ -84,7 +84,7 @@ class _Found:
         ]
         return pl.concat(found, rechunk=True)
 
-    def _made(self, texts: Callable[[ParquetRows, pl.Series], pl.Series]) -> pl.Expr:
+    def _made(self, texts: Callable[[TypedRows, pl.Series], pl.Series]) -> pl.Expr:
         """A column of texts, which are made of rows and of the places in them (from 0) where they are wanted."""
 
         def made(positions: pl.Series) -> pl.Series:

@@ -17,8 +17,9 @@ from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BATCH_COLUMNS, ORIGIN
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
+from ..records.typed_rows import DAYS
 from ..spark.schema import named, spark_type
-from .parquet import DAYS, is_int96
+from .parquet import is_int96
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

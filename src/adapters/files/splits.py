@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...domain.source.record_spec import RecordSpec
     from ..records.parsing import Parse
+    from ..records.typed_rows import TypedRows
 
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
@@ -103,7 +104,7 @@ def read(
             yield from _read_json(stream, split, ShapeDecoder(spec, counts, views=views))
 
 
-def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[parquet.ParquetRows]:
+def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[TypedRows]:
     """As `read`, for row groups of Parquet; the texts of the rows are made only if they are asked for."""
     with _explain_errors(split):
         yield from parquet.read(
