@@ -14,8 +14,8 @@ from .app.config import (
     SourceSettings,
     StreamInput,
 )
-from .app.pipeline import PipelineStatus
 from .app.read.latency import Latency
+from .app.read.status import PipelineStatus
 from .app.run.report import EpochReport
 from .domain.errors import HeadwaterError
 from .domain.ledger.label import Label

@@ -8,7 +8,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from ..domain.duration import show_duration
 from ..domain.errors import ConfigError, HeadwaterError, RetentionTooShort, VersionNotFound
@@ -23,50 +23,25 @@ from ..domain.table.collect import collect_small
 from ..domain.table.schema import Schema
 from .read.difference import diff_spec, difference
 from .read.moments import read_duration, read_moment, read_time
+from .read.status import PipelineStatus
 from .read.waiting import wait_for
 from .run.loading import is_loading
 from .run.replay import ReplayResult, replay
+from .run.runner import Runner
+from .sources.stream import NO_STREAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from datetime import date, datetime, timedelta
 
     from ..domain.epoch.epoch import Publication
     from ..domain.ledger.ledger import Ledger
     from ..domain.ledger.upkeep import Pin
     from ..domain.ports import BaseReading, Clock, FrameEngine
-    from ..domain.service.base import PendingRows, Service
+    from ..domain.service.base import Service
     from ..domain.table.view_spec import ViewSpec
     from .read.latency import Latency
     from .read.moments import Duration, Moment, Time
-    from .run.runner import Runner
-
-
-@frozen
-class PipelineStatus:
-    """The status of a pipeline.
-
-    Args:
-        pipeline: its name.
-        publication: the newest one; None if nothing is published yet.
-        lag: the unread input of the source, as text, or why it is unknown.
-        dead_letters: their number.
-        latency: expected and measured time until a record can be read.
-        bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
-        alarms: problems, each with its reason.
-        repeats: rows that were skipped because they had been read before; None if the service never skips rows.
-        engine: the engine that ran the newest epoch, if the deployment chooses one for each epoch.
-    """
-
-    pipeline: str
-    publication: Publication | None
-    lag: str
-    dead_letters: int
-    latency: Latency
-    bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
-    alarms: tuple[str, ...] = ()
-    repeats: int | None = None
-    engine: str | None = None
 
 
 @frozen(eq=False)
@@ -123,17 +98,38 @@ class Pipeline:
 
         Raises:
             ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
+            NotSupported: the backend has no frames of Spark.
         """
-        submit = self.runner.source.submit
+        source = self.runner.for_large().source
+        submit = source.submit
         if submit is None:
-            raise ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
+            raise NO_STREAMS.error("this backend") if source.pushing else self._reads_itself()
 
         def epoch(rows: Any, batch: int) -> None:
             query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             submit(query or "by hand", batch, rows)
-            self.runner.advance()
+            self.runner.for_large().advance()
 
         return epoch
+
+    def push(self, frame: Any, *, number: int | None = None) -> bool:
+        """Make a frame the next epoch of the pipeline; see `Headwater.push`.
+
+        Returns:
+            Whether an epoch was published; False if the number was published before.
+        """
+
+        def epoch(runner: Runner) -> bool:
+            pushing = runner.source.pushing
+            if pushing is None:
+                raise self._reads_itself()
+            with pushing(frame, number):
+                return Runner.advance(runner)
+
+        return self.runner.do(epoch)
+
+    def _reads_itself(self) -> ConfigError:
+        return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
 
     def answer(
         self,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from ..pipeline import PipelineStatus
+    from ..read.status import PipelineStatus
 
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _WHOLE = 1000  # characters of a sentence

@@ -14,7 +14,7 @@ from ..deployment.deployment import (
     SourceSettings,
     StreamInput,
 )
-from .load import load
+from .load import load, load_tables, load_text
 
 __all__ = [
     "BackendSettings",
@@ -30,4 +30,6 @@ __all__ = [
     "SourceSettings",
     "StreamInput",
     "load",
+    "load_tables",
+    "load_text",
 ]

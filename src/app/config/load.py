@@ -23,10 +23,11 @@ from ..deployment.deployment import (
     RunSettings,
     SourceSettings,
 )
-from ..document.document import Document, parse
+from ..document.document import Document, parse, parse_text
 from ..document.environment import overlay, shape
 from ..document.lines import KeyPath
 from ..document.paths import resolve
+from ..document.plain import plain
 from ..document.section import Section
 from ..document.value_types import (
     DURATION,
@@ -91,6 +92,8 @@ CHANGES = {
 }
 _OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "delimiter")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
+_TEXT, _PROGRAM = Path("<text>"), Path("this program")
+"""Stand for the file in messages."""
 _TABLES = ("run", "backend", "sources", "pipelines")
 
 
@@ -104,17 +107,49 @@ def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployme
     Raises:
         ConfigError: names file, line and key of the first mistake, and what is allowed.
     """
-    file = Path(file)
-    tree, lines = parse(file)
+    return _load(Path(file), *parse(Path(file)), environ)
+
+
+def load_text(text: str, environ: Mapping[str, str] | None = None) -> Deployment:
+    """Read and check the text of a deployment file; see `load`. Relative paths start from the current folder."""
+    return _load(_TEXT, *parse_text(text, _TEXT), environ)
+
+
+def load_tables(
+    tables: Mapping[str, Any], environ: Mapping[str, str] | None = None, *, whole: bool = True
+) -> Deployment:
+    """Read and check a deployment from the tables of a file as a dict; see `load_text`.
+
+    Tuples, timedeltas and paths stand for lists and texts. A key whose value is None is not set.
+
+    Args:
+        tables: the tables.
+        environ: see `load`.
+        whole: whether no more sources and pipelines will come; else a setting is allowed that only they may use.
+
+    Raises:
+        ConfigError: names the key of the first mistake, and what is allowed.
+    """
+    return _load(_PROGRAM, plain(dict(tables)), {}, environ, whole=whole)
+
+
+def _load(
+    file: Path,
+    tree: dict[str, Any],
+    lines: Mapping[KeyPath, int],
+    environ: Mapping[str, str] | None,
+    *,
+    whole: bool = True,
+) -> Deployment:
     document = overlay(file, tree, lines, os.environ if environ is None else environ, _shape(tree))
-    return _Loader(document).deployment()
+    return _Loader(document).deployment(whole=whole)
 
 
 @frozen
 class _Loader:
     document: Document
 
-    def deployment(self) -> Deployment:
+    def deployment(self, *, whole: bool) -> Deployment:
         for name in self.document.tree:
             if name not in _TABLES:
                 raise self.document.unknown((name,), "table", _TABLES)
@@ -122,7 +157,8 @@ class _Loader:
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
-        self._check_idle(sources, pipelines)
+        if whole:
+            self._check_idle(sources, pipelines)
         return Deployment(backend, sources, pipelines, run)
 
     def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
@@ -175,7 +211,7 @@ class _Loader:
 
     def _source(self, path: KeyPath) -> SourceSettings:
         kind = load_source_kind(self.document.value((*path, "kind"), Key(choice(*source_kinds()), required=True)))
-        keys = _source_keys(kind)
+        keys = source_keys(kind)
         if "format" in keys:  # first: else the keys of an unknown format are reported before the format itself
             self.document.value((*path, "format"), keys["format"])
         table = Section(self.document, path, keys)
@@ -252,7 +288,7 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _source_keys(kind: SourceKind[Any]) -> dict[str, Key]:
+def source_keys(kind: SourceKind[Any]) -> dict[str, Key]:
     """Return all keys of a kind of source."""
     if not kind.formats:
         return {**ANY_SOURCE, **kind.keys}
@@ -264,7 +300,7 @@ def _source_shape(source: Any, kinds: Mapping[str, SourceKind[Any]]) -> dict[str
     own = kinds.get(str(source.get("kind"))) if isinstance(source, dict) else None
     keys: dict[str, Key] = {}
     for kind in (*kinds.values(), *([own] if own else [])):
-        keys |= _source_keys(kind)
+        keys |= source_keys(kind)
     return shape(keys, source)
 
 

@@ -123,7 +123,7 @@ class KafkaInput(Input):
 
 @frozen
 class StreamInput(Input):
-    """Batches of a Structured Streaming query that the program runs; see `Headwater.foreach_batch`."""
+    """Frames that the program hands over; see `Headwater.push` and `Headwater.foreach_batch`."""
 
     kind = "stream"
     submitted = True

@@ -154,12 +154,22 @@ def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         ConfigError: the file does not exist, or it is not valid TOML.
     """
     try:
-        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        return tomllib.loads(text), key_lines(text)
+        return parse_text(file.read_bytes().decode("utf-8-sig"), file)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}; name an existing TOML file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+
+
+def parse_text(text: str, file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Return the values of a TOML text, and the line of every key; `file` names it in messages.
+
+    Raises:
+        ConfigError: it is not valid TOML.
+    """
+    text = text.replace("\r\n", "\n")
+    try:
+        return tomllib.loads(text), key_lines(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         line = found[1] if found else text.rstrip().count("\n") + 1  # else it says "at end of document"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...domain.service.base import Service
+    from ..deployment.deployment import Deployment
 
 
 def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
@@ -39,3 +40,20 @@ def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec
             f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}"
         )
     return pipeline, known[wanted]
+
+
+def find_readers(deployment: Deployment, source: str) -> tuple[str, ...]:
+    """Return the pipelines that read a source; see `Headwater.push`.
+
+    Raises:
+        ConfigError: there is no such source, or no pipeline reads it.
+    """
+    if source not in deployment.sources:
+        listed = ", ".join(deployment.sources) or "none"
+        raise ConfigError(
+            f"there is no source {source!r}; there are: {listed}{did_you_mean(source, deployment.sources)}"
+        )
+    readers = tuple(name for name, each in deployment.pipelines.items() if source in each.sources)
+    if not readers:
+        raise ConfigError(f"no pipeline reads source {source!r}, so its rows would go nowhere: declare one first")
+    return readers

@@ -24,7 +24,7 @@ class Part(Enum):
     """The optional parts of a backend; every backend offers everything else."""
 
     DURABILITY = "tables that outlive the process"
-    STREAMS = "sources of kind stream"
+    STREAMS = "batches of Structured Streaming"
     DATABASES = "bulk loads from a database"
     DELTA_TABLES = "bulk loads of Delta tables"
     SQL = "user-supplied SQL"

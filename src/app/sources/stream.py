@@ -1,4 +1,4 @@
-"""Batches of a Structured Streaming query that the program runs."""
+"""Frames that a program hands over: it pushes them, or runs a Structured Streaming query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ..document.section import Section
 from ..registry.backends import Gap, Part
 from ..registry.sources import SourceKind
 
-NO_STREAMS = Gap(Part.STREAMS, "they hand over Spark frames; use a backend on Spark, such as delta")
+NO_STREAMS = Gap(
+    Part.STREAMS, "their frames are Spark's; push frames of Polars, or use a backend on Spark, such as delta"
+)
 
 
 class StreamKind(SourceKind[StreamInput]):
@@ -21,9 +23,11 @@ class StreamKind(SourceKind[StreamInput]):
         return StreamInput()
 
     def open_polars(self, settings: StreamInput, records: RecordSpec, backend: str) -> StreamSource:
-        raise NO_STREAMS.error(backend)
+        from ...adapters.polars.handed_source import PolarsHandedSource
+
+        return PolarsHandedSource(records)
 
     def open_spark(self, settings: StreamInput, records: RecordSpec, session: Any, backend: str) -> StreamSource:
-        from ...adapters.spark.handed_source import HandedSource
+        from ...adapters.spark.handed_source import SparkHandedSource
 
-        return HandedSource(records, session)
+        return SparkHandedSource(records, session)

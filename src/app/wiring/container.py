@@ -11,10 +11,11 @@ from random import random
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ...domain.errors import NotSupported
+from ...domain.errors import ConfigError, NotSupported
 from ..read.keyed_views import feed_of
 from ..registry.backends import chosen_backend
 from ..registry.packages import require
+from ..registry.sources import load_source_kind
 from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
 from ..run.options import RunOptions
@@ -27,11 +28,11 @@ from .engine_parts import EngineParts
 from .memory import local_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
     from ...domain.service.base import Service
-    from ..config import Deployment, KafkaOutput, PipelineSettings
+    from ..config import Deployment, KafkaOutput, PipelineSettings, SourceSettings
     from ..run.bootstrap import HistoryTable
     from ..run.report import EpochReport
 
@@ -57,6 +58,20 @@ class Container:
         self._backend = backend = chosen_backend(deployment.backend)
         self._parts, *more = (EngineParts(deployment, each, self._exits) for each in backend.engines or (backend,))
         self._large = more[0] if more else None
+
+    def extend(self, deployment: Deployment) -> None:
+        """Go on with a deployment that has more sources and pipelines.
+
+        Raises:
+            ConfigError: a new source needs packages that a running Spark session does not have.
+        """
+        parts = [self._parts, *([self._large] if self._large else [])]
+        if any(each.started and each.backend.spark_settings() for each in parts):
+            _check_packages(self.deployment, deployment)
+        for each in parts:
+            each.deployment = deployment
+        self.deployment = deployment
+        self.__dict__.pop("_refusals", None)
 
     @property
     def chooses(self) -> bool:
@@ -173,6 +188,21 @@ class Container:
     def close(self) -> None:
         """Stop the engines that were started here."""
         self._exits.close()
+
+
+def _check_packages(former: Deployment, deployment: Deployment) -> None:
+    """Refuse sources whose Spark packages a session lacks that was started without them."""
+    there = set(_spark_packages(former.sources.values()))
+    for source in deployment.sources.values():
+        if not set(_spark_packages([source])) <= there:
+            raise ConfigError(
+                f"sources.{source.name}: Spark runs already, without the packages of kind {source.input.kind!r}:"
+                " declare all sources before the first run"
+            )
+
+
+def _spark_packages(sources: Iterable[SourceSettings]) -> list[str]:
+    return [package for each in sources for package in load_source_kind(each.input.kind).spark_packages()]
 
 
 @contextmanager

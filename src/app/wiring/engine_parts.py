@@ -75,5 +75,5 @@ class EngineParts:
 
     def _shared(self, binder: Binder) -> None:
         """Bind the values that every backend may request."""
-        binder.bind(Deployment, to=self.deployment)
+        binder.bind(Deployment, to=lambda: self.deployment)  # a program may declare more later
         binder.bind(ExitStack, to=self._exits)

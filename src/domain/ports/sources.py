@@ -57,10 +57,17 @@ class Source(Protocol):
     """Formats of the dead letters that `reread` accepts; empty if rows cannot be restored from them."""
 
     submit: Callable[[str, int, Any], None] | None = None
-    """Submits a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if the source reads itself.
+    """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
 
     Its arguments are the streaming query that the batch belongs to; the batch's number, which increases within a query
     (a batch that is published already is skipped); and the engine's own frame.
+    """
+
+    pushing: Callable[[Any, int | None], AbstractContextManager[None]] | None = None
+    """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
+
+    Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is
+    published already is skipped.
     """
 
     members: Mapping[str, StreamSource] = MappingProxyType({})

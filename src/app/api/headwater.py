@@ -3,57 +3,85 @@
 from __future__ import annotations
 
 import logging
+from os import fspath
 from typing import TYPE_CHECKING, Any
 
-from ..domain.errors import ConfigError, HeadwaterError, LeaseNotFound
-from ..domain.service.history_load import HistorySource
-from ..domain.table.view_spec import ViewSpec
-from .config import Deployment, load
-from .pipeline import Answer, Pipeline, PipelineStatus
-from .read.find_view import find_service, find_view
-from .read.latency import Latencies
-from .read.moments import read_duration
-from .run.beside import work_beside
-from .run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
-from .run.clock import SystemClock
-from .run.move import move
-from .run.progress import log_progress
-from .run.rounds import run_all
-from .wiring.blueprints import blueprints
-from .wiring.container import Container
+from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
+from ...domain.service.history_load import HistorySource
+from ..config import Deployment, load, load_tables, load_text
+from ..pipeline import Pipeline
+from ..read.find_view import find_readers, find_service
+from ..read.latency import Latencies
+from ..read.moments import read_duration
+from ..run.beside import work_beside
+from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
+from ..run.clock import SystemClock
+from ..run.move import move
+from ..run.progress import log_progress
+from ..run.rounds import run_all
+from ..wiring.blueprints import blueprints
+from ..wiring.container import Container
+from .declaring import Declaring
+from .draft import Draft
+from .reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
-    from datetime import date, datetime
-    from pathlib import Path
+    from datetime import date
+    from os import PathLike
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
-    from ..domain.epoch.epoch import Offsets, Publication
-    from ..domain.ledger.ledger import Snapshot
-    from ..domain.ledger.upkeep import Pin, Upkeep
-    from ..domain.service.base import Service
-    from .read.moments import Duration, Moment, Time
-    from .run.replay import ReplayResult
-    from .run.report import EpochReport
-    from .run.runner import Runner
+    from ...domain.epoch.epoch import Offsets, Publication
+    from ...domain.ledger.upkeep import Pin, Upkeep
+    from ...domain.service.base import Service
+    from ..read.moments import Duration, Moment
+    from ..read.status import PipelineStatus
+    from ..run.replay import ReplayResult
+    from ..run.report import EpochReport
+    from ..run.runner import Runner
+    from .options import BackendOptions, RunOptions
 
 _log = logging.getLogger(__name__)
 
 
-class Headwater:
+class Headwater(Declaring, Reading):
     """A deployment: runs its pipelines and reads their views. Close it, or use it as a context manager.
 
+    A program declares its sources and pipelines by the methods of `Declaring`, or reads them from a file
+    (`from_config`), a text or a dict.
+
     Args:
-        deployment: backend, sources and pipelines, read by `from_config` or built by a program.
+        deployment: backend, sources and pipelines; None if the program declares them.
+        backend: the name of the backend, if the program declares them: memory, delta, hudi-mor or hudi-cow.
+        path: the folder of its tables; relative paths start from the current folder.
+        run: settings of runs.
+        environ: environment variables that override settings; those of the process if not set.
         report: called with each published epoch; by default it logs a line at level INFO.
+        more: other settings of the backend.
 
     Raises:
         ConfigError: a service refuses its settings; nothing has been started.
     """
 
-    def __init__(self, deployment: Deployment, *, report: Callable[[EpochReport], None] = log_progress) -> None:
+    def __init__(
+        self,
+        deployment: Deployment | None = None,
+        *,
+        backend: str = "memory",
+        path: str | PathLike[str] | None = None,
+        run: RunOptions | None = None,
+        environ: Mapping[str, str] | None = None,
+        report: Callable[[EpochReport], None] = log_progress,
+        **more: Unpack[BackendOptions],
+    ) -> None:
+        self._draft: Draft | None = None
+        if deployment is None:
+            tables = {"backend": {"name": backend, "path": path, **more}, "run": run or {}}
+            self._draft = Draft(tables, environ)
+            deployment = self._draft.deployment()
+        elif path is not None or run or more:
+            raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
         self.deployment = deployment
         self.services: Mapping[str, Service] = blueprints(deployment)
         self._report = report
@@ -66,7 +94,7 @@ class Headwater:
     @classmethod
     def from_config(
         cls,
-        path: str | Path,
+        path: str | PathLike[str],
         *,
         environ: Mapping[str, str] | None = None,
         report: Callable[[EpochReport], None] = log_progress,
@@ -81,7 +109,29 @@ class Headwater:
         Raises:
             ConfigError: names file, line and key of the first mistake, and what is allowed.
         """
-        return cls(load(path, environ), report=report)
+        return cls(load(fspath(path), environ), report=report)
+
+    @classmethod
+    def from_text(
+        cls,
+        text: str,
+        *,
+        environ: Mapping[str, str] | None = None,
+        report: Callable[[EpochReport], None] = log_progress,
+    ) -> Self:
+        """Read a deployment from the text of a TOML file; relative paths start from the current folder."""
+        return cls(load_text(text, environ), report=report)
+
+    @classmethod
+    def from_dict(
+        cls,
+        tables: Mapping[str, Any],
+        *,
+        environ: Mapping[str, str] | None = None,
+        report: Callable[[EpochReport], None] = log_progress,
+    ) -> Self:
+        """Read a deployment from the tables of a file as a dict; relative paths start from the current folder."""
+        return cls(load_tables(tables, environ), report=report)
 
     @property
     def chooses_engine(self) -> bool:
@@ -114,6 +164,27 @@ class Headwater:
         """See `Pipeline.foreach_batch`."""
         return self.pipeline(pipeline).foreach_batch()
 
+    def push(self, source: str, frame: Any, *, number: int | None = None) -> bool:
+        """Make a frame the next epoch of each pipeline that reads a source of kind ``stream``.
+
+        Args:
+            source: its name.
+            frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
+                a type that could lose values is refused.
+            number: of this frame, greater than that of the frame before. Give it if the push may be repeated, after a
+                crash for example: a pipeline skips a number that it has published. The next number, if not set.
+
+        Returns:
+            Whether a pipeline has published an epoch; False if all of them had published this number before.
+
+        Raises:
+            ConfigError: there is no such source, no pipeline reads it, or it is of another kind.
+            BadInput: a declared column is missing, or its type could lose values.
+            HeadwaterError: an epoch failed. Push the frame again, with the same number.
+        """
+        published = [self.pipeline(name).push(frame, number=number) for name in find_readers(self.deployment, source)]
+        return any(published)
+
     def stop(self) -> None:
         """Ask the run to end after the current epoch; safe in a signal handler."""
         self._stopped = True
@@ -122,136 +193,6 @@ class Headwater:
         if self._load:
             self._load.stop()
         self._clock.wake()
-
-    def view(
-        self,
-        name: str,
-        *,
-        at: Moment | None = None,
-        label: str | datetime | None = None,
-        as_of: Time | None = None,
-        since: Moment | None = None,
-        longest: Duration | None = None,
-        read_optimized: bool = False,
-    ) -> Any:
-        """Return the rows of a view as a DataFrame of Polars or (lazy) of Spark.
-
-        Spark's, if the backend uses Spark and the configuration does not set ``engine = "local"`` or ``"auto"``.
-
-        Args:
-            name: ``pipeline.view``; the pipeline alone for its first view. A table of the pipeline
-                (``pipeline.dead_letters``) can be read as well.
-            at: the version to read: an epoch, a time or a `Label`; the newest publication if not set.
-            label: instead of `at`: the newest version with this label, the watermark of its inputs
-                (``2024-03-01T09:00:00Z``).
-            as_of: only rows up to this event time.
-            since: the earlier version, for a view that compares two; the epoch before `at` if not set.
-            longest: the longest time that the read may take. The read is refused if its rows could expire before it
-                ends.
-            read_optimized: read base files only, each as of its last compaction: the cheapest read of merge-on-read
-                tables.
-
-        Raises:
-            ConfigError: there is no such pipeline or view, or the view has no event time for `as_of`; or
-                `read_optimized` is combined with a version, because base files belong to no single one.
-            NotSupported: `read_optimized`, and the backend's tables have no log next to their base files.
-            VersionNotFound: nothing was published at `at`, or with the label.
-            VersionExpired: that version has expired.
-            RetentionTooShort: the rows may expire within `longest`: pin the publication first.
-        """
-        pipeline, spec = self.find(name)
-        answer = self._for_programs(pipeline).answer(
-            spec, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
-        )
-        return answer.engine.to_native(answer.frame)
-
-    def answer(
-        self,
-        name: str,
-        *,
-        at: Moment | None = None,
-        label: str | datetime | None = None,
-        as_of: Time | None = None,
-        since: Moment | None = None,
-        longest: Duration | None = None,
-        read_optimized: bool = False,
-    ) -> Answer:
-        """Return the rows of a view as an engine-independent frame; see `view`."""
-        pipeline, spec = self.find(name)
-        return self.pipeline(pipeline).answer(
-            spec, at=at, label=label, as_of=as_of, since=since, longest=longest, read_optimized=read_optimized
-        )
-
-    def diff(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Any:
-        """Return the difference of a view between two publications as a DataFrame; see `view` for its kind.
-
-        Args:
-            name: ``pipeline.view``, or a table of the pipeline; the pipeline alone for its first view.
-            after: the earlier epoch, time or label; the epoch before `until` if not set; -1 is before the first epoch.
-            until: the later one; the newest if not set.
-
-        Returns:
-            The view's columns and string ``_row_kind``. If rows have a key: ``+I`` is an inserted row, ``-D`` a deleted
-            one, ``-U`` the old and ``+U`` the new row of an update. Without a key: ``+I`` and ``-D`` with whole rows,
-            and bigint ``_multiplicity``, the number of equal rows.
-
-        Raises:
-            ConfigError: there is no such pipeline or view; the view itself compares versions; or `after` is later than
-                `until`.
-            VersionNotFound: nothing was published at `after` or `until`.
-            VersionExpired: one of the two versions has expired.
-        """
-        pipeline, spec = self.find(name)
-        answer = self._for_programs(pipeline).difference(spec, after=after, until=until)
-        return answer.engine.to_native(answer.frame)
-
-    def difference(self, name: str, *, after: Moment | None = None, until: Moment | None = None) -> Answer:
-        """Return the difference of a view between two publications as an engine-independent frame; see `diff`."""
-        pipeline, spec = self.find(name)
-        return self.pipeline(pipeline).difference(spec, after=after, until=until)
-
-    def wait_for(self, pipeline: str, watermark: Time, *, timeout: Duration | None = None) -> Publication:
-        """See `Pipeline.wait_for`."""
-        return self.pipeline(pipeline).wait_for(watermark, timeout=timeout)
-
-    def explaining(self) -> AbstractContextManager[None]:
-        """Compute a view's frame inside this context to get Headwater's errors, with a remedy, instead of the engine's.
-
-        Raises:
-            VersionExpired: the frame's version expired after the view was read, because no lease held it.
-            TableDamaged: a file is truncated or was changed.
-            StoreUnavailable: the rows cannot be reached at the moment.
-        """
-        return self._container.explaining()
-
-    def changes(self, pipeline: str, *, after: Moment, until: Moment | None = None) -> Any:
-        """Return the rows of a pipeline's view of changes between two publications as a DataFrame; see `view`.
-
-        Args:
-            pipeline: its name.
-            after: the earlier epoch, time or `Label`; epoch -1 is before the first.
-            until: the later one; the newest if not set.
-
-        Raises:
-            ConfigError: the pipeline has no view of changes.
-            VersionNotFound: nothing was published at `after` or `until`.
-        """
-        between = [view.name for view in find_service(self.services, pipeline).views if view.between]
-        if not between:
-            raise ConfigError(f"pipeline {pipeline!r} has no view of changes")
-        return self.view(f"{pipeline}.{between[0]}", at=until, since=after)
-
-    def epoch(self, pipeline: str) -> int:
-        """See `Pipeline.epoch`."""
-        return self.pipeline(pipeline).epoch
-
-    def loading(self, pipeline: str) -> bool:
-        """See `Pipeline.loading`."""
-        return self.pipeline(pipeline).loading
-
-    def snapshot(self, pipeline: str, at: Moment | None = None) -> Snapshot:
-        """See `Pipeline.snapshot`."""
-        return self.pipeline(pipeline).snapshot(at)
 
     def upkeep(self, pipeline: str) -> Upkeep:
         """See `Pipeline.upkeep`."""
@@ -354,22 +295,10 @@ class Headwater:
         """See `Pipeline.roll`."""
         return self.pipeline(pipeline).roll(cut)
 
-    def settled(self, pipeline: str, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
-        """See `Pipeline.settled`."""
-        return self._for_programs(pipeline).settled(keys, at=at, as_of=as_of)
-
     def status(self) -> tuple[PipelineStatus, ...]:
         """The status of each pipeline."""
         latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
         return tuple(self.pipeline(name).status(latencies.of(name)) for name in self.deployment.pipelines)
-
-    def find(self, name: str) -> tuple[str, ViewSpec]:
-        """Return the pipeline and the view that a name stands for. A view comes before a table of the same name.
-
-        Raises:
-            ConfigError: there is no such pipeline or view; the message lists those that exist.
-        """
-        return find_view(self.services, name)
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it."""
@@ -387,8 +316,17 @@ class Headwater:
         """A handle on the pipeline whose frames are those that programs get."""
         return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base)
 
+    def _take(self, draft: Draft) -> None:
+        """See `Declaring`. The pipelines that have been started stay as they are."""
+        deployment = draft.deployment()
+        services = blueprints(deployment)
+        self._container.extend(deployment)
+        self.deployment, self.services = deployment, services
+
     def _runner(self, pipeline: str) -> Runner:
         find_service(self.services, pipeline)
         if pipeline not in self._runners:
+            if self._draft is not None:
+                self._draft.deployment(whole=True)
             self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
         return self._runners[pipeline]

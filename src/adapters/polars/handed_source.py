@@ -1,0 +1,38 @@
+"""Frames that a program pushes, as Polars frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from ...domain.errors import EngineLimit
+from ..records.dead_letters import JsonDeadLetters
+from ..records.handed import HandedSource, is_of_spark
+from ..records.polars_rows import polars_dead_letters, polars_rows
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from ...domain.epoch.epoch import OffsetRange
+
+
+@define(eq=False)
+class PolarsHandedSource(HandedSource):
+    """The source of a pipeline that `Headwater.push` feeds."""
+
+    def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
+        """The rows of the pushed frame.
+
+        Raises:
+            BadInput: a declared column is missing, or its type could lose values.
+            EngineLimit: it is a frame of Spark.
+            SourceChanged: the unfinished epoch belongs to another frame.
+        """
+        handed = self.handed(offsets)
+        if is_of_spark(handed.rows):
+            raise EngineLimit("the pushed frame is one of Spark: push frame.toPandas(), or choose a backend on Spark")
+        return polars_rows(self.decoded(handed), self.schema)
+
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return polars_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)

@@ -1,0 +1,176 @@
+"""Frames that a program hands over, one an epoch: their numbers, and the rows of those that are in memory."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import narwhals as nw
+from attrs import define, evolve, field, frozen
+
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.errors import BadInput, NotSupported, SourceChanged
+from ...domain.ports import StreamSource
+from .decoder import ROWS_A_BATCH
+from .typed_rows import check_columns, decode_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from ...domain.epoch.epoch import Offsets
+    from ...domain.ports import Now
+    from ...domain.source.record_spec import RecordSpec
+    from ...domain.table.schema import Schema
+
+_PUSHED = "push"
+"""The query of frames that are pushed, which belong to no query of Spark."""
+_WHAT = "the pushed frame"
+
+
+@frozen(eq=False)
+class Handed:
+    """A frame that was handed over.
+
+    Args:
+        query: the streaming query that it belongs to; "push" if the program has pushed it.
+        number: of the frame within the query; None for the next one.
+        rows: the frame.
+        attempt: tells this push from another one with the same number; None for a batch of a query, whose batches are
+            the same when they are repeated.
+    """
+
+    query: str
+    number: int | None
+    rows: Any
+    attempt: str | None = None
+
+    @property
+    def offsets(self) -> Mapping[str, Any]:
+        """Its offsets in the ledger."""
+        attempt = {} if self.attempt is None else {"attempt": self.attempt}
+        return {"query": self.query, "batch": self.number, **attempt}
+
+    @property
+    def origin(self) -> str:
+        """Where its rows come from, as dead letters tell it."""
+        return f"{self.query}/{self.number}"
+
+
+@define(eq=False)
+class HandedSource(StreamSource):
+    """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped.
+
+    Args:
+        spec: the rows' columns.
+    """
+
+    spec: RecordSpec
+    schema: Schema = field(init=False)
+    format: str = field(init=False)
+    reread_formats: Collection[str] = field(init=False)
+    _handed: Handed | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
+
+    @contextmanager
+    def pushing(self, rows: Any, number: int | None) -> Iterator[None]:
+        self._handed = Handed(_PUSHED, number, rows, uuid4().hex)
+        try:
+            yield
+        finally:
+            self._handed = None
+
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
+        """The frame that was handed over; None if there is none, or its epoch is published.
+
+        Raises:
+            SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
+                changed from pushing to a query.
+        """
+        if (handed := self._handed) is None:
+            return None
+        if after and after["query"] != handed.query:
+            raise _changed(handed, after["query"])
+        last = after["batch"] if after else -1
+        if handed.number is None:
+            self._handed = handed = evolve(handed, number=last + 1)
+        if after and handed.number is not None and handed.number <= last:
+            return None
+        return OffsetRange(after, handed.offsets)
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        """Whether the frame of an unfinished epoch is here. A push is not the same one if it is made again."""
+        pushed = offsets.until["query"] == _PUSHED
+        return not pushed or (self._handed is not None and self._handed.offsets == offsets.until)
+
+    def end(self) -> Offsets | None:
+        """Unknown: only the program knows what comes next.
+
+        Raises:
+            NotSupported: always.
+        """
+        raise NotSupported("reporting its end", "a source of kind stream", "let its program say where it starts")
+
+    def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
+        """Unknown: only the program knows what comes next."""
+        return "a lag that its program knows"
+
+    def handed(self, offsets: OffsetRange) -> Handed:
+        """The frame of a range.
+
+        Raises:
+            SourceChanged: the unfinished epoch belongs to another batch.
+        """
+        handed = self._handed
+        if handed is None or handed.offsets != offsets.until:
+            begun = "{query}/{batch}".format(**offsets.until)
+            raise SourceChanged(
+                f"the unfinished epoch belongs to batch {begun}: start its query again, which repeats that batch"
+            )
+        return handed
+
+    def decoded(self, handed: Handed) -> Iterator[pa.RecordBatch]:
+        """The rows of a frame in memory, as batches of `batch_schema`.
+
+        Raises:
+            BadInput: a declared column is missing, or its type could lose values.
+        """
+        table, first = _arrow_table(handed.rows), 0
+        check_columns(table.schema, _WHAT, self.spec)
+        for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
+            yield decode_rows(batch, self.spec, first, what=_WHAT, origin=handed.origin).batch
+            first += batch.num_rows
+
+
+def is_of_spark(rows: Any) -> bool:
+    """Whether a frame is one of Spark; the others are in memory."""
+    return type(rows).__module__.startswith("pyspark.sql.")
+
+
+def _arrow_table(rows: Any) -> pa.Table:
+    try:
+        frame = nw.from_native(rows)
+    except TypeError as error:
+        raise BadInput(
+            f"{_WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
+        ) from error
+    eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    return eager.to_arrow()
+
+
+def _changed(handed: Handed, before: str) -> SourceChanged:
+    if _PUSHED in {handed.query, before}:
+        told = ("pushed", f"a batch of query {before}") if handed.query == _PUSHED else ("a batch of a query", "pushed")
+        return SourceChanged(
+            f"this frame is {told[0]}, and the one before it was {told[1]}: their numbers cannot be compared, so it is"
+            " unknown which rows the tables have already. Go on as before, or start another pipeline"
+        )
+    return SourceChanged(
+        f"batch {handed.number} comes from query {handed.query}, the batch before it from {before}: it is unknown"
+        " which rows the tables have already. Give the query its old checkpoint back, or read the source"
+        " through Headwater, which needs no checkpoint"
+    )

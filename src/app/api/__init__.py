@@ -1,0 +1,5 @@
+"""The Python API."""
+
+from .headwater import Headwater
+
+__all__ = ["Headwater"]

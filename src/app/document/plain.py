@@ -1,0 +1,32 @@
+"""Values of a program as the values of a configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from os import PathLike, fspath
+from typing import Any
+
+from ...domain.errors import ConfigError
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def plain(value: Any) -> Any:
+    """A value as TOML has it; keys of a mapping whose value is None are left out.
+
+    Raises:
+        ConfigError: a timedelta has a part of a millisecond.
+
+    >>> plain({"step": timedelta(minutes=1), "group": ("state",), "updated_at": None})
+    {'step': '60000ms', 'group': ['state']}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, timedelta):
+        if value % _MILLISECOND:
+            raise ConfigError(f"{value!r} has a part of a millisecond; durations are whole milliseconds")
+        return f"{value // _MILLISECOND}ms"
+    return fspath(value) if isinstance(value, PathLike) else value

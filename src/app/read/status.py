@@ -1,0 +1,41 @@
+"""The status of a pipeline, as programs and commands see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from .latency import Latency
+
+if TYPE_CHECKING:
+    from ...domain.epoch.epoch import Publication
+    from ...domain.service.base import PendingRows
+
+
+@frozen
+class PipelineStatus:
+    """The status of a pipeline.
+
+    Args:
+        pipeline: its name.
+        publication: the newest one; None if nothing is published yet.
+        lag: the unread input of the source, as text, or why it is unknown.
+        dead_letters: their number.
+        latency: expected and measured time until a record can be read.
+        bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
+        alarms: problems, each with its reason.
+        repeats: rows that were skipped because they had been read before; None if the service never skips rows.
+        engine: the engine that ran the newest epoch, if the deployment chooses one for each epoch.
+    """
+
+    pipeline: str
+    publication: Publication | None
+    lag: str
+    dead_letters: int
+    latency: Latency
+    bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
+    alarms: tuple[str, ...] = ()
+    repeats: int | None = None
+    engine: str | None = None

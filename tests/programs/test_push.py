@@ -1,0 +1,209 @@
+"""Frames that a program pushes, on every backend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater import Headwater
+from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SCHEMA = {"id": "bigint", "state": "string", "paid": "decimal(12,2)", "at": "timestamp"}
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+BACKENDS = [
+    "memory",
+    "delta:local",
+    pytest.param("delta:auto", marks=[pytest.mark.delta, pytest.mark.contract]),
+    pytest.param("delta:spark", marks=[pytest.mark.delta, pytest.mark.contract]),
+    pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.contract]),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.contract]),
+]
+
+
+def states(backend: str, folder: Path) -> Headwater:
+    """A deployment that counts orders by state."""
+    name, _, engine = backend.partition(":")
+    more: Any = {"engine": engine} if engine else {}
+    headwater = Headwater(backend=name, path=None if name == "memory" else folder / "lake", report=print, **more)
+    orders = headwater.stream("orders", schema=SCHEMA, event_time="at")
+    headwater.retraction(
+        "states", source=orders, group=["state"], measures={"n": "count(*)", "paid": "sum(paid)"}, updated_at="at"
+    )
+    return headwater
+
+
+def rows(*given: Sequence[Any]) -> pl.DataFrame:
+    """Orders as number and state; each is paid with 1.50 an hour after the one before."""
+    found = [
+        {"id": id_, "state": state, "paid": "1.50", "at": NOON + timedelta(hours=at)}
+        for at, (id_, state) in enumerate(given)
+    ]
+    schema = {"id": pl.Int32, "state": pl.String, "paid": pl.String, "at": pl.Datetime("ms", "UTC")}
+    return pl.DataFrame(found, schema=schema).with_columns(pl.col("paid").cast(pl.Decimal(5, 2)))
+
+
+def counts(headwater: Headwater) -> dict[str, int]:
+    answer = headwater.answer("states")
+    with answer.engine.working():
+        found = answer.frame.collect("pyarrow").to_arrow().to_pylist()
+    assert all(float(each["paid"]) == each["n"] * 1.5 for each in found)
+    return {each["state"]: each["n"] for each in found}
+
+
+@pytest.mark.usefixtures("session_of_backend")
+@pytest.mark.parametrize("backend", BACKENDS)
+class TestPush:
+    @pytest.fixture
+    def session_of_backend(self, backend: str, request: pytest.FixtureRequest) -> None:
+        if backend not in {"memory", "delta:local"}:
+            request.getfixturevalue("spark")
+
+    def test_each_push_is_an_epoch_and_a_repeated_number_is_skipped(self, backend: str, tmp_path: Path) -> None:
+        with states(backend, tmp_path) as headwater:
+            assert headwater.push("orders", rows((1, "new"), (2, "new")), number=5)
+            assert not headwater.push("orders", rows((1, "new"), (2, "new")), number=5)
+            assert headwater.push("orders", rows((3, "paid")).lazy())
+            assert headwater.push("orders", rows((4, "paid")).to_arrow())
+            assert counts(headwater) == {"new": 2, "paid": 2}
+            assert headwater.epoch("states") == 2
+        if backend == "memory":
+            return
+        with states(backend, tmp_path) as headwater:  # another process, which does not know how far it came
+            assert not headwater.push("orders", rows((4, "paid")), number=7)
+            assert headwater.push("orders", rows((5, "new")), number=8)
+            headwater.run(until_idle=True)
+            assert counts(headwater) == {"new": 3, "paid": 2}
+
+    def test_a_frame_that_does_not_fit_is_refused_and_leaves_nothing(self, backend: str, tmp_path: Path) -> None:
+        with states(backend, tmp_path) as headwater:
+            with pytest.raises(BadInput, match=r"the pushed frame: column 'at' must exist exactly once"):
+                headwater.push("orders", rows((1, "new")).drop("at"))
+            with pytest.raises(BadInput, match=r"column 'id' is .*string, which bigint cannot hold without loss"):
+                headwater.push("orders", rows((1, "new")).cast({"id": pl.String}))
+            with pytest.raises(BadInput, match="push a frame of Polars, pandas, PyArrow or Spark"):
+                headwater.push("orders", [(1, "new")])
+            headwater.run(until_idle=True)
+            assert headwater.push("orders", rows((1, "new")), number=0)
+            assert counts(headwater) == {"new": 1}
+
+    def test_rows_that_cannot_be_used_are_dead_letters_that_can_be_replayed(self, backend: str, tmp_path: Path) -> None:
+        kinds = pl.DataFrame({"id": [1, 2], "at": [NOON, NOON], "kind": ["+I", "?"]})
+        name, _, engine = backend.partition(":")
+        more: Any = {"engine": engine} if engine else {}
+        with Headwater(backend=name, path=None if name == "memory" else tmp_path / "lake", **more) as headwater:
+            schema = "id bigint, at timestamp, kind string"
+            headwater.stream("orders", schema=schema, event_time="at", row_kind="kind")
+            headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+            headwater.push("orders", kinds)
+            answer = headwater.answer("ranks.dead_letters")
+            with answer.engine.working():
+                (letter,) = answer.frame.collect("pyarrow").to_arrow().to_pylist()
+            assert letter["origin"] == "push/0"
+            assert '"kind":"?"' in letter["raw"].replace(": ", ":")
+            assert "row kind" in letter["reason"]
+            assert headwater.replay("ranks").left == 1
+
+
+def test_frames_of_spark_are_not_read_without_spark(tmp_path: Path) -> None:
+    class DataFrame:
+        """Stands for Spark's: its name is all that is looked at."""
+
+    DataFrame.__module__ = "pyspark.sql.dataframe"
+    with states("delta:local", tmp_path) as headwater, pytest.raises(EngineLimit, match=r"push frame\.toPandas\(\)"):
+        headwater.push("orders", DataFrame())
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+@pytest.mark.parametrize("backend", ["delta:auto", "delta:spark"])
+def test_a_frame_of_spark_is_pushed_to_spark(backend: str, spark: SparkSession, tmp_path: Path) -> None:
+    found = "SELECT 1L id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, timestamp_ltz '2024-03-01 12:00:00Z' at"
+    with states(backend, tmp_path) as headwater:
+        assert headwater.push("orders", rows((1, "new")))
+        assert headwater.push("orders", spark.sql(found))
+        assert headwater.push("orders", rows((1, "paid")))
+        assert counts(headwater) == {"new": 2, "paid": 1}
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_batches_of_a_query_and_pushes_are_not_mixed(spark: SparkSession, tmp_path: Path) -> None:
+    found = "SELECT 1L id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, timestamp_ltz '2024-03-01 12:00:00Z' at"
+    with states("delta:spark", tmp_path) as headwater:
+        headwater.foreach_batch("states")(spark.sql(found), 0)
+        with pytest.raises(SourceChanged, match="This frame is pushed, and the one before it was a batch"):
+            headwater.push("orders", rows((1, "new")))
+        assert counts(headwater) == {"new": 1}
+
+
+def test_a_source_that_is_read_by_headwater_takes_no_frames(tmp_path: Path) -> None:
+    headwater = Headwater()
+    headwater.files("orders", tmp_path, schema=SCHEMA, event_time="at")
+    with pytest.raises(ConfigError, match="no pipeline reads source 'orders'"):
+        headwater.push("orders", rows((1, "new")))
+    headwater.cumulate("curve", source="orders", step="1h", measures={"n": "count(*)"})
+    with pytest.raises(ConfigError, match='give the source kind = "stream"'):
+        headwater.push("orders", rows((1, "new")))
+    with pytest.raises(ConfigError, match="there is no source 'order'; there are: orders; did you mean 'orders'"):
+        headwater.push("order", rows((1, "new")))
+
+
+def test_a_pipeline_that_is_declared_later_starts_with_the_next_push(tmp_path: Path) -> None:
+    with states("memory", tmp_path) as headwater:
+        headwater.push("orders", rows((1, "new"), (2, "paid")))
+        headwater.ranking("ranks", source="orders", group=["state"], id=["id"], order_by="at")
+        headwater.materialized_view(
+            "sizes",
+            inputs={"ranks": "ranks"},
+            key=["state"],
+            sql="SELECT state, count(*) AS n FROM ranks GROUP BY state",
+        )
+        headwater.push("orders", rows((3, "new")))
+        headwater.run(until_idle=True)
+        assert counts(headwater) == {"new": 2, "paid": 1}
+        assert headwater.view("ranks")["id"].to_list() == [3]
+        assert headwater.view("sizes").to_dicts() == [{"state": "new", "n": 1}]
+
+
+def test_memory_has_no_batches_of_spark(tmp_path: Path) -> None:
+    with states("memory", tmp_path) as headwater, pytest.raises(NotSupported, match="such as delta"):
+        headwater.foreach_batch("states")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 8), st.lists(st.sampled_from("ab"), max_size=4)), max_size=12))
+def test_in_any_order_and_however_often_repeated_a_number_counts_once(pushes: list[tuple[int, list[str]]]) -> None:
+    expected, newest = Counter[str](), -1
+    headwater = Headwater()
+    headwater.stream("orders", schema=SCHEMA, event_time="at")
+    headwater.retraction("states", source="orders", group=["state"], measures={"n": "count(*)"}, updated_at="at")
+    for number, found in pushes:
+        frame = rows(*((at, state) for at, state in enumerate(found)))
+        assert headwater.push("orders", frame, number=number) == (number > newest)
+        if number > newest:
+            newest = number
+            expected.update(found)
+    if newest >= 0:
+        assert {each["state"]: each["n"] for each in headwater.view("states").to_dicts()} == expected
+
+
+def test_an_arrow_table_of_dictionaries_is_read(tmp_path: Path) -> None:
+    frame = rows((1, "new"), (2, "new")).to_arrow()
+    states_of = frame.column("state").cast(pa.string()).dictionary_encode()
+    with states("memory", tmp_path) as headwater:
+        headwater.push("orders", frame.set_column(1, "state", states_of))
+        assert counts(headwater) == {"new": 2}
