@@ -35,7 +35,7 @@ def check(graph):
 def test_there_is_no_circle_of_imports():
     modules = {name_of(file): file for file in SRC.rglob("*.py")}
     graph = {name: {each for each in imported(file, modules) if each != name} for name, file in modules.items()}
-    assert "headwater.domain.errors" in graph["headwater.app.api"]
+    assert "headwater.domain.errors" in graph["headwater.app.api.headwater"]
     check(graph)
 
 

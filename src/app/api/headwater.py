@@ -19,11 +19,14 @@ from ..run.clock import SystemClock
 from ..run.move import move
 from ..run.progress import log_progress
 from ..run.rounds import run_all
+from ..services.kind import kind_of
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
 from .declaring import Declaring
 from .draft import Draft
+from .html import html_table
 from .reading import Reading
+from .status import StatusTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Offsets, Publication
     from ...domain.ledger.upkeep import Pin, Upkeep
     from ...domain.service.base import Service
+    from ..config import PipelineSettings
     from ..read.moments import Duration, Moment
-    from ..read.status import PipelineStatus
     from ..run.replay import ReplayResult
     from ..run.report import EpochReport
     from ..run.runner import Runner
@@ -295,10 +298,23 @@ class Headwater(Declaring, Reading):
         """See `Pipeline.roll`."""
         return self.pipeline(pipeline).roll(cut)
 
-    def status(self) -> tuple[PipelineStatus, ...]:
-        """The status of each pipeline."""
+    def status(self) -> StatusTable:
+        """The status of each pipeline; notebooks show it as a table."""
         latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
-        return tuple(self.pipeline(name).status(latencies.of(name)) for name in self.deployment.pipelines)
+        found = tuple(self.pipeline(name).status(latencies.of(name)) for name in self.deployment.pipelines)
+        return StatusTable(found, engines=self.chooses_engine)
+
+    def _repr_html_(self) -> str:
+        """What is declared, for notebooks; nothing is started for it."""
+        backend = self.deployment.backend
+        at = f", {backend.path}" if backend.path else ""
+        rows = map(self._describe, self.deployment.pipelines.values())
+        return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {backend.name}{at}")
+
+    def _describe(self, pipeline: PipelineSettings) -> tuple[str, ...]:
+        reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)
+        views = ", ".join(view.name for view in self.services[pipeline.name].views)
+        return pipeline.name, pipeline.service.kind, reads, views
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it."""

@@ -18,11 +18,9 @@ import click
 from click.shell_completion import shell_complete
 
 from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
-from ...domain.table.schema import Schema, column
 from ..api import Headwater
 from ..config import load
 from ..registry.backends import on_one_session
-from ..run.progress import kept, moment, tables_at
 from ..services.kind import kind_of
 from ..wiring.checks import check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
@@ -41,17 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from ..read.status import PipelineStatus
-
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _WHOLE = 1000  # characters of a sentence
 _COMPLETE = "_HEADWATER_COMPLETE"
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
-_STATUS = Schema.parse(
-    "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
-    " repeats bigint, expected_latency string, measured_latency string, tables string, bookkeeping string,"
-    " alarms string"
-)
 
 
 class _Commands(click.Group):
@@ -146,22 +137,7 @@ def status(*, config: str, form: str) -> None:
     """Print the status of each pipeline."""
     with open_durable(config) as headwater:
         found = headwater.status()
-        if headwater.chooses_engine:
-            with_engine = _STATUS.plus(column("engine", "string"))
-            write(sys.stdout, form, with_engine, [[*_status_row(each), each.engine] for each in found])
-        else:
-            write(sys.stdout, form, _STATUS, map(_status_row, found))
-
-
-def _status_row(found: PipelineStatus) -> list[str | int | None]:
-    spans = [str(span) if span else None for span in (found.latency.expected, found.latency.measured)]
-    waits = "; ".join(f"{name}: {kept(each)}" for name, each in found.bookkeeping.items())
-    notes = (waits or None, "; ".join(found.alarms) or None)
-    if (latest := found.publication) is None:
-        return [found.pipeline, None, None, None, found.lag, None, None, *spans, None, *notes]
-    place = (found.pipeline, latest.epoch.number)
-    times = (moment(latest.published_at), moment(latest.watermark))
-    return [*place, *times, found.lag, found.dead_letters, found.repeats, *spans, tables_at(latest), *notes]
+        write(sys.stdout, form, found.columns, found.rows)
 
 
 @command

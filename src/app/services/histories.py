@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, NotSupported
 from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
 from ...domain.service.base import Service
 from ...domain.service.history_load import NoHistory
@@ -73,7 +73,9 @@ class Histories:
         if table.format in PLAIN_FORMATS:
             return self.sources.open(evolve(source, input=FilesInput(check_local(table.path), files)))
         handed = self.sources.open(evolve(source, input=StreamInput()))
-        assert handed.submit is not None
+        if handed.submit is None:
+            remedy = "write the table to Parquet files, or use a backend on Spark, such as delta"
+            raise NotSupported(f"histories of format {table.format}", "this backend", remedy)
         rows = self.queries.scan(table.path, table.format)
         there = rows.collect_schema().names()
         wanted = [each for each in source.records.schema.names if each in there]

@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from headwater import Headwater
-from headwater.app.config import SourceSettings, StreamInput
+from headwater.app.config import BulkJdbc
 from headwater.app.registry.backends import Part, load_backend
 from headwater.app.wiring.sources import PolarsSources
 from headwater.domain.errors import ConfigError, NotSupported
-from headwater.domain.source.record_spec import RecordSpec
-from headwater.domain.table.schema import Schema
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
 
 ROOT = Path(__file__).parents[4]
-STREAM = SourceSettings("visits", StreamInput(), RecordSpec(Schema.parse("id bigint")))
+DATABASE = BulkJdbc("jdbc:postgresql://127.0.0.1/shop", "orders")
 
 
 def test_the_table_in_the_docs_is_up_to_date():
@@ -26,11 +24,11 @@ def test_the_table_in_the_docs_is_up_to_date():
 
 
 def test_a_declared_gap_is_what_is_refused():
-    gap, *_ = PolarsSources.gaps
+    gap = next(each for each in PolarsSources.gaps if each.part is Part.DATABASES)
     with pytest.raises(NotSupported) as refused:
-        PolarsSources("shelf").open(STREAM)
+        PolarsSources("shelf").open_bulk(DATABASE, None)
     assert (refused.value.port, refused.value.backend) == (gap.part.value, "shelf")
-    assert str(refused.value) == f"shelf does not support sources of kind stream: {gap.remedy}"
+    assert str(refused.value) == f"shelf does not support bulk loads from a database: {gap.remedy}"
 
 
 def test_tables_in_memory_go_with_the_process(tmp_path):
