@@ -100,10 +100,11 @@ class Pipeline:
             ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
             NotSupported: the backend has no frames of Spark.
         """
-        source = self.runner.for_large().source
-        submit = source.submit
+        if self.runner.source.push is None:
+            raise self._reads_itself()
+        submit = self.runner.for_large().source.submit
         if submit is None:
-            raise NO_STREAMS.error("this backend") if source.pushing else self._reads_itself()
+            raise NO_STREAMS.error("this backend")
 
         def epoch(rows: Any, batch: int) -> None:
             query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -120,10 +121,10 @@ class Pipeline:
         """
 
         def epoch(runner: Runner) -> bool:
-            pushing = runner.source.pushing
-            if pushing is None:
+            push = runner.source.push
+            if push is None:
                 raise self._reads_itself()
-            with pushing(frame, number):
+            with push(frame, number):
                 return Runner.advance(runner)
 
         return self.runner.do(epoch)

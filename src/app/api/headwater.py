@@ -22,10 +22,10 @@ from ..run.rounds import run_all
 from ..services.kind import kind_of
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
-from .declaring import Declaring
+from .declarations import Declarations
 from .draft import Draft
 from .html import html_table
-from .reading import Reading
+from .reader import ViewReader
 from .status import StatusTable
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Headwater(Declaring, Reading):
+class Headwater(Declarations, ViewReader):
     """A deployment: runs its pipelines and reads their views. Close it, or use it as a context manager.
 
-    A program declares its sources and pipelines by the methods of `Declaring`, or reads them from a file
+    A program declares its sources and pipelines by the methods of `Declarations`, or reads them from a file
     (`from_config`), a text or a dict.
 
     Args:
@@ -333,7 +333,7 @@ class Headwater(Declaring, Reading):
         return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base)
 
     def _take(self, draft: Draft) -> None:
-        """See `Declaring`. The pipelines that have been started stay as they are."""
+        """See `Declarations`. The pipelines that have been started stay as they are."""
         deployment = draft.deployment()
         services = blueprints(deployment)
         self._container.extend(deployment)

@@ -23,11 +23,11 @@ class StreamKind(SourceKind[StreamInput]):
         return StreamInput()
 
     def open_polars(self, settings: StreamInput, records: RecordSpec, backend: str) -> StreamSource:
-        from ...adapters.polars.handed_source import PolarsHandedSource
+        from ...adapters.polars.program_source import PolarsProgramSource
 
-        return PolarsHandedSource(records)
+        return PolarsProgramSource(records)
 
     def open_spark(self, settings: StreamInput, records: RecordSpec, session: Any, backend: str) -> StreamSource:
-        from ...adapters.spark.handed_source import SparkHandedSource
+        from ...adapters.spark.program_source import SparkProgramSource
 
-        return SparkHandedSource(records, session)
+        return SparkProgramSource(records, session)

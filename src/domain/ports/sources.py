@@ -63,7 +63,7 @@ class Source(Protocol):
     (a batch that is published already is skipped); and the engine's own frame.
     """
 
-    pushing: Callable[[Any, int | None], AbstractContextManager[None]] | None = None
+    push: Callable[[Any, int | None], AbstractContextManager[None]] | None = None
     """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
 
     Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is

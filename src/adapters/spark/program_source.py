@@ -15,7 +15,7 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
-from ..records.handed import Handed, HandedSource, is_of_spark
+from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .schema import bring_into, lazy, named, spark_type
@@ -36,7 +36,7 @@ _PACKED = "batch binary"
 
 
 @define(eq=False)
-class SparkHandedSource(HandedSource):
+class SparkProgramSource(ProgramSource):
     """The source of a pipeline that `Headwater.foreach_batch` or `Headwater.push` feeds.
 
     Args:
@@ -46,21 +46,20 @@ class SparkHandedSource(HandedSource):
     session: SparkSession
 
     def submit(self, query: str, batch: int, rows: DataFrame) -> None:
-        self._handed = Handed(query, batch, rows)
+        self._frame = ProgramFrame(query, batch, rows)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of the frame that was handed over. Frames of Spark have exactly the declared types.
+        """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.
 
         Raises:
             BadInput: a declared column is missing, or of another type.
             SourceChanged: the unfinished epoch belongs to another batch.
         """
-        handed = self.handed(offsets)
-        if is_of_spark(handed.rows):
-            return lazy(self._rows(bring_into(self.session, handed.rows), handed.origin))
-        packed = [(_pack(batch),) for batch in self.decoded(handed)]
-        frame = self.session.createDataFrame(packed, _PACKED)
-        return lazy(map_in_arrow(frame, _unpack, batch_schema(self.schema)))
+        frame = self.frame_of(offsets)
+        if is_of_spark(frame.rows):
+            return lazy(self._rows(bring_into(self.session, frame.rows), frame.origin))
+        packed = [(_pack(batch),) for batch in self.decode(frame)]
+        return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)

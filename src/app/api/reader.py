@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..wiring.container import Container
 
 
-class Reading:
+class ViewReader:
     """What a program reads of a deployment."""
 
     services: Mapping[str, Service]

@@ -8,8 +8,8 @@ from attrs import define
 
 from ...domain.errors import EngineLimit
 from ..records.dead_letters import JsonDeadLetters
-from ..records.handed import HandedSource, is_of_spark
 from ..records.polars_rows import polars_dead_letters, polars_rows
+from ..records.program_source import ProgramSource, is_of_spark
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class PolarsHandedSource(HandedSource):
+class PolarsProgramSource(ProgramSource):
     """The source of a pipeline that `Headwater.push` feeds."""
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
@@ -29,10 +29,10 @@ class PolarsHandedSource(HandedSource):
             EngineLimit: it is a frame of Spark.
             SourceChanged: the unfinished epoch belongs to another frame.
         """
-        handed = self.handed(offsets)
-        if is_of_spark(handed.rows):
+        frame = self.frame_of(offsets)
+        if is_of_spark(frame.rows):
             raise EngineLimit("the pushed frame is one of Spark: push frame.toPandas(), or choose a backend on Spark")
-        return polars_rows(self.decoded(handed), self.schema)
+        return polars_rows(self.decode(frame), self.schema)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return polars_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Path = str | PathLike[str]
 
 
-class Declaring:
+class Declarations:
     """Declares what a configuration file would hold. A setting that is None has the default of its key.
 
     Each method checks at once, and returns the name that it was given. The same declaration may be repeated.

@@ -31,8 +31,8 @@ _WHAT = "the pushed frame"
 
 
 @frozen(eq=False)
-class Handed:
-    """A frame that was handed over.
+class ProgramFrame:
+    """A frame that a program has handed over.
 
     Args:
         query: the streaming query that it belongs to; "push" if the program has pushed it.
@@ -60,7 +60,7 @@ class Handed:
 
 
 @define(eq=False)
-class HandedSource(StreamSource):
+class ProgramSource(StreamSource):
     """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped.
 
     Args:
@@ -71,41 +71,41 @@ class HandedSource(StreamSource):
     schema: Schema = field(init=False)
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
-    _handed: Handed | None = field(init=False, default=None)
+    _frame: ProgramFrame | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     @contextmanager
-    def pushing(self, rows: Any, number: int | None) -> Iterator[None]:
-        self._handed = Handed(_PUSHED, number, rows, uuid4().hex)
+    def push(self, rows: Any, number: int | None) -> Iterator[None]:
+        self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex)
         try:
             yield
         finally:
-            self._handed = None
+            self._frame = None
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
-        """The frame that was handed over; None if there is none, or its epoch is published.
+        """The frame that the program has handed over; None if there is none, or its epoch is published.
 
         Raises:
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query.
         """
-        if (handed := self._handed) is None:
+        if (frame := self._frame) is None:
             return None
-        if after and after["query"] != handed.query:
-            raise _changed(handed, after["query"])
+        if after and after["query"] != frame.query:
+            raise _changed(frame, after["query"])
         last = after["batch"] if after else -1
-        if handed.number is None:
-            self._handed = handed = evolve(handed, number=last + 1)
-        if after and handed.number is not None and handed.number <= last:
+        if frame.number is None:
+            self._frame = frame = evolve(frame, number=last + 1)
+        if after and frame.number is not None and frame.number <= last:
             return None
-        return OffsetRange(after, handed.offsets)
+        return OffsetRange(after, frame.offsets)
 
     def readable(self, offsets: OffsetRange) -> bool:
         """Whether the frame of an unfinished epoch is here. A push is not the same one if it is made again."""
         pushed = offsets.until["query"] == _PUSHED
-        return not pushed or (self._handed is not None and self._handed.offsets == offsets.until)
+        return not pushed or (self._frame is not None and self._frame.offsets == offsets.until)
 
     def end(self) -> Offsets | None:
         """Unknown: only the program knows what comes next.
@@ -119,30 +119,30 @@ class HandedSource(StreamSource):
         """Unknown: only the program knows what comes next."""
         return "a lag that its program knows"
 
-    def handed(self, offsets: OffsetRange) -> Handed:
+    def frame_of(self, offsets: OffsetRange) -> ProgramFrame:
         """The frame of a range.
 
         Raises:
             SourceChanged: the unfinished epoch belongs to another batch.
         """
-        handed = self._handed
-        if handed is None or handed.offsets != offsets.until:
+        frame = self._frame
+        if frame is None or frame.offsets != offsets.until:
             begun = "{query}/{batch}".format(**offsets.until)
             raise SourceChanged(
                 f"the unfinished epoch belongs to batch {begun}: start its query again, which repeats that batch"
             )
-        return handed
+        return frame
 
-    def decoded(self, handed: Handed) -> Iterator[pa.RecordBatch]:
+    def decode(self, frame: ProgramFrame) -> Iterator[pa.RecordBatch]:
         """The rows of a frame in memory, as batches of `batch_schema`.
 
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
         """
-        table, first = _arrow_table(handed.rows), 0
+        table, first = _arrow_table(frame.rows), 0
         check_columns(table.schema, _WHAT, self.spec)
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
-            yield decode_rows(batch, self.spec, first, what=_WHAT, origin=handed.origin).batch
+            yield decode_rows(batch, self.spec, first, what=_WHAT, origin=frame.origin).batch
             first += batch.num_rows
 
 
@@ -162,15 +162,15 @@ def _arrow_table(rows: Any) -> pa.Table:
     return eager.to_arrow()
 
 
-def _changed(handed: Handed, before: str) -> SourceChanged:
-    if _PUSHED in {handed.query, before}:
-        told = ("pushed", f"a batch of query {before}") if handed.query == _PUSHED else ("a batch of a query", "pushed")
+def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
+    if _PUSHED in {frame.query, before}:
+        told = ("pushed", f"a batch of query {before}") if frame.query == _PUSHED else ("a batch of a query", "pushed")
         return SourceChanged(
             f"this frame is {told[0]}, and the one before it was {told[1]}: their numbers cannot be compared, so it is"
             " unknown which rows the tables have already. Go on as before, or start another pipeline"
         )
     return SourceChanged(
-        f"batch {handed.number} comes from query {handed.query}, the batch before it from {before}: it is unknown"
+        f"batch {frame.number} comes from query {frame.query}, the batch before it from {before}: it is unknown"
         " which rows the tables have already. Give the query its old checkpoint back, or read the source"
         " through Headwater, which needs no checkpoint"
     )

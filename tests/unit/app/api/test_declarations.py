@@ -10,7 +10,7 @@ import pytest
 
 from headwater import Headwater
 from headwater.app.api import options
-from headwater.app.api.declaring import Declaring
+from headwater.app.api.declarations import Declarations
 from headwater.app.config.load import BACKEND, RUN, source_keys
 from headwater.app.registry.sources import load_bulk_kind, load_source_kind, source_kinds
 from headwater.app.services import kind as services
@@ -215,7 +215,7 @@ def test_what_was_read_from_a_file_is_declared_there() -> None:
 
 def parameters(method: str) -> set[str]:
     """The settings that a method takes, those of its options among them."""
-    found = inspect.signature(getattr(Declaring, method)).parameters
+    found = inspect.signature(getattr(Declarations, method)).parameters
     more = vars(options)[found["more"].annotation.removeprefix("Unpack[").removesuffix("]")]
     return {*found, *keys_of(more)} - {"self", "name", "more"}
 
