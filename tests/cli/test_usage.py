@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,9 @@ from tests.configurations import ranked_contracts
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+LATER = timedelta(milliseconds=1)
+"""Times of messages are cut to the millisecond."""
 
 
 @pytest.fixture
@@ -76,6 +80,30 @@ class TestVerbosity:
         assert first == "Traceback (most recent call last):"
         assert last == "headwater: there is no pipeline 'rankd'; there are: ranked; did you mean 'ranked'?"
         assert logging.getLogger("headwater").isEnabledFor(logging.INFO)
+
+
+class TestLogFormat:
+    def test_json_has_a_time_a_level_and_the_numbers_of_an_epoch(
+        self, config: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before = datetime.now(UTC)
+        assert main(["run", config, "--until-idle", "--log-format", "json"]) == 0
+        (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+        assert before <= datetime.fromisoformat(line["time"]) + timedelta(milliseconds=1) <= datetime.now(UTC) + LATER
+        assert (line["level"], line["event"], line["pipeline"], line["epoch"]) == ("info", "epoch", "ranked", 0)
+        assert (line["rows"], line["dead_letters"], line["waiting"]) == (1, 0, "0 files")
+        assert line["message"].startswith("ranked epoch 0: 1 rows in")
+        assert "step" in line["seconds"]
+        assert line["watermark"] == "2024-03-01T09:00:00Z"
+        assert "task" not in line
+
+    def test_errors_and_warnings_are_lines_too(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["--log-format", "json", "run", config, "rankd"]) == 2
+        (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+        assert (line["level"], set(line)) == ("error", {"time", "level", "message"})
+        assert line["message"].startswith("headwater: there is no pipeline 'rankd'")
+        assert main(["run", config, "rankd"]) == 2  # the next command chooses again
+        assert capsys.readouterr().err.startswith("headwater: there is")
 
 
 class TestArguments:

@@ -1,14 +1,17 @@
-"""Messages of commands, on standard error, and the options that set how many there are."""
+"""Messages of commands, on standard error, and the options that set how many there are and how they look."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import define
 
-from ..run.progress import progress
+from ..run.progress import moment, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +20,21 @@ if TYPE_CHECKING:
 
 PROGRESS, WARNING, ERROR = "cyan", "yellow", "bold red"
 """Styles of messages."""
+_LEVELS = {WARNING: "warning", ERROR: "error"}
+
+
+@define
+class LogForm:
+    """How the messages of this process look.
+
+    Args:
+        json: whether each message is a JSON object with its time.
+    """
+
+    json: bool = False
+
+
+LOG_FORM = LogForm()
 
 
 def _be_quiet(context: click.Context, _option: click.Parameter, asked: bool) -> None:  # noqa: FBT001
@@ -30,11 +48,20 @@ def _be_verbose(context: click.Context, _option: click.Parameter, asked: bool) -
         logging.getLogger("headwater").setLevel(logging.INFO)
 
 
+def _choose_form(_context: click.Context, _option: click.Parameter, form: str | None) -> None:
+    if form:
+        LOG_FORM.json = form == "json"
+
+
 _QUIET = "print no progress lines"
 _VERBOSE = "print also what is logged at level INFO, and where an error comes from"
+_FORM = "how messages and progress are printed: text, or a JSON object a line with its time"
 VERBOSITY: list[click.Parameter] = [
     click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_be_quiet, help=_QUIET),
     click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=_be_verbose, help=_VERBOSE),
+    click.Option(
+        ["--log-format"], type=click.Choice(["text", "json"]), expose_value=False, callback=_choose_form, help=_FORM
+    ),
 ]
 """Options of each command; they may also stand before it."""
 
@@ -42,12 +69,46 @@ VERBOSITY: list[click.Parameter] = [
 def choose_report() -> Callable[[EpochReport], None]:
     """Return what prints the progress line of each epoch, or nothing if the command is quiet."""
     quiet = click.get_current_context().meta.get("quiet")
-    return (lambda _report: None) if quiet else lambda report: print_message(progress(report), PROGRESS)
+    return (lambda _report: None) if quiet else _print_report
 
 
-def print_message(text: str, style: str = "") -> None:
-    """Print a line on standard error; on a terminal, its first part, up to a colon, in a style."""
-    if style and sys.stderr.isatty():
+def _print_report(report: EpochReport) -> None:
+    print_message(progress(report), PROGRESS, **_fields(report))
+
+
+def _fields(report: EpochReport) -> dict[str, Any]:
+    """The numbers of an epoch; those that do not apply are left out."""
+    found = {
+        "event": "epoch",
+        "pipeline": report.epoch.pipeline,
+        "epoch": report.epoch.number,
+        "rows": report.rows,
+        "dead_letters": report.dead_letters,
+        "repeats": report.repeats,
+        "written": report.written,
+        "watermark": moment(report.watermark) if report.watermark else None,
+        "waiting": report.lag,
+        "task": report.task,
+        "engine": report.engine,
+        "seconds": {name: round(seconds, 3) for name, seconds in report.seconds.items()},
+        "passed_over": dict(report.passed_over) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def print_message(text: str, style: str = "", **fields: Any) -> None:
+    """Print a line on standard error; on a terminal, its first part, up to a colon, in a style.
+
+    Args:
+        text: the message.
+        style: one of the styles; it also sets the level of a JSON message.
+        fields: more fields of a JSON message.
+    """
+    if LOG_FORM.json:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": at, "level": _LEVELS.get(style, "info"), "message": text, **fields}
+        click.echo(json.dumps(line, ensure_ascii=False), err=True)
+    elif style and sys.stderr.isatty():
         from .terminal import print_styled
 
         print_styled(sys.stderr, text, style)

@@ -6,6 +6,7 @@ failed; 2, wrong usage or configuration; 3, `wait-for` timed out.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -20,12 +21,13 @@ from click.shell_completion import shell_complete
 from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
 from ..api import Headwater
 from ..config import load
+from ..config.json_schema import json_schema
 from ..registry.backends import on_one_session
 from ..services.kind import kind_of
 from ..wiring.checks import check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
-from .console import ERROR, VERBOSITY, WARNING, MessageHandler, choose_report, print_message
+from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_report, print_message
 from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return shell_complete(_COMMANDS, {}, "headwater", _COMPLETE, instruction)
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    LOG_FORM.json = False
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
     try:
         with _COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:
@@ -192,10 +195,17 @@ def explain(*, config: str, pipeline: str) -> None:
         click.echo(line)
 
 
+@click.command(epilog="Editors use it to complete and check deployment files.")
+def schema() -> None:
+    """Print the JSON Schema of the configuration; starts nothing."""
+    click.echo(json.dumps(json_schema(), indent=2))
+
+
 _SECTIONS = {
     "Run": [run, bootstrap, roll, move],
     "Read": [show, diff, wait_for, plot],
     "Look after": [status, dead_letters, check, explain],
+    "Write a configuration": [schema],
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
 }
 _COMMANDS = _Commands(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from attrs import NOTHING, Factory, evolve, fields_dict, frozen
+from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
 
 from ...domain.duration import parse_duration
 from ...domain.errors import ConfigError
@@ -27,12 +27,15 @@ class Kind:
         read: converts a TOML value; raises `ConfigError` with the mistake, without the place.
         from_text: converts the text of an environment variable to a TOML value; None if one text cannot hold it.
         inside: returns the keys in a value that is a table; None if variables cannot override them.
+        json: the value as JSON Schema, for editors; empty if it can be anything. An object without
+            ``additionalProperties`` has the keys of `inside`.
     """
 
     expects: str
     read: Callable[[Any], Any]
     from_text: Callable[[str], Any] | None = str
     inside: Callable[[Mapping[str, Any]], Mapping[str, Key]] | None = None
+    json: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
 @frozen
@@ -176,7 +179,7 @@ def did_you_mean(given: Any, allowed: Any) -> str:
 
 def choice(*allowed: str) -> Kind:
     """A kind: one of a few words."""
-    return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed))
+    return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed), json={"enum": list(allowed)})
 
 
 def table_of(keys: Mapping[str, Key]) -> Kind:
@@ -196,7 +199,12 @@ def named(kind: Kind) -> Kind:
 
 def whole(least: int) -> Kind:
     """A kind: a whole number with a lower bound."""
-    return Kind(f"a whole number of at least {least}", partial(_whole, least=least), _int_or_text)
+    return Kind(
+        f"a whole number of at least {least}",
+        partial(_whole, least=least),
+        _int_or_text,
+        json={"type": "integer", "minimum": least},
+    )
 
 
 def _int_or_text(text: str) -> int | str:
@@ -209,19 +217,26 @@ def _limit(value: Any) -> Limit:
     return Limit.parse(value)
 
 
-TEXT = Kind("a text", _text)
-PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path)
-LOCAL_PATH = Kind("a local path", _local)
-LIMIT = Kind(SHARE_OR_ROWS, _limit)
-TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None)
-SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None)
-LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None)
-FLAG = Kind("true or false", _flag, _flag_or_text)
-TABLE = Kind("a table of keys", _table, None)
-NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text)
-DURATION = Kind("a duration such as '5m' or '1h30m'", _duration)
-ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone)
-SCHEMA = Kind("a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)))
-SETTINGS = Kind("a table of settings", _settings, None)
+_A_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+TEXT = Kind("a text", _text, json=_A_TEXT)
+PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path, json=_A_TEXT)
+LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
+LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})
+TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json={"type": "array", "items": _A_TEXT})
+SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None, json={**TEXTS.json, "minItems": 1})
+LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None, json={"type": "array", "items": TEXTS.json})
+FLAG = Kind("true or false", _flag, _flag_or_text, json={"type": "boolean"})
+TABLE = Kind("a table of keys", _table, None, json={"type": "object"})
+NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text, json={"type": ["string", "number"]})
+DURATION = Kind("a duration such as '5m' or '1h30m'", _duration, json=_A_TEXT)
+ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone, json=_A_TEXT)
+SCHEMA = Kind(
+    "a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)), json={"type": "string"}
+)
+SETTINGS = Kind("a table of settings", _settings, None, json=_ANY_OBJECT)
 OPTIONS = evolve(SETTINGS, inside=lambda table: dict.fromkeys(flatten(dict(table)), Key(TEXT)))
 """Settings of another program. A variable can override only those in the file, as its name does not give others."""
+ANY_TABLE = evolve(TABLE, json=_ANY_OBJECT)
+"""A table whose keys depend on each other."""

@@ -15,6 +15,7 @@ from ...domain.sql import with_parameters
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import (
+    ANY_TABLE,
     DURATION,
     TEXT,
     TEXTS,
@@ -24,6 +25,7 @@ from ..document.value_types import (
     choice,
     keys_of,
     named,
+    or_table,
     table_of,
 )
 from .keys import OF_ONE_SOURCE, PLAIN_TABLE, plain_table
@@ -65,7 +67,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         repeat_window=DURATION,
         log_reset=choice(*LOG_RESETS),
         roll_after=DURATION,
-        past=table_of(_PAST | _PAST_QUERY),
+        past=or_table(ANY_TABLE, _PAST | _PAST_QUERY),
     )
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
