@@ -142,6 +142,7 @@ class TestHelp:
                 "Read:",
                 "Look after:",
                 "Keep versions:",
+                "Write a configuration:",
             ]
             assert "  show               Print a view; by default the first one of a pipeline.\n" in out
 

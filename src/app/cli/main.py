@@ -22,7 +22,8 @@ from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
 from ..api import Headwater
 from ..config import load
 from ..config.json_schema import json_schema
-from ..registry.backends import on_one_session
+from ..config.template import template
+from ..registry.backends import load_backend, on_one_session
 from ..services.kind import kind_of
 from ..wiring.checks import check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
@@ -195,6 +196,17 @@ def explain(*, config: str, pipeline: str) -> None:
         click.echo(line)
 
 
+@click.command(
+    epilog="SERVICE is ranking, retraction, cumulate, wide_table, snapshots, bulk_merge or materialized_view."
+)
+@click.argument("service", metavar="SERVICE")
+@click.option("--backend", metavar="NAME", default="memory", help="the name of the backend; memory by default")
+def init(*, service: str, backend: str) -> None:
+    """Print a deployment file with an example of a service and every key; starts nothing."""
+    load_backend(backend)
+    click.echo(template(service, backend), nl=False)
+
+
 @click.command(epilog="Editors use it to complete and check deployment files.")
 def schema() -> None:
     """Print the JSON Schema of the configuration; starts nothing."""
@@ -205,8 +217,8 @@ _SECTIONS = {
     "Run": [run, bootstrap, roll, move],
     "Read": [show, diff, wait_for, plot],
     "Look after": [status, dead_letters, check, explain],
-    "Write a configuration": [schema],
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
+    "Write a configuration": [init, schema],
 }
 _COMMANDS = _Commands(
     "headwater",
