@@ -98,11 +98,11 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(QUICK): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[testing]' pytest-xdist hypothesis
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[web,testing]' pytest-xdist hypothesis httpx2 jsonschema
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,testing,dev$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,web,testing,dev$(JDK)]'
 	@touch $(BASE) $(QUICK) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.

@@ -20,6 +20,7 @@ from ..domain.service.base import ReadAt
 from ..domain.source import dead_letter
 from ..domain.source.bulk import BULK
 from ..domain.table.collect import collect_small
+from ..domain.table.row_kind import ROW_KIND
 from ..domain.table.schema import Schema
 from .read.difference import diff_spec, difference
 from .read.moments import read_duration, read_moment, read_time
@@ -51,6 +52,13 @@ class Answer:
     view: ViewSpec
     frame: nw.LazyFrame[Any]
     engine: FrameEngine
+
+    @property
+    def ordered(self) -> nw.LazyFrame[Any]:
+        """The rows in the view's display order; a key's old row comes before its new one."""
+        by = list(dict.fromkeys((*self.view.sort, *self.view.key)))
+        # "-U" is greater than "+U".
+        return self.frame.sort(*by, descending=[name == ROW_KIND for name in by]) if by else self.frame
 
 
 @define(eq=False)

@@ -35,6 +35,7 @@ from .explain import explain as explain_deployment
 from .output import write
 from .plot import plot
 from .read import diff, print_answer, show, wait_for
+from .serve import serve
 from .signals import graceful_stop
 from .upkeep import compact, expire, explain_retention, pin, unpin, versions
 
@@ -216,7 +217,7 @@ def schema() -> None:
 _SECTIONS = {
     "Run": [run, bootstrap, roll, move],
     "Read": [show, diff, wait_for, plot],
-    "Look after": [status, dead_letters, check, explain],
+    "Look after": [status, serve, dead_letters, check, explain],
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
     "Write a configuration": [init, schema],
 }

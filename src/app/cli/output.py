@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import NUMBERS
 
 if TYPE_CHECKING:
@@ -30,11 +29,8 @@ def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = No
         answer: the view and its rows.
         limit: the greatest number of rows; None for all.
     """
-    view, frame, engine = answer.view, answer.frame, answer.engine
-    by = list(dict.fromkeys((*view.sort, *view.key)))
-    # A key's old row comes before its new one: "-U" is greater than "+U".
-    ordered = frame.sort(*by, descending=[name == ROW_KIND for name in by]) if by else frame
-    shown = ordered if limit is None else ordered.head(limit)
+    view, engine = answer.view, answer.engine
+    shown = answer.ordered if limit is None else answer.ordered.head(limit)
     from ...adapters.records.json_rows import cell_frames, json_rows
 
     if lines := _lines_of(form):

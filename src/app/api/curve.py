@@ -1,0 +1,120 @@
+"""Curves of cumulate windows, to be drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from ...adapters.plot.curves import Curves
+from ...domain.errors import ConfigError
+from ...domain.table.collect import collect_small
+from ...domain.table.schema import NUMBERS
+from ..run.progress import moment
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...domain.table.view_spec import ViewSpec
+    from ..pipeline import Answer
+    from ..read.moments import Moment, Time
+    from .headwater import Headwater
+
+
+def read_curves(
+    headwater: Headwater,
+    curve: str,
+    *,
+    measure: str | None = None,
+    groups: int = 8,
+    at: Moment | None = None,
+    as_of: Time | None = None,
+) -> Curves:
+    """The curves of the groups that come to most.
+
+    Args:
+        headwater: the deployment.
+        curve: ``PIPELINE`` for its first curve, or ``PIPELINE.CURVE``.
+        measure: the measure to draw; None for the first.
+        groups: the greatest number of curves.
+        at: the version to read; see `Headwater.view`.
+        as_of: the window of this event time, up to then.
+
+    Raises:
+        ConfigError: the view is not a curve, the pipeline has none, or the measure cannot be drawn.
+    """
+    name, spec = find_curve(headwater, curve)
+    assert spec.curve_zone is not None
+    drawn = _choose_measure(spec, measure)
+    answer = headwater.answer(name, at=at, as_of=as_of)
+    with answer.engine.working():
+        return _curves(answer, drawn, groups, spec.curve_zone, name)
+
+
+def find_curve(headwater: Headwater, name: str) -> tuple[str, ViewSpec]:
+    """Return the name and the view of the curve to draw.
+
+    Raises:
+        ConfigError: the view is not a curve, or the pipeline has none.
+    """
+    pipeline, _, view = name.partition(".")
+    headwater.find(pipeline)
+    possible = [each.name for each in headwater.services[pipeline].views if each.curve_zone]
+    if not possible:
+        raise ConfigError(f"pipeline {pipeline!r} has no curves; only cumulate windows have curves")
+    if (view or "curve") not in possible:
+        raise ConfigError(f"{name!r} is not a curve; there are: {', '.join(possible)}")
+    return f"{pipeline}.{view or 'curve'}", headwater.find(f"{pipeline}.{view or 'curve'}")[1]
+
+
+def _choose_measure(spec: ViewSpec, wanted: str | None) -> str:
+    kinds = {each.name: each.type.name for each in spec.schema.columns if each.name not in spec.sort}
+    possible = [name for name, kind in kinds.items() if kind in NUMBERS]
+    if wanted is None and possible:
+        return possible[0]
+    if wanted not in possible:
+        raise ConfigError(
+            f"{wanted or 'the curve'} is not a measure that can be drawn; there are: {', '.join(possible)}"
+        )
+    return wanted
+
+
+def _curves(answer: Answer, measure: str, groups: int, zone: str, name: str) -> Curves:
+    """What is to be drawn of the groups that come to most."""
+    first, *dimensions, tick = answer.view.sort
+    rows = answer.frame.select(*answer.view.sort, nw.col(measure).cast(nw.Float64))
+    lines: dict[tuple[Any, ...], dict[datetime, float | None]] = {}
+    start: datetime | None = None
+    for row in collect_small(_greatest(rows, dimensions, measure, groups).sort(*answer.view.sort)):
+        start = row[first]
+        lines.setdefault(tuple(row[each] for each in dimensions), {})[row[tick]] = row[measure]
+    steps = sorted({tick for line in lines.values() for tick in line})
+    drawn = {_label(group): tuple(line.get(step) for step in steps) for group, line in lines.items()}
+    drawn = dict(sorted(drawn.items(), key=lambda line: (-_highest(line[1]), line[0])))
+    return Curves(f"{name} from {moment(start)}", measure, zone, steps, drawn)
+
+
+def _greatest(rows: nw.LazyFrame[Any], dimensions: list[str], measure: str, groups: int) -> nw.LazyFrame[Any]:
+    """The rows of the groups with the highest curves."""
+    if not dimensions:
+        return rows
+    highest = rows.group_by(*dimensions).agg(nw.col(measure).max())
+    ordered = highest.sort(measure, *dimensions, descending=[True, *(False for _ in dimensions)], nulls_last=True)
+    chosen = collect_small(ordered.head(groups))
+    wanted = [
+        nw.all_horizontal(*(_is(name, group[name]) for name in dimensions), ignore_nulls=True) for group in chosen
+    ]
+    return rows.filter(nw.any_horizontal(*wanted, ignore_nulls=True)) if wanted else rows.head(0)
+
+
+def _is(name: str, value: Any) -> nw.Expr:
+    column = nw.col(name)
+    return column.is_null() if value is None else (column == value).fill_null(value=False)
+
+
+def _highest(values: tuple[float | None, ...]) -> float:
+    return max((value for value in values if value is not None), default=0.0)
+
+
+def _label(group: tuple[Any, ...]) -> str:
+    return ", ".join("null" if each is None else str(each) or '""' for each in group) or "all"

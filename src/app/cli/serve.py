@@ -1,0 +1,136 @@
+"""The command ``headwater serve``: a status page, a JSON API and metrics of a deployment."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from ipaddress import ip_address
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import click
+
+from ...domain.errors import ConfigError, HeadwaterError
+from ..api import Headwater
+from ..registry.packages import require
+from .arguments import command
+from .console import ERROR, choose_report, print_message
+from .durable import load_durable
+from .signals import graceful_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import uvicorn
+
+    from ..run.report import EpochReport
+    from ..serve.observer import Observer
+
+_TOKEN = "HEADWATER_TOKEN"  # noqa: S105 - the name of a variable
+_LOOPBACK = ["127.0.0.1", "localhost", "[::1]"]
+
+
+@command
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8080, help="the port (8080); 0 for any")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+@click.option("--token-file", metavar="FILE", type=click.Path(), help=f"requests must name its token; or {_TOKEN}")
+@click.option("--run", "running", is_flag=True, help="run the pipelines in this process, too")
+def serve(*, config: str, port: int, host: str, token_file: str | None, running: bool) -> None:
+    """Serve a status page, a JSON API and metrics; reads only."""
+    with require("starlette", extra="web"):
+        import starlette  # noqa: F401
+    with require("uvicorn", extra="web"):
+        import uvicorn
+    with require("prometheus_client", extra="web"):
+        from ..serve.web import web_app
+    from ..serve.observer import Observer
+
+    token = _read_token(token_file)
+    local = _is_loopback(host)
+    if not local and token is None:
+        raise ConfigError(
+            f"--host {host}: others can reach this address, so requests need a token: set {_TOKEN}, or --token-file"
+        )
+    with ExitStack() as closing:
+        observer = Observer(closing.enter_context(Headwater(load_durable(config))))
+        app = web_app(observer, token=token, hosts=_LOOPBACK if local else None)
+        server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="off"))
+        worker = Headwater(load_durable(config), report=_reporting(observer)) if running else observer.headwater
+        # The server handles a signal first, and hands it on when it has ended.
+        closing.enter_context(graceful_stop(worker, "this epoch" if running else "open requests"))
+        if running:
+            closing.callback(_Run(worker, server).stop)
+        _serve(server, host)
+
+
+class _Run:
+    """Runs the pipelines beside the server; an error of the run ends both."""
+
+    def __init__(self, headwater: Headwater, server: uvicorn.Server) -> None:
+        self._headwater, self._server = headwater, server
+        self._error: HeadwaterError | None = None
+        self._thread = Thread(target=self._run, name="run")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._headwater.run()
+        except HeadwaterError as error:
+            self._error = error
+            print_message(f"headwater: the run has ended: {error}", ERROR)
+            self._server.should_exit = True
+
+    def stop(self) -> None:
+        """Stop after the current epoch.
+
+        Raises:
+            HeadwaterError: the run has ended with it.
+        """
+        self._headwater.stop()
+        self._thread.join()
+        self._headwater.close()
+        if self._error is not None:
+            raise self._error
+
+
+def _reporting(observer: Observer) -> Callable[[EpochReport], None]:
+    show = choose_report()
+
+    def report(each: EpochReport) -> None:
+        observer.take(each)
+        show(each)
+
+    return report
+
+
+def _serve(server: uvicorn.Server, host: str) -> None:
+    try:
+        socket = server.config.bind_socket()
+    except SystemExit as ended:  # uvicorn has logged why
+        raise ConfigError(
+            f"--port {server.config.port}: the server cannot listen there; choose another port"
+        ) from ended
+    socket.listen()  # who reads the message below may connect at once
+    shown = f"[{host}]" if ":" in host else host
+    print_message(f"headwater: serving on http://{shown}:{socket.getsockname()[1]}")
+    server.run(sockets=[socket])
+
+
+def _read_token(file: str | None) -> str | None:
+    if file is None:
+        return os.environ.get(_TOKEN) or None
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigError(f"--token-file {file}: cannot be read: {error.strerror}") from error
+    if not token:
+        raise ConfigError(f"--token-file {file}: is empty; write a token into it")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
