@@ -134,6 +134,19 @@ def test_reads_gzip(engine: Engine, tmp_path: Path) -> None:
     assert [row["id"] for row in read(source_of(engine, tmp_path))] == [0, 1, 2]
 
 
+def zstandard(text: str) -> bytes:
+    """Two frames, as tools that append write them."""
+    half = text.index("\n", len(text) // 2) + 1
+    return b"".join(pa.compress(part.encode(), "zstd", asbytes=True) for part in (text[:half], text[half:]))
+
+
+def test_reads_zstandard(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.json.zst").write_bytes(zstandard("".join(map(line, range(5000)))))
+    found = read(source_of(engine, tmp_path))
+    assert [row["id"] for row in found] == [*range(5000)]
+    assert found[1]["_position"] == len(line(0))
+
+
 def test_reads_csv(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(
         b"\xef\xbb\xbfname,extra,id,amount,at\r\n"
@@ -293,6 +306,19 @@ def test_refuses_a_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(line(1).encode())[:-6])
     with pytest.raises(BadInput, match="is damaged"):
         list(splits.read(splits.Split(0, str(tmp_path / "a.json.gz")), JSON))
+
+
+def test_refuses_a_damaged_zstandard(tmp_path: Path) -> None:
+    whole = zstandard("".join(map(line, range(100))))
+    for damaged in (whole[:-6], b"junk" + whole):
+        (tmp_path / "a.json.zst").write_bytes(damaged)
+        with pytest.raises(BadInput, match="is damaged"):
+            list(splits.read(splits.Split(0, str(tmp_path / "a.json.zst")), JSON))
+
+
+def test_a_missing_zstandard_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceChanged, match="was removed while it was read"):
+        list(splits.read(splits.Split(0, str(tmp_path / "a.json.zst")), JSON))
 
 
 def test_leaves_out_hidden_and_foreign_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import Schema
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
+from .compressed import is_compressed
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
 from .splits import Split, cut_lines
@@ -85,7 +86,7 @@ class FileBulk(BulkSource):
         """The splits of a part, which can be read in parallel; parts with different ordinals share no position."""
         self._pieces.listing.check_size(part.name, part.size)
         path, end = self._pieces.path(part.name), part.end
-        if self.spec.records.is_json and path.suffix != ".gz":
+        if self.spec.records.is_json and not is_compressed(path):
             return cut_lines(ordinal, path, part.start, part.size if end is None else end)
         whole = Split(ordinal, str(path), part.start)
         return [whole if end is None else Split(ordinal, str(path), part.start, end)]

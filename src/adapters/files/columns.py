@@ -13,8 +13,8 @@ from attrs import frozen
 from ...domain.errors import HeadwaterError
 from ...domain.source.decode import Undecodable
 from . import csv as csv_text
+from .compressed import open_file
 from .listing import FilesSettings, Listing
-from .splits import open_file
 
 _LINES = 100
 

@@ -19,6 +19,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
+from .compressed import COMPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 _REMEMBERED = 32
 _MOST_FILES = 256
 """The largest number of files in an epoch that is limited by its size: their names are stored in each commit."""
-_JSON = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+_PACKED = ("", *COMPRESSED)
+_JSON = tuple(f"{name}{packed}" for name in (".json", ".jsonl", ".ndjson") for packed in _PACKED)
 _SUFFIXES = {
     **dict.fromkeys(("json", *CHANGE_FORMATS), _JSON),
-    "csv": (".csv", ".csv.gz"),
+    "csv": tuple(f".csv{packed}" for packed in _PACKED),
     "parquet": (".parquet",),
 }
 _INCOMPLETE = ".tmp"

@@ -37,7 +37,7 @@ def size_of(path: Path, spec: RecordSpec) -> EpochSize | None:
 
 
 def _unpacked(path: Path) -> int:
-    """The bytes of a file of lines; of a gzipped one, at least those that are stored."""
+    """The bytes of a file of lines; of a compressed one, at least those that are stored."""
     stored = path.stat().st_size
     if path.suffix != ".gz" or stored < _TRAILER:
         return stored

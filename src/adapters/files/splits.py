@@ -23,6 +23,7 @@ from ..records.shapes.chunk import BLANKS, Chunk
 from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
 from . import parquet
+from .compressed import is_compressed, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +136,7 @@ def check(path: Path, spec: RecordSpec) -> None:
 
 
 def _cut(ordinal: int, path: Path) -> list[Split]:
-    if path.suffix == ".gz":
+    if is_compressed(path):
         return [Split(ordinal, str(path))]
     return cut_lines(ordinal, path, 0, path.stat().st_size)
 
@@ -144,11 +145,6 @@ def cut_lines(ordinal: int, path: Path, start: int, end: int) -> list[Split]:
     """Cut the lines that start from byte `start` to before `end` into splits that can be read in parallel."""
     starts = range(start, end, BYTES_A_SPLIT)
     return [Split(ordinal, str(path), each, min(each + BYTES_A_SPLIT, end)) for each in starts]
-
-
-def open_file(path: str) -> IO[bytes]:
-    """A file's bytes, unzipped if it is gzipped."""
-    return gzip.open(path, "rb") if path.endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
 
 
 def _read_csv(stream: IO[bytes], split: Split, spec: RecordSpec) -> Iterator[pa.RecordBatch]:
