@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from .app.api import Headwater
 from .app.config import (
+    AlertSettings,
     BackendSettings,
     Deployment,
     FilesInput,
@@ -28,6 +29,7 @@ from .domain.table.schema import Schema
 __version__ = version("headwater")
 
 __all__ = [
+    "AlertSettings",
     "BackendSettings",
     "Deployment",
     "EpochReport",

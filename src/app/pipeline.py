@@ -15,7 +15,6 @@ from ..domain.errors import ConfigError, HeadwaterError, RetentionTooShort, Vers
 from ..domain.ledger.label import Label
 from ..domain.ledger.ledger import BaseSnapshot, Snapshot
 from ..domain.ledger.upkeep import Upkeep
-from ..domain.ports import Now
 from ..domain.service.base import ReadAt
 from ..domain.source import dead_letter
 from ..domain.source.bulk import BULK
@@ -26,13 +25,14 @@ from .read.difference import diff_spec, difference
 from .read.moments import read_duration, read_moment, read_time
 from .read.status import PipelineStatus
 from .read.waiting import wait_for
+from .run.alerts import alarms_of
 from .run.loading import is_loading
 from .run.replay import ReplayResult, replay
 from .run.runner import Runner
 from .sources.stream import NO_STREAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from datetime import date, datetime, timedelta
 
     from ..domain.epoch.epoch import Publication
@@ -354,16 +354,8 @@ class Pipeline:
             snapshot = self.snapshot()
             bookkeeping = self.runner.service.bookkeeping(snapshot) if latest else {}
             repeats = self.runner.service.repeats(snapshot) if latest else None
-        dead_letters, alarms = self._dead_letters(), tuple(self._alarms(latest))
+        dead_letters, alarms = self._dead_letters(), tuple(alarms_of(self.runner, latest))
         return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, engine)
-
-    def _alarms(self, latest: Publication | None) -> Iterator[str]:
-        """Yield alarms of the source; if finding them fails, the error is the last one."""
-        try:
-            now = Now(self.clock.now(), watermark=latest.watermark if latest else None)
-            yield from self.runner.source.alarms(latest.offsets if latest else None, now)
-        except HeadwaterError as error:
-            yield str(error)
 
     def _dead_letters(self) -> int:
         name = dead_letter.table(self.name)

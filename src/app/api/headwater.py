@@ -13,6 +13,7 @@ from ..pipeline import Pipeline
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
+from ..run.alerts import send_alerts
 from ..run.beside import work_beside
 from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from ..run.clock import SystemClock
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from ..run.replay import ReplayResult
     from ..run.report import EpochReport
     from ..run.runner import Runner
-    from .options import BackendOptions, RunOptions
+    from .options import AlertOptions, BackendOptions, RunOptions
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class Headwater(Declarations, ViewReader):
         backend: the name of the backend, if the program declares them: memory, delta, hudi-mor or hudi-cow.
         path: the folder of its tables; relative paths start from the current folder.
         run: settings of runs.
+        alerts: where a run sends what an operator should know.
         environ: environment variables that override settings; those of the process if not set.
         report: called with each published epoch; by default it logs a line at level INFO.
         more: other settings of the backend.
@@ -74,16 +76,17 @@ class Headwater(Declarations, ViewReader):
         backend: str = "memory",
         path: str | PathLike[str] | None = None,
         run: RunOptions | None = None,
+        alerts: AlertOptions | None = None,
         environ: Mapping[str, str] | None = None,
         report: Callable[[EpochReport], None] = log_progress,
         **more: Unpack[BackendOptions],
     ) -> None:
         self._draft: Draft | None = None
         if deployment is None:
-            tables = {"backend": {"name": backend, "path": path, **more}, "run": run or {}}
+            tables = {"backend": {"name": backend, "path": path, **more}, "run": run or {}, "alerts": alerts or {}}
             self._draft = Draft(tables, environ)
             deployment = self._draft.deployment()
-        elif path is not None or run or more:
+        elif path is not None or run or alerts or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
         self.deployment = deployment
         self.services: Mapping[str, Service] = blueprints(deployment)
@@ -156,8 +159,8 @@ class Headwater(Declarations, ViewReader):
                 run resumes from the newest publication.
         """
         runners = self.start(pipelines)
-        with work_beside(runners):
-            run_all(runners, until_idle=until_idle)
+        with send_alerts(self.deployment.alerts, runners) as look, work_beside(runners):
+            run_all(runners, until_idle=until_idle, after_round=look)
 
     def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
         """Start the engine and create the runners of these pipelines; `run` calls this itself."""

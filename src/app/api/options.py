@@ -23,6 +23,14 @@ class RunOptions(TypedDict, total=False):
     dead_letter_stop: int
 
 
+class AlertOptions(TypedDict, total=False):
+    """``[alerts]``; see docs/operations.md."""
+
+    webhook: str
+    check: Duration
+    timeout: Duration
+
+
 class RetainOptions(TypedDict, total=False):
     """Which old versions are kept; see docs/versions.md."""
 

@@ -1,6 +1,7 @@
 """Reads a deployment from a TOML file with environment overrides."""
 
 from ..deployment.deployment import (
+    AlertSettings,
     BackendSettings,
     BulkFiles,
     BulkInput,
@@ -17,6 +18,7 @@ from ..deployment.deployment import (
 from .load import load, load_tables, load_text
 
 __all__ = [
+    "AlertSettings",
     "BackendSettings",
     "BulkFiles",
     "BulkInput",

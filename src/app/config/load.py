@@ -16,6 +16,7 @@ from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNI
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import TIMES
 from ..deployment.deployment import (
+    AlertSettings,
     BackendSettings,
     Deployment,
     KafkaOutput,
@@ -30,6 +31,7 @@ from ..document.paths import resolve
 from ..document.plain import plain
 from ..document.section import Section
 from ..document.value_types import (
+    ADDRESS,
     DURATION,
     LIMIT,
     OPTIONS,
@@ -59,6 +61,7 @@ RUN = keys_of(
     dead_letter_limit=LIMIT,
     dead_letter_stop=whole(0),
 )
+ALERTS = keys_of(AlertSettings, webhook=ADDRESS, check=DURATION, timeout=DURATION)
 BACKEND = {
     "name": Key(TEXT, required=True),
     **keys_of(
@@ -94,7 +97,7 @@ _OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "delimiter")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
 """Stand for the file in messages."""
-_TABLES = ("run", "backend", "sources", "pipelines")
+_TABLES = ("run", "alerts", "backend", "sources", "pipelines")
 
 
 def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployment:
@@ -154,12 +157,13 @@ class _Loader:
             if name not in _TABLES:
                 raise self.document.unknown((name,), "table", _TABLES)
         run = RunSettings(**self.document.section(("run",), RUN))
+        alerts = AlertSettings(**self.document.section(("alerts",), ALERTS))
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
         if whole:
             self._check_idle(sources, pipelines)
-        return Deployment(backend, sources, pipelines, run)
+        return Deployment(backend, sources, pipelines, run, alerts)
 
     def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
         """Refuse `idle_after` if it has no effect: only ticks and bulk chunks wait for a watermark without rows."""
@@ -282,6 +286,7 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {name: load_source_kind(name) for name in source_kinds()}
     return {
         "run": RUN,
+        "alerts": ALERTS,
         "backend": {**shape(BACKEND, tree.get("backend")), "retain": RETAIN},
         "sources": {name: _source_shape(source, kinds) for name, source in _tables(tree, "sources")},
         "pipelines": {name: _pipeline_shape(table) for name, table in _tables(tree, "pipelines")},

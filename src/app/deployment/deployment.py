@@ -72,6 +72,21 @@ class RunSettings:
     dead_letter_stop: int = 1000
 
 
+@frozen
+class AlertSettings:
+    """Where a run sends what an operator should know.
+
+    Args:
+        webhook: an address that takes JSON by POST; it may contain a secret. None for nowhere.
+        check: the time between two looks for alarms.
+        timeout: the longest time that the webhook may take.
+    """
+
+    webhook: str | None = field(default=None, repr=False)
+    check: timedelta = timedelta(seconds=30)
+    timeout: timedelta = timedelta(seconds=10)
+
+
 class Input:
     """Where a source reads: the settings of one kind of source."""
 
@@ -313,3 +328,4 @@ class Deployment:
     sources: Mapping[str, SourceSettings]
     pipelines: Mapping[str, PipelineSettings]
     run: RunSettings = field(factory=RunSettings)
+    alerts: AlertSettings = field(factory=AlertSettings)

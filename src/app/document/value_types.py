@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
@@ -62,6 +63,12 @@ def _key_of(default: Any, kind: Kind) -> Key:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{value!r} is not {TEXT.expects}")
+    return value
+
+
+def _address(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not urlsplit(value).hostname:
+        raise ConfigError(f"is not {ADDRESS.expects}")  # it may be a secret, and is not shown
     return value
 
 
@@ -230,6 +237,7 @@ LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None, json={"ty
 FLAG = Kind("true or false", _flag, _flag_or_text, json={"type": "boolean"})
 TABLE = Kind("a table of keys", _table, None, json={"type": "object"})
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text, json={"type": ["string", "number"]})
+ADDRESS = Kind("an address such as 'https://host/path'", _address, json=_A_TEXT)
 DURATION = Kind("a duration such as '5m' or '1h30m'", _duration, json=_A_TEXT)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone, json=_A_TEXT)
 SCHEMA = Kind(

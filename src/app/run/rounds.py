@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...domain.ports import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...domain.ports import Clock
     from .losses import Losses
@@ -29,17 +29,24 @@ class Advancing(Protocol):
         """Run one epoch; False if there was nothing to read."""
 
 
-def run_all(runners: Sequence[Advancing], *, until_idle: bool) -> None:
+def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Callable[[], None] = lambda: None) -> None:
     """Run pipelines side by side, one epoch each in turn, until they stop or (`until_idle`) all sources are drained.
 
     With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
+
+    Args:
+        runners: of the pipelines.
+        until_idle: whether to end when all sources are drained.
+        after_round: called when each pipeline has had its turn.
 
     Raises:
         HeadwaterError: as `Runner.run`.
     """
     pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
     while not any(runner.stopping for runner in runners):
-        if _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE)):
+        progressed = _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE))
+        after_round()
+        if progressed:
             continue
         if until_idle or not runners:
             break

@@ -1,0 +1,117 @@
+"""Tells another program of what an operator should know of a run: alarms, warnings, and that it has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from socket import gethostname
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ...adapters.webhook import Webhook
+from ...domain.errors import HeadwaterError
+from ...domain.ports import Now
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from ...domain.epoch.epoch import Publication
+    from ..deployment.deployment import AlertSettings
+    from .runner import Runner
+
+_LOGGER = "headwater"
+
+
+@contextmanager
+def send_alerts(settings: AlertSettings, runners: Sequence[Runner]) -> Iterator[Callable[[], None]]:
+    """Send alerts of a run inside this block.
+
+    Args:
+        settings: where to send them; nowhere if it has no webhook.
+        runners: of the run.
+
+    Yields:
+        A function to call again and again; it looks for alarms if it is time to.
+    """
+    if settings.webhook is None or not runners:
+        yield lambda: None
+        return
+    with ExitStack() as closing:
+        webhook = Webhook(settings.webhook, settings.timeout)
+        closing.callback(webhook.close)
+        alerts = Alerts(runners, settings.check, webhook.post)
+        handler = _Forward(alerts)
+        logging.getLogger(_LOGGER).addHandler(handler)
+        closing.callback(logging.getLogger(_LOGGER).removeHandler, handler)
+        try:
+            yield alerts.check
+        except HeadwaterError as error:
+            alerts.send("stopped", f"the run has ended: {error}")
+            raise
+
+
+@define(eq=False)
+class Alerts:
+    """Sends an event for each alarm that begins, and for each that ends.
+
+    Args:
+        runners: of the run.
+        every: the time between two looks for alarms.
+        post: sends an event.
+    """
+
+    runners: Sequence[Runner]
+    every: timedelta
+    post: Callable[[Mapping[str, Any]], None]
+    _looked: datetime | None = field(init=False, default=None)
+    _known: set[tuple[str, str]] = field(init=False, factory=set)
+
+    def check(self) -> None:
+        """Look for alarms if it is time to."""
+        now = self.runners[0].clock.now()
+        if self._looked is not None and now - self._looked < self.every:
+            return
+        self._looked = now
+        found = {(runner.pipeline, alarm) for runner in self.runners for alarm in _find_alarms(runner)}
+        for pipeline, alarm in sorted(found - self._known):
+            self.send("alarm", alarm, pipeline)
+        for pipeline, alarm in sorted(self._known - found):
+            self.send("resolved", alarm, pipeline)
+        self._known = found
+
+    def send(self, kind: str, message: str, pipeline: str | None = None) -> None:
+        """Send an event. `text` is what chats show."""
+        about = f"{pipeline}: {message}" if pipeline else message
+        time = self.runners[0].clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        place = {"time": time, "host": gethostname(), "kind": kind, "pipeline": pipeline}
+        self.post({"text": f"headwater {kind}: {about}", "message": message, **place})
+
+
+class _Forward(logging.Handler):
+    """Sends warnings of Headwater; those of the webhook itself are not sent."""
+
+    def __init__(self, alerts: Alerts) -> None:
+        super().__init__(logging.WARNING)
+        self._alerts = alerts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.endswith(".webhook"):
+            self._alerts.send("warning", record.getMessage())
+
+
+def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[str]:
+    """Yield alarms of what a pipeline reads; if finding them fails, the error is the last one."""
+    try:
+        now = Now(runner.clock.now(), watermark=latest.watermark if latest else None)
+        yield from runner.source.alarms(latest.offsets if latest else None, now)
+    except HeadwaterError as error:
+        yield str(error)
+
+
+def _find_alarms(runner: Runner) -> Iterable[str]:
+    try:
+        return list(alarms_of(runner, runner.current_ledger().latest))
+    except HeadwaterError as error:  # its tables cannot be read just now
+        return [str(error)]

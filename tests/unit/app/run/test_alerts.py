@@ -1,0 +1,154 @@
+"""Alerts of a run, received by a web server on this machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater import Headwater
+from headwater.adapters.webhook import Webhook
+from headwater.app.run.alerts import Alerts
+from headwater.domain.errors import BadInput, ConfigError
+from headwater.testing.clock import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ORDER = '{"id": %d, "at": "2024-03-01T09:00:00Z"}\n'
+
+
+class Receiver:
+    """A web server that keeps the events that it receives; the first answers have the codes of `refusing`."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.refusing: list[int] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if receiver.refusing:
+                    self.send_response(receiver.refusing.pop(0))
+                    self.send_header("Location", "http://127.0.0.1:9/")
+                else:
+                    assert self.headers["Content-Type"] == "application/json"
+                    receiver.events.append(json.loads(body))
+                    self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/T0P/s3cret"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    Thread(target=found.server.serve_forever, daemon=True).start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+def headwater_for(receiver: Receiver, folder: Path) -> Headwater:
+    headwater = Headwater(alerts={"webhook": receiver.address, "timeout": "2s"}, run={"dead_letter_stop": 0})
+    headwater.files("orders", folder, schema="id bigint, at timestamp", event_time="at")
+    headwater.cumulate("curve", source="orders", step="1m", measures={"n": "count(*)"})
+    return headwater
+
+
+def test_warnings_of_a_run_are_sent(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(ORDER % 1 + '{"id": "x"}\n')
+    headwater_for(receiver, tmp_path).run(until_idle=True)
+    event, summary = receiver.events
+    assert (event["kind"], event["pipeline"]) == ("warning", None)
+    assert "curve epoch 0: 1 of 2 rows (50 %) became dead letters" in event["message"]
+    assert event["text"] == f"headwater warning: {event['message']}"
+    assert event["time"].endswith("Z")
+    assert "in this run 1 of 2 rows" in summary["message"]
+
+
+def test_the_end_of_a_run_by_an_error_is_sent(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    headwater = Headwater(alerts={"webhook": receiver.address})
+    headwater.files("orders", tmp_path, schema="id bigint, at timestamp", event_time="at", format="csv")
+    headwater.cumulate("curve", source="orders", step="1m", measures={"n": "count(*)"})
+    with pytest.raises(BadInput):
+        headwater.run(until_idle=True)
+    (event,) = receiver.events
+    assert event["kind"] == "stopped"
+    assert "column 'at' is missing from the header" in event["message"]
+
+
+def test_nothing_is_sent_of_a_run_without_problems(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(ORDER % 1)
+    headwater_for(receiver, tmp_path).run(until_idle=True)
+    assert receiver.events == []
+
+
+def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tmp_path: Path) -> None:
+    headwater = headwater_for(receiver, tmp_path)
+    (runner,) = headwater.start()
+    told: list[tuple[str, str, str | None]] = []
+    now = [NOW.time]
+    alarms: list[str] = []
+    runner.clock = type("Clock", (), {"now": lambda _: now[0]})()  # type: ignore[assignment]
+    runner.source.alarms = lambda after, moment: alarms  # type: ignore[method-assign] # noqa: ARG005
+    alerts = Alerts(
+        [runner], timedelta(seconds=30), lambda event: told.append((event["kind"], event["message"], event["pipeline"]))
+    )
+    alerts.check()
+    alarms.append("an input is late")
+    alerts.check()  # too early to look again
+    assert told == []
+    for _ in range(3):
+        now[0] += timedelta(seconds=30)
+        alerts.check()
+    assert told == [("alarm", "an input is late", "curve")]
+    alarms.clear()
+    now[0] += timedelta(seconds=30)
+    alerts.check()
+    assert told[1:] == [("resolved", "an input is late", "curve")]
+
+
+def test_a_webhook_that_fails_for_a_moment_is_tried_again(receiver: Receiver) -> None:
+    receiver.refusing = [503, 500]
+    webhook = Webhook(receiver.address, timedelta(seconds=5))
+    webhook.post({"message": "first"})
+    webhook.post({"message": "second"})
+    for _ in range(100):
+        if len(receiver.events) == 2:
+            break
+        webhook._thread.join(0.1)
+    webhook.close()
+    assert [event["message"] for event in receiver.events] == ["first", "second"]
+
+
+@pytest.mark.parametrize(("code", "told"), [(404, "HTTP status 404"), (302, "HTTP status 302")])
+def test_what_cannot_be_sent_is_told_without_the_address(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, code: int, told: str
+) -> None:
+    receiver.refusing = [code] * 3
+    webhook = Webhook(receiver.address, timedelta(seconds=2))
+    webhook.post({"message": "the disk is full"})
+    with caplog.at_level(logging.WARNING):
+        webhook.close()
+    assert f"the webhook at 127.0.0.1 took no alert: {told}; it is lost: the disk is full" in caplog.text
+    assert "s3cret" not in caplog.text
+    assert "s3cret" not in repr(webhook)
+
+
+def test_an_address_is_checked_and_never_shown() -> None:
+    with pytest.raises(ConfigError, match=r"alerts\.webhook: is not an address such as") as refused:
+        Headwater(alerts={"webhook": "ftp://host/s3cret"})
+    assert "s3cret" not in str(refused.value)
