@@ -203,7 +203,7 @@ class TestConfiguration:
                 "[run]",
                 "[runs]",
                 ":3: runs",
-                "unknown table; allowed: backend, pipelines, run, sources; did you mean 'run'?",
+                "unknown table; allowed: alerts, backend, pipelines, run, sources; did you mean 'run'?",
             ),
         ],
     )
