@@ -38,7 +38,9 @@ def test_a_wheel_holds_every_module(tmp_path):
     subprocess.run(command, check=True)
     (wheel,) = (tmp_path / "dist").glob("headwater-*.whl")
     with zipfile.ZipFile(wheel) as content:
-        assert {as_installed(file) for file in [*SRC.rglob("*.py"), SRC / "py.typed"]} <= set(content.namelist())
+        assert {as_installed(file) for file in [*SRC.rglob("*.py"), SRC / "py.typed", *SRC.rglob("page.*")]} <= set(
+            content.namelist()
+        )
 
 
 def test_built_in_backends_are_entry_points():
