@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -72,9 +72,11 @@ class BulkGroup(Source):
     bulk: BulkSource
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
+    push: Callable[[Any, int | None], AbstractContextManager[None]] | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
+        self.push = self.changelog.push
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each member; None if neither has anything to read.
@@ -90,8 +92,9 @@ class BulkGroup(Source):
         return OffsetRange(after, {**so_far, **until}) if until else None
 
     def readable(self, offsets: OffsetRange) -> bool:
-        chunks = _part(offsets, BULK)
-        return chunks is None or self.bulk.readable(chunks)
+        changes, chunks = _part(offsets, CHANGELOG), _part(offsets, BULK)
+        again = changes is None or self.changelog.readable(changes)
+        return again and (chunks is None or self.bulk.readable(chunks))
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:

@@ -1,0 +1,34 @@
+"""The notebooks run from their first cell to their last; each compares its result with a batch computation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+SERVICES = {"ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view"}
+
+
+def test_there_is_one_for_each_service() -> None:
+    assert {each.stem for each in NOTEBOOKS} == SERVICES
+
+
+@pytest.mark.example
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param(each, id=each.stem, marks=[pytest.mark.core] if each.stem == "ranking" else [])
+        for each in NOTEBOOKS
+    ],
+)
+def test_it_runs(notebook: Path) -> None:
+    book = nbformat.read(notebook, as_version=4)
+    checks = [cell for cell in book.cells if cell.cell_type == "code" and "assert" in cell.source]
+    assert checks
+    # In the folder of the checkout, where a reader starts Jupyter.
+    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
