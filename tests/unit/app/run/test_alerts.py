@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater import Headwater
+from headwater.adapters import webhook
 from headwater.adapters.webhook import Webhook
 from headwater.app.run.alerts import Alerts
 from headwater.domain.errors import BadInput, ConfigError
@@ -49,6 +50,11 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/T0P/s3cret"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "_WAIT_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -123,14 +129,14 @@ def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tm
 
 def test_a_webhook_that_fails_for_a_moment_is_tried_again(receiver: Receiver) -> None:
     receiver.refusing = [503, 500]
-    webhook = Webhook(receiver.address, timedelta(seconds=5))
-    webhook.post({"message": "first"})
-    webhook.post({"message": "second"})
+    sending = Webhook(receiver.address, timedelta(seconds=5))
+    sending.post({"message": "first"})
+    sending.post({"message": "second"})
     for _ in range(100):
         if len(receiver.events) == 2:
             break
-        webhook._thread.join(0.1)
-    webhook.close()
+        sending._thread.join(0.1)
+    sending.close()
     assert [event["message"] for event in receiver.events] == ["first", "second"]
 
 
@@ -139,13 +145,13 @@ def test_what_cannot_be_sent_is_told_without_the_address(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, code: int, told: str
 ) -> None:
     receiver.refusing = [code] * 3
-    webhook = Webhook(receiver.address, timedelta(seconds=2))
-    webhook.post({"message": "the disk is full"})
+    sending = Webhook(receiver.address, timedelta(seconds=2))
+    sending.post({"message": "the disk is full"})
     with caplog.at_level(logging.WARNING):
-        webhook.close()
+        sending.close()
     assert f"the webhook at 127.0.0.1 took no alert: {told}; it is lost: the disk is full" in caplog.text
     assert "s3cret" not in caplog.text
-    assert "s3cret" not in repr(webhook)
+    assert "s3cret" not in repr(sending)
 
 
 def test_an_address_is_checked_and_never_shown() -> None:
