@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..serve.observer import Observer
 
 _TOKEN = "HEADWATER_TOKEN"  # noqa: S105 - the name of a variable
-_LOOPBACK = ["127.0.0.1", "localhost", "[::1]"]
+_LOOPBACK = ["127.0.0.1", "localhost", "[::1]", "::1"]
 
 
 @command
@@ -54,7 +54,7 @@ def serve(*, config: str, port: int, host: str, token_file: str | None, running:
         )
     with ExitStack() as closing:
         observer = Observer(closing.enter_context(Headwater(load_durable(config))))
-        app = web_app(observer, token=token, hosts=_LOOPBACK if local else None)
+        app = web_app(observer, token=token, hosts=[*_LOOPBACK, host] if local else None)
         server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="off"))
         worker = Headwater(load_durable(config), report=_reporting(observer)) if running else observer.headwater
         # The server handles a signal first, and hands it on when it has ended.
