@@ -84,5 +84,5 @@ class TestFiles:
         assert main(["run", str(folder / "deploy.toml"), "--until-idle"]) == 0
         assert warnings(caplog) == [
             f"{folder}/in: 4 files with other endings were skipped (1.txt, 2.JSON, 3.csv …): format json reads names"
-            " that end in .json, .jsonl, .ndjson, .json.gz, .jsonl.gz, .ndjson.gz"
+            " that end in .json, .json.gz, .json.zst, .jsonl, .jsonl.gz, .jsonl.zst, .ndjson, .ndjson.gz, .ndjson.zst"
         ]

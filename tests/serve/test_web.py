@@ -63,16 +63,23 @@ def feed(folder: Path, name: str, text: str) -> None:
     (folder / "in" / name).write_text(text)
 
 
+def write(folder: Path) -> Path:
+    """A deployment, and its input."""
+    (folder / "deploy.toml").write_text(CONFIG)
+    feed(folder, "a.json", '{"page": "a", "visit": 1, "at": "2024-03-01T09:00:00Z"}\n')
+    feed(folder, "b.json", LATER)
+    return folder / "deploy.toml"
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    (tmp_path / "deploy.toml").write_text(CONFIG)
-    feed(tmp_path, "a.json", '{"page": "a", "visit": 1, "at": "2024-03-01T09:00:00Z"}\n')
-    feed(tmp_path, "b.json", LATER)
-    return tmp_path / "deploy.toml"
+    return write(tmp_path)
 
 
-@pytest.fixture
-def ran(config: Path) -> Path:
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment that has run; tests only read it."""
+    config = write(tmp_path_factory.mktemp("ran"))
     with Headwater.from_config(config) as headwater:
         headwater.run(until_idle=True)
     return config
@@ -83,7 +90,7 @@ def client_of(config: Path, token: str | None = None) -> TestClient:
     return TestClient(app, raise_server_exceptions=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(ran: Path) -> Iterator[TestClient]:
     with client_of(ran) as found:
         yield found
