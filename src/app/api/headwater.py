@@ -338,7 +338,7 @@ class Headwater(Declarations, ViewReader):
     def _take(self, draft: Draft) -> None:
         """See `Declarations`. The pipelines that have been started stay as they are."""
         deployment = draft.deployment()
-        services = blueprints(deployment)
+        services = blueprints(deployment, self.services)
         self._container.extend(deployment)
         self.deployment, self.services = deployment, services
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from ...domain.errors import ConfigError
@@ -12,7 +16,7 @@ _T = TypeVar("_T")
 
 def available(group: str) -> tuple[str, ...]:
     """The names in a group of entry points."""
-    return tuple(sorted({entry.name for entry in entry_points(group=group)}))
+    return tuple(sorted({entry.name for entry in _installed(group)}))
 
 
 def load(group: str, name: str, kind: type[_T]) -> type[_T]:
@@ -27,7 +31,7 @@ def load(group: str, name: str, kind: type[_T]) -> type[_T]:
         ConfigError: no package registers that name, or the registered object is not a subclass.
     """
     what = group.rpartition(".")[2].removesuffix("s")
-    found = [entry for entry in entry_points(group=group) if entry.name == name]
+    found = [entry for entry in _installed(group) if entry.name == name]
     if not found:
         raise ConfigError(f"{what} {name!r} is not available here; available: {', '.join(available(group))}")
     loaded = found[0].load()
@@ -35,3 +39,20 @@ def load(group: str, name: str, kind: type[_T]) -> type[_T]:
         expected = f"{kind.__module__}.{kind.__qualname__}"
         raise ConfigError(f"entry point {found[0].value!r} of {what} {name!r} must be a {expected}")
     return loaded
+
+
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, looked for again when a package may have been installed."""
+    return _look_up(group, tuple((path, _changed_at(path)) for path in sys.path))
+
+
+@lru_cache(maxsize=32)
+def _look_up(group: str, _place: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _changed_at(path: str) -> int:
+    """When a folder was changed, in nanoseconds; 0 if it is none."""
+    with suppress(OSError, ValueError):
+        return Path(path).stat().st_mtime_ns
+    return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 
 from ...domain.errors import ConfigError
 from ...domain.ports import QueryEngine
@@ -16,15 +17,21 @@ from ..read.keyed_views import feed_of, keyed_views
 from ..services.kind import Parts, kind_of
 
 
-def blueprints(deployment: Deployment) -> dict[str, Service]:
+def blueprints(deployment: Deployment, known: Mapping[str, Service] = MappingProxyType({})) -> dict[str, Service]:
     """Build the service of each pipeline for its tables and views only. No engine is started; do not call `step`.
+
+    Args:
+        deployment: with the pipelines.
+        known: services of some of them, built before with the same settings.
 
     Raises:
         ConfigError: a service refuses its settings; a view cannot be materialized or published; an input does not
             exist; or a query may run longer than the retention allows.
     """
-    built: dict[str, Service] = {}
+    built = dict(known)
     for name in in_order(deployment):
+        if name in built:
+            continue
         pipeline = deployment.pipelines[name]
         kind = kind_of(pipeline)
         with prefix_errors(pipeline.place or pipeline.name):
