@@ -52,6 +52,8 @@ demo-curve: $(JARS)  ## departures and aircraft so far, a tick a minute, from Ka
 demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run and submitted, one worker killed each time
 	$(BIN)/python -m examples.flights.cluster --backend $(BACKEND) $(ARGS)
 
+# Nothing waits here: on two cores a third process only loads the packages once more.
+quick: WORKERS := 2
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
 	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core and not local or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
 
