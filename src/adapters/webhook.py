@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from http.client import HTTPException
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ class Webhook:
         for left in reversed(range(_TRIES)):
             try:
                 self._send(event)
-            except (OSError, ValueError) as error:  # a network that is down, an answer that is not HTTP
+            except (OSError, ValueError, HTTPException) as error:  # a network that is down, an answer that is not HTTP
                 if left and not self._closing.wait(_WAIT_SECONDS):
                     continue
                 _log.warning("%s took no alert: %s; it is lost: %s", self._host, _reason(error), event.get("message"))

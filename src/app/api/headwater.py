@@ -57,7 +57,8 @@ class Headwater(Declarations, ViewReader):
 
     Args:
         deployment: backend, sources and pipelines; None if the program declares them.
-        backend: the name of the backend, if the program declares them: memory, delta, hudi-mor or hudi-cow.
+        backend: the name of the backend, if the program declares them: memory (if not set), delta, hudi-mor or
+            hudi-cow.
         path: the folder of its tables; relative paths start from the current folder.
         run: settings of runs.
         alerts: where a run sends what an operator should know.
@@ -73,7 +74,7 @@ class Headwater(Declarations, ViewReader):
         self,
         deployment: Deployment | None = None,
         *,
-        backend: str = "memory",
+        backend: str | None = None,
         path: str | PathLike[str] | None = None,
         run: RunOptions | None = None,
         alerts: AlertOptions | None = None,
@@ -83,10 +84,11 @@ class Headwater(Declarations, ViewReader):
     ) -> None:
         self._draft: Draft | None = None
         if deployment is None:
-            tables = {"backend": {"name": backend, "path": path, **more}, "run": run or {}, "alerts": alerts or {}}
+            own = {"name": backend or "memory", "path": path, **more}
+            tables = {"backend": own, "run": run or {}, "alerts": alerts or {}}
             self._draft = Draft(tables, environ)
             deployment = self._draft.deployment()
-        elif path is not None or run or alerts or more:
+        elif backend or path is not None or environ is not None or run or alerts or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
         self.deployment = deployment
         self.services: Mapping[str, Service] = blueprints(deployment)

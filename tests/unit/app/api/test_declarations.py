@@ -209,8 +209,10 @@ def test_a_mistake_is_told_at_once_and_changes_nothing(declare: Any, told: str) 
 def test_what_was_read_from_a_file_is_declared_there() -> None:
     with pytest.raises(ConfigError, match="was read from a file, so declare it there"):
         Headwater.from_text(TOML).stream("more", schema="id bigint")
-    with pytest.raises(ConfigError, match="give no others beside it"):
-        Headwater(declared().deployment, path="lake")
+    given: list[dict[str, Any]] = [{"path": "lake"}, {"backend": "memory"}, {"environ": {}}, {"run": {"retries": 1}}]
+    for beside in given:
+        with pytest.raises(ConfigError, match="give no others beside it"):
+            Headwater(declared().deployment, **beside)
 
 
 def parameters(method: str) -> set[str]:

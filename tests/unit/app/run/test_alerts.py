@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -152,6 +153,26 @@ def test_what_cannot_be_sent_is_told_without_the_address(
     assert f"the webhook at 127.0.0.1 took no alert: {told}; it is lost: the disk is full" in caplog.text
     assert "s3cret" not in caplog.text
     assert "s3cret" not in repr(sending)
+
+
+def test_an_answer_that_is_not_http_is_told_and_later_alerts_are_sent(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sending = Webhook(f"http://127.0.0.1:{server.getsockname()[1]}/s3cret", timedelta(seconds=2))
+        sending.post({"message": "first"})
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+            sending.address = receiver.address
+            sending.post({"message": "second"})
+            sending.close()
+    assert "took no alert: BadStatusLine; it is lost: first" in caplog.text
+    assert [event["message"] for event in receiver.events] == ["second"]
 
 
 def test_an_address_is_checked_and_never_shown() -> None:
