@@ -96,11 +96,11 @@ class ProgramSource(StreamSource):
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
         last = after["batch"] if after else -1
-        if frame.number is None:
-            self._frame = frame = evolve(frame, number=last + 1)
-        if after and frame.number is not None and frame.number <= last:
+        number = last + 1 if frame.number is None else frame.number
+        if after and number <= last:
             return None
-        return OffsetRange(after, frame.offsets)
+        self._frame = evolve(frame, number=number)
+        return OffsetRange(after, self._frame.offsets)
 
     def readable(self, offsets: OffsetRange) -> bool:
         """Whether the frame of an unfinished epoch is here. A push is not the same one if it is made again."""
@@ -164,9 +164,10 @@ def _arrow_table(rows: Any) -> pa.Table:
 
 def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
     if _PUSHED in {frame.query, before}:
-        told = ("pushed", f"a batch of query {before}") if frame.query == _PUSHED else ("a batch of a query", "pushed")
+        pushes = frame.query == _PUSHED
+        now, then = ("pushed", f"a batch of query {before}") if pushes else ("a batch of a query", "pushed")
         return SourceChanged(
-            f"this frame is {told[0]}, and the one before it was {told[1]}: their numbers cannot be compared, so it is"
+            f"this frame is {now}, and the one before it was {then}: their numbers cannot be compared, so it is"
             " unknown which rows the tables have already. Go on as before, or start another pipeline"
         )
     return SourceChanged(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import define
 
-from ..run.progress import moment, progress
+from ..run.progress import exact_moment, moment, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +105,7 @@ def print_message(text: str, style: str = "", **fields: Any) -> None:
         fields: more fields of a JSON message.
     """
     if LOG_FORM.json:
-        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": at, "level": _LEVELS.get(style, "info"), "message": text, **fields}
+        line = {"time": exact_moment(datetime.now(UTC)), "level": _LEVELS.get(style, "info"), "message": text, **fields}
         click.echo(json.dumps(line, ensure_ascii=False), err=True)
     elif style and sys.stderr.isatty():
         from .terminal import print_styled

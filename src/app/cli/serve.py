@@ -38,11 +38,11 @@ _LOOPBACK = ["127.0.0.1", "localhost", "[::1]", "::1"]
 @click.option("--run", "running", is_flag=True, help="run the pipelines in this process, too")
 def serve(*, config: str, port: int, host: str, token_file: str | None, running: bool) -> None:
     """Serve a status page, a JSON API and metrics; reads only."""
-    with require("starlette", extra="web"):
-        import starlette  # noqa: F401
-    with require("uvicorn", extra="web"):
+    with ExitStack() as needed:
+        for package in ("starlette", "uvicorn", "prometheus_client"):
+            needed.enter_context(require(package, extra="web"))
         import uvicorn
-    with require("prometheus_client", extra="web"):
+
         from ..serve.web import web_app
     from ..serve.observer import Observer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from ...domain.duration import show_duration
 from ...domain.errors import ConfigError
 from ...domain.source.dead_letter import Limit
+from ..document.document import quoted_key
 from ..document.value_types import Key, did_you_mean
 from ..registry.sources import load_source_kind
 from ..services import kind as services
@@ -81,7 +81,6 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """The pipelines of an example, by service; the last one is of that service."""
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def template(service: str, backend: str) -> str:
@@ -136,12 +135,8 @@ def _comment(name: str, key: Key) -> str:
 def _toml(value: Any) -> str:
     """A value as TOML; a table on one line."""
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_toml(each)}" for name, each in value.items())
+        inside = ", ".join(f"{quoted_key(name)} = {_toml(each)}" for name, each in value.items())
         return f"{{ {inside} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    return name if _PLAIN_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -139,11 +139,12 @@ class Document:
 
 def dotted(path: KeyPath) -> str:
     """A key path as TOML writes it; list items have numbers."""
-    words = "".join(f"[{part}]" if isinstance(part, int) else f".{_quoted(part)}" for part in path)
+    words = "".join(f"[{part}]" if isinstance(part, int) else f".{quoted_key(part)}" for part in path)
     return words.removeprefix(".")
 
 
-def _quoted(part: str) -> str:
+def quoted_key(part: str) -> str:
+    """A key as TOML writes it, in quotes if it needs them."""
     return part if re.fullmatch(r"[\w-]+", part) else f'"{part}"'
 
 

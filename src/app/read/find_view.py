@@ -21,9 +21,7 @@ def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
     Raises:
         ConfigError: there is no such pipeline; the message lists those that exist.
     """
-    if pipeline not in services:
-        listed = ", ".join(services) or "none"
-        raise ConfigError(f"there is no pipeline {pipeline!r}; there are: {listed}{did_you_mean(pipeline, services)}")
+    _check_exists("pipeline", pipeline, services)
     return services[pipeline]
 
 
@@ -48,12 +46,15 @@ def find_readers(deployment: Deployment, source: str) -> tuple[str, ...]:
     Raises:
         ConfigError: there is no such source, or no pipeline reads it.
     """
-    if source not in deployment.sources:
-        listed = ", ".join(deployment.sources) or "none"
-        raise ConfigError(
-            f"there is no source {source!r}; there are: {listed}{did_you_mean(source, deployment.sources)}"
-        )
+    _check_exists("source", source, deployment.sources)
     readers = tuple(name for name, each in deployment.pipelines.items() if source in each.sources)
     if not readers:
         raise ConfigError(f"no pipeline reads source {source!r}, so its rows would go nowhere: declare one first")
     return readers
+
+
+def _check_exists(what: str, name: str, known: Mapping[str, object]) -> None:
+    if name not in known:
+        raise ConfigError(
+            f"there is no {what} {name!r}; there are: {', '.join(known) or 'none'}{did_you_mean(name, known)}"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ...domain.errors import NotSupported
@@ -122,6 +122,11 @@ def load_source_kind(name: str) -> SourceKind[Any]:
         ConfigError: no kind of that name is installed, or its entry point is not a `SourceKind`.
     """
     return installed.load(_SOURCES, name, SourceKind)()
+
+
+def spark_packages(kinds: Iterable[str]) -> list[str]:
+    """The Maven packages that a Spark session needs to read sources of these kinds."""
+    return [package for kind in sorted(set(kinds)) for package in load_source_kind(kind).spark_packages()]
 
 
 def bulk_kind_of(table: Mapping[str, Any]) -> BulkKind[Any]:

@@ -13,6 +13,7 @@ from attrs import define, field
 from ...adapters.webhook import Webhook
 from ...domain.errors import HeadwaterError
 from ...domain.ports import Now
+from .progress import exact_moment
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -84,7 +85,7 @@ class Alerts:
     def send(self, kind: str, message: str, pipeline: str | None = None) -> None:
         """Send an event. `text` is what chats show."""
         about = f"{pipeline}: {message}" if pipeline else message
-        time = self.runners[0].clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = exact_moment(self.runners[0].clock.now())
         place = {"time": time, "host": gethostname(), "kind": kind, "pipeline": pipeline}
         self.post({"text": f"headwater {kind}: {about}", "message": message, **place})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def progress(report: EpochReport) -> str:
 def moment(time: datetime | None) -> str:
     """Format a time (UTC) to the second; ``-`` for None."""
     return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else "-"
+
+
+def exact_moment(time: datetime) -> str:
+    """Format a time to the millisecond, in UTC: for programs, which compare and subtract it."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def tables_at(publication: Publication) -> str:

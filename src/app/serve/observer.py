@@ -14,6 +14,7 @@ from attrs import define, field
 
 from ...domain.source import dead_letter
 from ..api.curve import read_curves
+from ..run.progress import exact_moment
 from ..services.kind import kind_of
 
 if TYPE_CHECKING:
@@ -188,4 +189,4 @@ def _epochs(found: list[Publication], phases: Mapping[int, Mapping[str, float]])
 
 
 def _text(time: datetime | None) -> str | None:
-    return None if time is None else time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if time is None else exact_moment(time)

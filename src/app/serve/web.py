@@ -95,7 +95,7 @@ class _Pages:
         problems = {
             each.pipeline: [*([] if each.publication else ["nothing is published yet"]), *each.alarms] for each in found
         }
-        problems = {name: told for name, told in problems.items() if told}
+        problems = {name: found for name, found in problems.items() if found}
         return JSONResponse(
             {"status": "unavailable" if problems else "ok", "problems": problems}, 503 if problems else 200
         )

@@ -19,7 +19,7 @@ from ...domain.table.spec import RETYPING
 from ..config import BackendSettings, Deployment
 from ..registry.backends import Backend, Gap, Part, Sources
 from ..registry.packages import require
-from ..registry.sources import load_source_kind
+from ..registry.sources import spark_packages
 from .sources import PolarsSources, SparkSources
 
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
@@ -112,8 +112,7 @@ class _SparkBackend(Backend):
             from ...adapters.spark.own_session import own_session, running_session
             from ...adapters.spark.session import open_session, stop_session
 
-        kinds = {source.input.kind for source in deployment.sources.values()}
-        needed = [package for kind in sorted(kinds) for package in load_source_kind(kind).spark_packages()]
+        needed = spark_packages(source.input.kind for source in deployment.sources.values())
         given, running = deployment.backend.spark, running_session()
         program = open_session(
             given,

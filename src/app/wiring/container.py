@@ -15,7 +15,7 @@ from ...domain.errors import ConfigError, NotSupported
 from ..read.keyed_views import feed_of
 from ..registry.backends import chosen_backend
 from ..registry.packages import require
-from ..registry.sources import load_source_kind
+from ..registry.sources import spark_packages
 from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
 from ..run.options import RunOptions
@@ -28,11 +28,11 @@ from .engine_parts import EngineParts
 from .memory import local_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
     from ...domain.service.base import Service
-    from ..config import Deployment, KafkaOutput, PipelineSettings, SourceSettings
+    from ..config import Deployment, KafkaOutput, PipelineSettings
     from ..run.bootstrap import HistoryTable
     from ..run.report import EpochReport
 
@@ -192,17 +192,13 @@ class Container:
 
 def _check_packages(former: Deployment, deployment: Deployment) -> None:
     """Refuse sources whose Spark packages a session lacks that was started without them."""
-    there = set(_spark_packages(former.sources.values()))
+    there = set(spark_packages(source.input.kind for source in former.sources.values()))
     for source in deployment.sources.values():
-        if not set(_spark_packages([source])) <= there:
+        if not there.issuperset(spark_packages([source.input.kind])):
             raise ConfigError(
                 f"sources.{source.name}: Spark runs already, without the packages of kind {source.input.kind!r}:"
                 " declare all sources before the first run"
             )
-
-
-def _spark_packages(sources: Iterable[SourceSettings]) -> list[str]:
-    return [package for each in sources for package in load_source_kind(each.input.kind).spark_packages()]
 
 
 @contextmanager
