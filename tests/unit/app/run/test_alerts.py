@@ -160,6 +160,7 @@ def test_an_answer_that_is_not_http_is_told_and_later_alerts_are_sent(
 ) -> None:
     """The thread goes on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)  # a thread that has died does not try again
         sending = Webhook(f"http://127.0.0.1:{server.getsockname()[1]}/s3cret", timedelta(seconds=2))
         sending.post({"message": "first"})
         with caplog.at_level(logging.WARNING):
