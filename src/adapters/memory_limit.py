@@ -63,6 +63,12 @@ def hold_rows(size: int) -> None:
         work.check()
 
 
+def held_rows() -> int:
+    """Bytes of rows counted so far; 0 if nothing is counted."""
+    work = _work.get()
+    return work.rows if work else 0
+
+
 def hold_files(files: Iterable[tuple[str, int]]) -> None:
     """Count files that are about to be read: the path of each, and its bytes in memory. A file is counted once."""
     if (work := _work.get()) is not None:

@@ -40,6 +40,7 @@ class RowsSource(StreamSource):
     given: list[Mapping[str, Any]] = field(factory=list)
     format: str = "rows"
     reread_formats: Collection[str] = ("rows",)
+    eager: bool = True
 
     def give(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to the source."""

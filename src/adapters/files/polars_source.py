@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class PolarsFileSource(FileSource):
     """A directory as a stream of Polars frames."""
 
+    eager: bool = field(init=False, default=True)
     _passed_over: Counter[str] = field(init=False, factory=Counter)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:

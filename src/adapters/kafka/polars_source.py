@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class PolarsKafkaSource(KafkaSource):
     """Topics as a stream of Polars frames."""
 
+    eager: bool = field(init=False, default=True)
     _decoder: ShapeDecoder = field(init=False)
 
     @_decoder.default

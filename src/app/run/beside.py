@@ -14,6 +14,7 @@ from attrs import define, field
 from ...domain.errors import EngineLimit, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
+from .ahead import ReadAhead
 from .keep_up import WorkBeside, compact, is_due, log_failure
 from .report import Phases
 
@@ -41,6 +42,8 @@ def work_beside(runners: Sequence[Runner]) -> Iterator[None]:
     """
     with ExitStack() as exits:
         upkeep = _open_thread("upkeep", exits)
+        for runner in runners:
+            _read_ahead(runner, exits)
         begun = [found for runner in runners if (found := _begin(runner, upkeep, exits))]
         try:
             yield
@@ -62,6 +65,14 @@ def _begin(runner: Runner, upkeep: ThreadPoolExecutor, exits: ExitStack) -> Besi
     runner.beside = Beside(runner, keeping, publishing)
     exits.callback(setattr, runner, "beside", None)
     return runner.beside
+
+
+def _read_ahead(runner: Runner, exits: ExitStack) -> None:
+    """Read the epochs of a pipeline ahead, if its engine can work in two threads."""
+    if runner.options.beside and runner.engine.concurrent:
+        runner.ahead = ReadAhead(runner, _open_thread(f"read-{runner.pipeline}", exits))
+        exits.callback(setattr, runner, "ahead", None)
+        exits.callback(runner.ahead.close)
 
 
 def _publishing_of(runner: Runner, store: KeptStore, exits: ExitStack) -> PublishingBeside | None:

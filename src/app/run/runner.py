@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
     from ...domain.service.base import Service
     from ...domain.table.spec import TableSpec
+    from .ahead import ReadAhead
     from .keep_up import WorkBeside
     from .sink_publisher import SinkPublisher
 
@@ -58,6 +59,7 @@ class Runner:
         losses: counts dead letters; runners of the same pipeline share it.
         stop_asked: set when the run was asked to end; runners of the same pipeline share it.
         beside: works beside the epochs of a run; None between runs, and where the backend cannot.
+        ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
     """
 
     pipeline: str
@@ -75,6 +77,7 @@ class Runner:
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     beside: WorkBeside | None = field(init=False, default=None)
+    ahead: ReadAhead | None = field(init=False, default=None)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
@@ -237,7 +240,7 @@ class Runner:
         begun, latest = self.ledger.unfinished, self.ledger.latest
         if begun and self.source.readable(begun):
             return begun
-        return self.source.plan(latest.offsets if latest else None, now)
+        return (self.ahead or self.source).plan(latest.offsets if latest else None, now)
 
     def _idle(self, now: datetime) -> bool:
         """Advance the watermark of an idle source with the clock, if that changes a result."""
@@ -352,7 +355,7 @@ class Runner:
             self.engine.expect(self._rows)
         with ExitStack() as holding:
             with phase("read"), add_place(self.options.source_place):
-                batch = holding.enter_context(self.source.open(epoch, offsets))
+                batch = holding.enter_context((self.ahead or self.source).open(epoch, offsets))
             with phase("step"):
                 step = self.service.step(batch, self.ledger.snapshot())
                 so_far = self.ledger.latest.tally if self.ledger.latest else Tally()

@@ -70,6 +70,12 @@ class Source(Protocol):
     published already is skipped.
     """
 
+    eager: bool = False
+    """Whether `open` has read all rows when it returns, so that it can be called while the epoch before is computed.
+
+    What it reads then depends on nothing but the range.
+    """
+
     members: Mapping[str, StreamSource] = MappingProxyType({})
     """The streams that a topic group reads, by topic; else empty."""
 

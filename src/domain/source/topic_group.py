@@ -49,8 +49,10 @@ class TopicGroup(Source):
     members: Mapping[str, StreamSource]
     format: str = field(init=False, default="topic group")
     reread_formats: Collection[str] = field(init=False)
+    eager: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.eager = all(member.eager for member in self.members.values())
         self.reread_formats = sorted({name for member in self.members.values() for name in member.reread_formats})
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:

@@ -1,0 +1,117 @@
+"""Reads the next epoch of a pipeline while the present one is computed and committed."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field, frozen
+
+from ...adapters.memory_limit import held_rows, hold_rows
+from ...domain.epoch.epoch import Epoch
+from ...domain.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from ...domain.epoch.batch import Batch
+    from ...domain.epoch.epoch import OffsetRange, Offsets
+    from ...domain.ports import Now
+    from .runner import Runner
+
+_log = logging.getLogger(__name__)
+
+
+@frozen(eq=False)
+class _Opened:
+    """A batch that has been read.
+
+    Args:
+        batch: of the epoch that is expected to read it.
+        size: bytes of its rows in memory, if they are counted.
+        holding: closes the batch.
+    """
+
+    batch: Batch
+    size: int
+    holding: ExitStack
+
+
+@define(eq=False)
+class ReadAhead:
+    """Reads epochs of one pipeline, each while the one before it is computed and committed.
+
+    Only a backlog is read ahead: if nothing is waiting behind the next epoch, that epoch is planned when it begins,
+    with all rows that have arrived by then. A batch that turns out to be that of another epoch is dropped, and read
+    again.
+
+    Args:
+        runner: of the pipeline.
+        thread: reads.
+    """
+
+    runner: Runner
+    thread: ThreadPoolExecutor
+    _next: Future[_Opened | None] | None = field(init=False, default=None)
+    _planned_at: Now | None = field(init=False, default=None)
+
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        """See `Source.plan`; the range that has been read ahead, if it is the next one."""
+        self._planned_at, opened = now, self._next.result() if self._next else None
+        if opened and opened.batch.offsets.after == after:
+            return opened.batch.offsets
+        return self.runner.source.plan(after, now)
+
+    @contextmanager
+    def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        """See `Source.open`; inside the block the next epoch is read."""
+        with ExitStack() as holding:
+            opened = self._take()
+            if opened:
+                holding.push(opened.holding)
+                if (opened.batch.epoch, opened.batch.offsets) != (epoch, offsets):
+                    holding.close()
+                    opened = None
+            if opened:
+                hold_rows(opened.size)
+            else:
+                opened = self._open(epoch, offsets)
+                holding.push(opened.holding)
+            if self._planned_at and self.runner.source.eager:
+                following = Epoch(epoch.pipeline, epoch.number + 1)
+                self._next = self.thread.submit(self._read, following, offsets.until, self._planned_at)
+            yield opened.batch
+
+    def close(self) -> None:
+        """Drop what has been read ahead."""
+        if opened := self._take():
+            opened.holding.close()
+
+    def _take(self) -> _Opened | None:
+        """What has been read ahead, which is then no longer kept; the source is not in use afterwards."""
+        following, self._next = self._next, None
+        return following.result() if following else None
+
+    def _read(self, epoch: Epoch, after: Offsets, now: Now) -> _Opened | None:
+        """Read the next epoch, if more is waiting behind it."""
+        source = self.runner.source
+        try:
+            with self.runner.engine.working(), self.runner.memory_beside():
+                offsets = source.plan(after, now)
+                if offsets is None or source.plan(offsets.until, now) is None:
+                    return None
+                return self._open(epoch, offsets)
+        except HeadwaterError as fault:  # the epoch itself will meet it, and raise it or find another engine
+            _log.debug("%s: epoch %d was not read ahead: %s", epoch.pipeline, epoch.number, fault)
+            return None
+
+    def _open(self, epoch: Epoch, offsets: OffsetRange) -> _Opened:
+        source = self.runner.source
+        with ExitStack() as holding:
+            batch = holding.enter_context(source.open(epoch, offsets))
+            if source.eager:  # the next read of the source counts on
+                passed_over = batch.passed_over()
+                batch = evolve(batch, passed_over=lambda: passed_over)
+            return _Opened(batch, held_rows(), holding.pop_all())
