@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import cycle, repeat
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from attrs import define, fields
 
+from headwater.adapters.delta.compaction_policy import CompactionPolicy
+from headwater.adapters.delta.local import compaction
 from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.adapters.delta.local.store import LocalDeltaStore
@@ -126,6 +128,28 @@ class TestCheckpoints(BothEngines):
             again.commit(append=rows[-1:])
         for _ in range(2):
             assert again.rows() == bag(*rows)
+
+
+class TestSlices(BothEngines):
+    def test_spark_reads_a_file_that_was_written_in_slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(compaction, "_SLICE", 3)
+        types = "s string, c decimal(38,2), t timestamp, z timestamp_ntz, f double, b boolean, x binary, i int, d date"
+        spec = spec_of(f"id bigint, day date, {types}", ["id", "day"], partition_by=["day"])
+        moment = datetime(2024, 1, 1, 12, 30, 0, 123456)
+        full = ("ä", Decimal("1.50"), moment.replace(tzinfo=UTC), moment, -0.5, True, b"\x00\xff", 7, date(1969, 1, 1))
+        rows = [(number, date(2024, 1, 1 + number % 2), *full) for number in range(12)]
+        rows += [(99, date(2024, 1, 1), *[None] * len(full))]
+        self.turns = repeat("local")
+        table = self.table(self.reopen(), spec)
+        table.commit(merge=rows[:7])
+        table.commit(merge=rows[7:])
+        store = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+        store.ensure(spec)
+        compacted = store.compact(spec.name)
+        assert compacted is not None
+        for engine in ("spark", "local"):
+            self.turns = repeat(engine)
+            assert self.table(self.reopen(), spec).rows_at(compacted) == bag(*rows)
 
 
 class TwoLakes(SparkLake):

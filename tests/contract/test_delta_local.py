@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import polars as pl
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
-from headwater.adapters.delta.local import data_files
+from headwater.adapters.delta.local import compaction, data_files
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.data_files import FileCache
@@ -26,6 +29,7 @@ from headwater.domain.errors import EpochConflict, HeadwaterError, StoreUnavaila
 from headwater.domain.ports import Version
 from headwater.domain.table.change import Between, Matching
 from headwater.domain.table.merge import Max, Sum
+from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import Layout
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
@@ -33,14 +37,28 @@ from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from headwater.adapters.delta.actions import DataFile
     from headwater.domain.table.spec import TableSpec
     from headwater.testing.store_harness import Bag
 
 pytestmark = pytest.mark.contract
 
 NAMES = spec_of("id bigint, name string", ["id"])
+SLICED = {
+    "sums": spec_of("id bigint, n bigint", ["id"], rules={"n": Sum()}),
+    "newest": spec_of("id bigint, n bigint", ["id"]),
+    "merged": spec_of("id bigint, n bigint", ["id"], layout=Layout.MERGED),
+    "no key": spec_of("id bigint, n bigint"),
+}
+
+
+class Everything(CompactionPolicy):
+    """Compacts all partitions."""
+
+    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
+        return list(files)
 
 
 class LocalDelta(PolarsFrames, StoreHarness):
@@ -74,6 +92,38 @@ class TestCompaction(LocalDelta):
         compacted = store.compact(spec.name)
         assert compacted is not None
         assert before == table.rows_at(compacted) == bag((1, one, 1), (1, two, 10), (2, one, 0), (2, two, 16))
+
+    @pytest.mark.parametrize("ddl", ["id bigint, n bigint", "id decimal(9,2), n bigint"])
+    @pytest.mark.parametrize("layout", ["sums", "newest", "merged", "no key"])
+    @pytest.mark.parametrize("target", [1024 * 1024, 700])
+    def test_slices(self, monkeypatch: pytest.MonkeyPatch, ddl: str, layout: str, target: int) -> None:
+        """A file is written slice by slice; decimals, and rows without a key, have no order to slice by."""
+        monkeypatch.setattr(compaction, "_SLICE", 3)
+        spec = evolve(SLICED[layout], schema=Schema.parse(ddl))
+        store = LocalDeltaStore(str(self.root), Everything(target_bytes=target))
+        table, chance = self.table(store, spec), Random(1)
+        for _ in range(6):
+            ids = chance.sample(range(40), 20)
+            if layout == "no key":
+                table.commit(append=[(each, chance.randrange(100)) for each in ids])
+            else:
+                table.commit(merge=[(each, chance.randrange(100)) for each in ids])
+            if layout in {"newest", "merged"}:
+                table.commit(delete=[(each,) for each in chance.sample(range(40), 3)])
+        before, table.newest = table.rows(), store.compact(spec.name)
+        assert table.newest is not None
+        assert before == table.rows()
+        files = list(store._log(spec.name).files(int(table.newest)).values())
+        assert sum(file.rows or 0 for file in files) == sum(before.values())
+        assert (len(files) == 1) == (target > 700)
+        ids = sorted(row[0] for row in before)
+        assert min(file.lowest["id"] for file in files) == ids[0]
+        assert max(file.highest["id"] for file in files) == ids[-1]
+        if layout != "no key":
+            ranges = sorted((file.lowest["id"], file.highest["id"]) for file in files)
+            assert all(one[1] < other[0] for one, other in pairwise(ranges))
+            (path, *_) = (str(file.path) for file in files)
+            assert pl.read_parquet(self.root / "pipeline" / "items" / path)["id"].is_sorted()
 
 
 class TestCompactionBeside(LocalDelta):

@@ -2,49 +2,102 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Min, Sum
-from ...polars.sorting import sort_rows
+from ...polars.sorting import order_code, sort_rows
+from ..compaction_policy import total_bytes
 from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, stored_schema
-from .rows import fold_rows
+from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile
     from .read import LocalVersion
+
+_SLICE = 250_000
+"""About this many stored rows are folded and sorted at a time, which needs several times their memory."""
 
 
 def prepare_compaction(
     files: Iterable[DataFile], stored: LocalVersion, file_bytes: int
 ) -> tuple[list[DataFile], list[str]]:
     """Rewrite whole partitions; the new files, and the actions that replace the old ones."""
-    chosen, spec = list(files), stored.spec
-    rows = _compacted(chosen, stored, list(dict.fromkeys((*spec.partition_by, *spec.key))))
-    size = sum(file.size for file in chosen)
-    bounded = bounded_columns(spec) if has_log(spec) else None
-    places = len({file.place for file in chosen})
-    added = stored.data.write(rows, bounded, parts=-(-size // (places * file_bytes)))
+    chosen = list(files)
+    places: dict[object, list[DataFile]] = {}
+    for file in chosen:
+        places.setdefault(file.place, []).append(file)
+    added = [new for found in places.values() for new in _rewrite(found, stored, file_bytes)]
     return added, [*(f.removed(changes=False) for f in chosen), *(f.added(changes=False) for f in added)]
 
 
-def _compacted(files: list[DataFile], stored: LocalVersion, order: Sequence[str]) -> pl.DataFrame:
-    spec, names = stored.spec, stored_schema(stored.spec).names
-    if _adds_up(spec) and all(file.highest.get(OPERATION, DELETED) != DELETED for file in files):
-        rows = fold_rows(stored.stored(files), spec, deletes=False).collect()
-    else:
-        rows = stored.folded(files, Matching()).collect()
+def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
+    """Rewrite all files of one partition."""
+    spec, rows = stored.spec, stored.stored(files).collect()
+    parts = -(-total_bytes(files) // file_bytes)
+    slices_of_part = -(-rows.height // (parts * _SLICE))
+    bounded = bounded_columns(spec) if has_log(spec) else None
+    order = [name for name in spec.key if name not in spec.partition_by]
+    slices = filter(len, _slices(rows, order, _compacting(files, spec, order), parts * slices_of_part))
+    for first in slices:
+        yield stored.data.write_slices(chain([first], islice(slices, slices_of_part - 1)), bounded)
+
+
+def _slices(
+    rows: pl.DataFrame, order: Sequence[str], compacted: Callable[[pl.DataFrame], pl.DataFrame], count: int
+) -> Iterator[pl.DataFrame]:
+    """The compacted rows of a partition in their order, which is that of their keys, in about this number of slices."""
+    code = order_code(rows, order) if order and count > 1 else None
+    if code is None:
+        whole = compacted(rows)
+        yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
+        return
+    in_order = code.sort()
+    starts = sorted({in_order[at * rows.height // count] for at in range(count)})
+    for start, end in zip(starts, [*starts[1:], None], strict=True):
+        yield compacted(rows.filter((code >= start) if end is None else (code >= start) & (code < end)))
+
+
+def _compacting(
+    files: Sequence[DataFile], spec: TableSpec, order: Sequence[str]
+) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """What turns the stored rows of some keys of these files into their compacted rows, sorted."""
+    operations = [file.highest.get(OPERATION, DELETED) for file in files]
+    deletes = DELETED in operations
+    fold: Callable[[pl.LazyFrame], pl.LazyFrame] = _unfolded
+    if has_log(spec) and _adds_up(spec) and not deletes:
+        fold = partial(fold_rows, spec=spec, deletes=False)
+    elif has_log(spec) and any(operation > APPENDED for operation in operations):
+        fold = partial(_fold_parts, spec=spec, deletes=deletes)
+    return partial(_compacted, spec=spec, order=order, fold=fold)
+
+
+def _compacted(
+    rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], fold: Callable[[pl.LazyFrame], pl.LazyFrame]
+) -> pl.DataFrame:
+    found = fold(rows.lazy()).collect()
     if has_log(spec):
-        rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
-    return sort_rows(rows.select(names), order) if order else rows.select(names)
+        found = found.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
+    found = found.select(stored_schema(spec).names)
+    return sort_rows(found, order) if order else found
+
+
+def _unfolded(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows
+
+
+def _fold_parts(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
+    operation = pl.col(OPERATION)
+    return fold_parts(rows.filter(operation == APPENDED), rows.filter(operation > APPENDED), spec, deletes=deletes)
 
 
 def _adds_up(spec: TableSpec) -> bool:
     """Whether a row that shares its key with no other is its own result."""
     rules = spec.column_rules.values()
-    return has_log(spec) and not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)
+    return not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from uuid import uuid4
 import msgspec
 import polars as pl
 import pyarrow.parquet as pq
-from attrs import define, field
+from attrs import define, field, frozen
 
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile
@@ -100,12 +101,25 @@ class DataFiles:
         columns = [name for name in (rows.columns if bounded is None else bounded) if name not in self.partition_by]
         by = list(self.partition_by)
         if not by:
-            return [self._write_file(part, {}, columns) for part in _slices(rows, parts)]
+            return [self._write_file([part], {}, columns) for part in _slices(rows, parts)]
         return [
-            self._write_file(part, dict(zip(by, place, strict=True)), columns)
+            self._write_file([part], dict(zip(by, place, strict=True)), columns)
             for place, found in _split(rows, by).items()
             for part in _slices(found.drop(by), parts)
         ]
+
+    def write_slices(self, slices: Iterable[pl.DataFrame], bounded: Iterable[str] | None = None) -> DataFile:
+        """Write rows of one partition to a new file. They come in slices, of which one at a time is in memory.
+
+        Args:
+            slices: the rows, at least one, with the partition columns; no slice is empty.
+            bounded: as for `write`.
+        """
+        remaining, by = iter(slices), list(self.partition_by)
+        first = next(remaining)
+        place = dict(zip(by, first.select(by).row(0), strict=True)) if by else {}
+        columns = [name for name in (first.columns if bounded is None else bounded) if name not in by]
+        return self._write_file((each.drop(by) for each in chain([first], remaining)), place, columns)
 
     def delete(self, files: Iterable[DataFile]) -> None:
         """Delete files that no commit has taken."""
@@ -172,37 +186,84 @@ class DataFiles:
             for name in self.partition_by
         ]
 
-    def _write_file(self, rows: pl.DataFrame, place: Mapping[str, Any], bounded: Sequence[str]) -> DataFile:
+    def _write_file(self, slices: Iterable[pl.DataFrame], place: Mapping[str, Any], bounded: Sequence[str]) -> DataFile:
         partition = {name: _partition_text(value) for name, value in place.items()}
         folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
         path = Path(self.root) / name
-        stored = rows.rename({column: self.names.get(column, column) for column in rows.columns})
         with explain_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            stored.write_parquet(path, compression="snappy")
-        self.cache.put(str(path), stored)
+            statistics = self._write_rows(path, iter(slices), bounded)
         action = {
             "path": name,
             "partitionValues": {self.names.get(column, column): text for column, text in partition.items()},
             "size": path.stat().st_size,
             "modificationTime": time.time_ns() // 1_000_000,
             "dataChange": True,
-            "stats": self._stats(rows, bounded),
+            "stats": self._stats(statistics),
         }
         return DataFile.from_action(action)
 
-    def _stats(self, rows: pl.DataFrame, columns: Sequence[str]) -> str:
+    def _write_rows(self, path: Path, slices: Iterator[pl.DataFrame], bounded: Sequence[str]) -> Statistics:
+        """Write slices to a file; a file of one slice is cached."""
+        rows, following = next(slices), next(slices, None)
+        statistics, stored = Statistics.of(rows, bounded), self._renamed(rows)
+        if following is None:
+            stored.write_parquet(path, compression="snappy")
+            self.cache.put(str(path), stored)
+            return statistics
+        table = stored.to_arrow()
+        with pq.ParquetWriter(path, table.schema, compression="snappy") as writer:
+            writer.write_table(table)
+            for each in chain([following], slices):
+                writer.write_table(self._renamed(each).to_arrow())
+                statistics = statistics.plus(Statistics.of(each, bounded))
+        return statistics
+
+    def _renamed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.rename({column: self.names.get(column, column) for column in rows.columns})
+
+    def _stats(self, statistics: Statistics) -> str:
         """The statistics of a file, as JSON for Delta's log."""
-        nulls = rows.select(pl.col(name).null_count() for name in columns).row(0) if columns else ()
-        bounds = {name: _bounds(rows[name]) for name in columns if _is_bounded(rows.schema[name])}
+        bounds = {self.names.get(name, name): _bounds(*each) for name, each in statistics.bounds.items()}
         found = {
-            "numRecords": rows.height,
-            "minValues": {self.names.get(name, name): each[0] for name, each in bounds.items() if each},
-            "maxValues": {self.names.get(name, name): each[1] for name, each in bounds.items() if each},
-            "nullCount": {self.names.get(name, name): count for name, count in zip(columns, nulls, strict=True)},
+            "numRecords": statistics.rows,
+            "minValues": {name: low for name, (low, _) in bounds.items()},
+            "maxValues": {name: high for name, (_, high) in bounds.items()},
+            "nullCount": {self.names.get(name, name): count for name, count in statistics.nulls.items()},
         }
         return _STATS.encode(found).decode()
+
+
+@frozen
+class Statistics:
+    """What is known of some rows.
+
+    Args:
+        rows: their number.
+        nulls: the number of nulls, by column.
+        bounds: the lowest and the highest value, by column that has values, of a type with bounds.
+    """
+
+    rows: int
+    nulls: Mapping[str, int]
+    bounds: Mapping[str, tuple[Any, Any]]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, columns: Sequence[str]) -> Statistics:
+        """The statistics of these columns."""
+        nulls = {name: rows[name].null_count() for name in columns}
+        compared = (name for name in columns if _is_bounded(rows.schema[name]) and nulls[name] < rows.height)
+        return cls(rows.height, nulls, {name: (rows[name].min(), rows[name].max()) for name in compared})
+
+    def plus(self, other: Statistics) -> Statistics:
+        """The statistics of these rows and of others with the same columns."""
+        bounds = dict(other.bounds)
+        for name, (low, high) in self.bounds.items():
+            lowest, highest = bounds.get(name, (low, high))
+            bounds[name] = (min(low, lowest), max(high, highest))
+        nulls = {name: count + other.nulls[name] for name, count in self.nulls.items()}
+        return Statistics(self.rows + other.rows, nulls, bounds)
 
 
 def _split(rows: pl.DataFrame, by: list[str]) -> dict[tuple[Any, ...], pl.DataFrame]:
@@ -257,11 +318,8 @@ def _is_bounded(dtype: pl.DataType) -> bool:
     return dtype.is_integer() or dtype.is_decimal() or isinstance(dtype, pl.String | pl.Date | pl.Datetime)
 
 
-def _bounds(values: pl.Series) -> tuple[Any, Any] | None:
-    """The lowest and the highest value, as Delta writes them; None if all values are null."""
-    low, high = values.min(), values.max()
-    if low is None or high is None:
-        return None
+def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
+    """The lowest and the highest value of a column, as Delta writes them."""
     if isinstance(low, str) and isinstance(high, str):
         return low[:_TEXT], high if len(high) <= _TEXT else high[:_TEXT] + "\U0010ffff"
     return _bound(low), _bound(high)
