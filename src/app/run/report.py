@@ -32,7 +32,8 @@ class EpochReport:
         watermark: event time (UTC) up to which the input is considered complete.
         lag: the unread input of the source, as text.
         seconds: by phase: ``read``, ``step``, each table's name without the pipeline's, ``publish``, ``compact``,
-            ``expire``. Of the last three, if they run beside the epochs, only the time that the epoch waited for them.
+            ``expire``. Of reading and of the last three, if they run beside the epochs, only the time that the epoch
+            waited for them.
         task: the kind of work, if the epoch read nothing of its source.
         repeats: rows that were skipped because they had been read before.
         passed_over: the number of skipped messages, by table.
