@@ -29,9 +29,10 @@ export TZ := UTC
 BASE := $(VENV)/.base
 QUICK := $(VENV)/.quick
 FULL := $(VENV)/.full
+SITE := $(VENV)/.site
 JARS := $(VENV)/.jars
 
-.PHONY: help demo demo-states demo-wide demo-curve demo-cluster quick test test-all test-hostile faults check bench docs clean
+.PHONY: help demo demo-states demo-wide demo-curve demo-cluster quick test test-all test-hostile faults check bench docs site clean
 .DEFAULT_GOAL := help
 
 help:  ## list the tasks
@@ -86,6 +87,10 @@ docs: $(BASE)  ## write the table of what backends offer, and check that every l
 	$(BIN)/python .ci/backends_table.py
 	$(BIN)/python .ci/check_links.py
 
+site: $(SITE)  ## build the documentation into var/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "open var/site/index.html, or serve it: $(BIN)/python -m http.server --directory var/site"
+
 clean:  ## remove what the tasks have made, the environment too
 	rm -rf $(VENV) build *.egg-info var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
@@ -104,8 +109,12 @@ $(QUICK): pyproject.toml | $(BIN)/python
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,web,testing,dev$(JDK)]'
-	@touch $(BASE) $(QUICK) $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,web,testing,dev,site$(JDK)]'
+	@touch $(BASE) $(QUICK) $(SITE) $@
+
+$(SITE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	@touch $(BASE) $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.
 $(JARS): $(FULL)
