@@ -1,14 +1,47 @@
-"""The examples of the docs, written to separate projects and run."""
+"""The examples of the docs: written to separate projects and run, or followed as a reader does."""
 
 from __future__ import annotations
 
+import re
+import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from .projects import register, run_pytest, write_out
+from headwater.app.cli.main import COMMANDS
 
-DOCS = Path(__file__).parents[2] / "docs"
+from .projects import blocks, follow, register, run_pytest, write_out
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+STORED = {"snapshots"}
+"""Tutorials whose tables are stored, by Delta without Spark."""
+_COMMAND = re.compile(r"^\s*(?:\$ )?(headwater .*?)(?=$| [|>]| &&)", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(DOCS.glob("tutorials/[!R]*.md"))], ids=lambda page: page.stem
+)
+def test_a_reader_who_follows_it_gets_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if page.stem in STORED:
+        pytest.importorskip("deltalake")
+    monkeypatch.chdir(tmp_path)
+    assert follow(page, tmp_path, capsys) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_configurations_can_be_read(page: Path) -> None:
+    for text in blocks(page, "toml"):
+        tomllib.loads(text)
+    for line in _COMMAND.findall("".join(blocks(page, "sh", "console", "text"))):
+        with COMMANDS.make_context("headwater", shlex.split(line, comments=True)[1:]) as group:
+            _, command, arguments = COMMANDS.resolve_command(group, [*group._protected_args, *group.args])
+            assert command is not None, line
+            command.make_context(command.name, arguments, parent=group)
 
 
 def test_adding_a_backend(tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ class _Commands(click.Group):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; by default with the arguments of the process."""
     if instruction := os.environ.get(_COMPLETE):
-        return shell_complete(_COMMANDS, {}, "headwater", _COMPLETE, instruction)
+        return shell_complete(COMMANDS, {}, "headwater", _COMPLETE, instruction)
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     LOG_FORM.json = False
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
     try:
-        with _COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:
             return _invoke(context)
     except click.exceptions.Exit as ended:
         raise SystemExit(ended.exit_code) from ended
@@ -86,7 +86,7 @@ def _explain_usage(error: click.UsageError) -> None:
 
 def _invoke(context: click.Context) -> int:
     try:
-        _COMMANDS.invoke(context)
+        COMMANDS.invoke(context)
         sys.stdout.flush()
     except HeadwaterError as error:
         if os.environ.get("HEADWATER_DEBUG"):
@@ -221,7 +221,7 @@ _SECTIONS = {
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
     "Write a configuration": [init, schema],
 }
-_COMMANDS = _Commands(
+COMMANDS = _Commands(
     "headwater",
     params=list(VERBOSITY),
     commands=[each for commands in _SECTIONS.values() for each in commands],
@@ -230,4 +230,4 @@ _COMMANDS = _Commands(
     epilog=ABOUT_CONFIG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-click.version_option(package_name="headwater", message="headwater %(version)s")(_COMMANDS)
+click.version_option(package_name="headwater", message="headwater %(version)s")(COMMANDS)
