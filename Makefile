@@ -83,8 +83,9 @@ faults: $(JARS)  ## break everything that can break, on every backend, and write
 bench: $(JARS)  ## measure epochs over growing pasts, next to the floor and the full recompute
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-docs: $(BASE)  ## write the table of what backends offer, and check that every link leads somewhere
+docs: $(BASE)  ## write the pages that come from the code, and check that every link leads somewhere
 	$(BIN)/python .ci/backends_table.py
+	$(BIN)/python .ci/command_line_page.py
 	$(BIN)/python .ci/check_links.py
 
 site: $(SITE)  ## build the documentation into var/site; a link that leads nowhere is an error

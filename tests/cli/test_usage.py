@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import runpy
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,6 @@ from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LATER = timedelta(milliseconds=1)
 """Times of messages are cut to the millisecond."""
@@ -196,3 +197,8 @@ def test_a_run_on_memory_imports_neither_spark_nor_rich(config: str) -> None:
     arguments = ["run", config, "--until-idle", "--show", "ranked", "--format", "csv"]
     done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_the_page_of_every_command_and_option_is_up_to_date() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / ".ci" / "command_line_page.py"))
+    assert script["PAGE"].read_text() == script["page"](), "run make docs"

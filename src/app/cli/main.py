@@ -54,7 +54,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.list_commands(ctx)))
-        for title, commands in _SECTIONS.items():
+        for title, commands in SECTIONS.items():
             rows = [(f"{each.name:<{width}}", each.get_short_help_str(_WHOLE)) for each in commands]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -214,7 +214,7 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(), indent=2))
 
 
-_SECTIONS = {
+SECTIONS = {
     "Run": [run, bootstrap, roll, move],
     "Read": [show, diff, wait_for, plot],
     "Look after": [status, serve, dead_letters, check, explain],
@@ -224,7 +224,7 @@ _SECTIONS = {
 COMMANDS = _Commands(
     "headwater",
     params=list(VERBOSITY),
-    commands=[each for commands in _SECTIONS.values() for each in commands],
+    commands=[each for commands in SECTIONS.values() for each in commands],
     no_args_is_help=False,
     help="Keeps derived tables exact in near real time.",
     epilog=ABOUT_CONFIG,
