@@ -18,11 +18,14 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 STORED = {"snapshots"}
 """Tutorials whose tables are stored, by Delta without Spark."""
+_NUMBER = re.compile(r"[\d,]*\d(?:\.\d+)?")
 _COMMAND = re.compile(r"^\s*(?:\$ )?(headwater .*?)(?=$| [|>]| &&)", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted(DOCS.glob("tutorials/[!R]*.md"))], ids=lambda page: page.stem
+    "page",
+    [ROOT / "README.md", DOCS / "index.md", *sorted(DOCS.glob("tutorials/[!R]*.md"))],
+    ids=lambda page: page.stem,
 )
 def test_a_reader_who_follows_it_gets_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -31,6 +34,26 @@ def test_a_reader_who_follows_it_gets_what_it_shows(
         pytest.importorskip("deltalake")
     monkeypatch.chdir(tmp_path)
     assert follow(page, tmp_path, capsys) > 0
+
+
+@pytest.mark.parametrize("page", ["index", "deployment"])
+def test_measured_numbers_are_those_of_the_benchmarks(page: str) -> None:
+    measured = set(_NUMBER.findall((DOCS / "benchmarks.md").read_text()))
+    rows = "\n".join(line for line in (DOCS / f"{page}.md").read_text().splitlines() if line.startswith("| "))
+    shown = set(re.findall(rf"({_NUMBER.pattern})(?= s\b| MiB)", rows))
+    assert len(shown) > 10
+    assert shown <= measured
+
+
+def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
+    """A cell of the first column that quotes a message; its parts between the dots are literals of the code."""
+    code = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    literals = re.sub(r"[\"']\s*\n\s*f?[\"']", "", code)
+    rows = [line.split(" | ")[0] for line in (DOCS / "troubleshooting.md").read_text().splitlines()]
+    quoted = [each for row in rows for each in re.findall(r"`([^`]*…[^`]*)`", row)]
+    parts = {part.strip(" :;") for message in quoted for part in message.split("…")}
+    assert len(quoted) > 20
+    assert not [each for each in parts if len(each) > 3 and each not in literals]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
