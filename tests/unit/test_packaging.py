@@ -2,11 +2,8 @@
 
 import doctest
 import pkgutil
-import shutil
-import subprocess
-import sys
+import re
 import tomllib
-import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -18,29 +15,36 @@ ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
 
 
-def as_installed(file):
-    return str("headwater" / file.relative_to(SRC))
+def extras():
+    """What each extra of Headwater installs."""
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    own = re.compile(r"headwater\[([\w-]+)\]")
+    names = {extra: {re.match(r"[\w.-]+", one)[0] for one in needs} for extra, needs in found.items()}
+    return {
+        extra: names[extra].union(*(names[each] for one in needs for each in own.findall(one)))
+        for extra, needs in found.items()
+    }
 
 
-def test_every_package_is_listed():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    folders = {as_installed(file.parent).replace("/", ".") for file in SRC.rglob("*.py")}
-    assert set(listed) == folders
+def texts(*patterns):
+    return [file.read_text(encoding="utf-8") for pattern in patterns for file in ROOT.glob(pattern)]
 
 
-@pytest.mark.slow
-def test_a_wheel_holds_every_module(tmp_path):
-    # Built from a copy: setuptools leaves a build folder behind, which would feed the next wheel.
-    for name in ("src", "pyproject.toml", "README.md", "LICENSE"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "dist", tmp_path]
-    subprocess.run(command, check=True)
-    (wheel,) = (tmp_path / "dist").glob("headwater-*.whl")
-    with zipfile.ZipFile(wheel) as content:
-        assert {as_installed(file) for file in [*SRC.rglob("*.py"), SRC / "py.typed", *SRC.rglob("page.*")]} <= set(
-            content.namelist()
-        )
+def test_remedies_name_extras_that_exist():
+    asked = re.compile(r"['\"](?:headwater|\.)\[([\w,-]+)\]['\"]")
+    pages = texts("src/**/*.py", "*.md", "docs/**/*.md", "examples/*/pyproject.toml", "Makefile")
+    named = {extra for text in pages for found in asked.findall(text) for extra in found.split(",")}
+    assert {"delta", "jdk", "kafka", "testing", "web"} <= named <= set(extras())
+
+
+def test_remedies_install_the_package_that_is_missing():
+    given = extras()
+    code = "\n".join(texts("src/**/*.py"))
+    listed = "".join(re.findall(r"packages = MappingProxyType\((.+)\)", code))
+    found = {*re.findall(r'"(\w+)": "([\w-]+)"', listed), *re.findall(r'require\("(\w+)", extra="([\w-]+)"', code)}
+    assert {("pyspark", "hudi"), ("confluent_kafka", "kafka"), ("deltalake", "delta"), ("matplotlib", "plot")} <= found
+    of_package = {"delta": "delta-spark"}
+    assert not [each for each in found if of_package.get(each[0], each[0].replace("_", "-")) not in given[each[1]]]
 
 
 def test_built_in_backends_are_entry_points():

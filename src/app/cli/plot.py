@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ...adapters.plot.terminal import draw
-from ...domain.errors import ConfigError, NotInstalled
+from ...domain.errors import ConfigError
 from ..api.curve import find_curve, read_curves
+from ..registry.packages import require
 from .arguments import AT, command, count, utc_time
 from .console import print_message
 from .durable import open_durable
@@ -57,12 +58,8 @@ def plot(
 
 
 def _save(curves: Curves, path: str) -> None:
-    try:
+    with require("matplotlib", extra="plot"):
         from ...adapters.plot.files import save
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise NotInstalled("matplotlib is not installed: run pip install 'headwater[plot]'") from error
     try:
         save(curves, path)
     except OSError as error:
