@@ -5,6 +5,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = ["#1f6feb", "#1a7f4b", "#a86500", "#8250df", "#c0352b", "#0a7ea4", "#7a6f00", "#bf3989"];
 const PAUSE = 2000;
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
+// Without a name and password, which the address of the page may have: requests refuse them.
+const HERE = location.origin + location.pathname;
 let chosen = decodeURIComponent(location.hash.slice(1)) || null;
 let graph = null;
 let standing = null;
@@ -26,7 +28,7 @@ function draw(name, attributes = {}, ...children) {
 }
 
 async function get(path) {
-  const answer = await fetch(path);
+  const answer = await fetch(new URL(path, HERE));
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error || `${path}: ${answer.status}`);
   return found;
@@ -49,17 +51,21 @@ function table(columns, rows, kinds = {}) {
 
 function choose(name) {
   chosen = name;
-  location.hash = encodeURIComponent(name);
+  at("ask").reset();
   at("view").replaceChildren();
+  at("rows").replaceChildren();
+  document.activeElement?.blur();
   refresh();
 }
+
+const go = (name) => { location.hash = encodeURIComponent(name); };
 
 function pipelinesTable(status) {
   const columns = ["pipeline", "service", "epoch", "published", "watermark", "waiting", "dead_letters",
     "expected_latency", "measured_latency", "bookkeeping", "alarms", "engine"];
   const shown = columns.filter((name) => status.pipelines.some((each) => (each[name] ?? null) !== null));
   const rows = status.pipelines.map((each) => shown.map((name) => name === "pipeline"
-    ? make("button", { className: "name", onclick: () => choose(each.pipeline) }, each.pipeline)
+    ? make("button", { className: "name", onclick: () => go(each.pipeline) }, each.pipeline)
     : each[name]));
   return table(shown.map((name) => name.replaceAll("_", " ")), rows, { alarms: "alarm", waiting: "time" });
 }
@@ -97,7 +103,7 @@ function flow(found, status) {
     group.append(draw("title", {}, node.views ? `views: ${node.views.join(", ")}` : node.label));
     if (now) {
       const link = draw("a", {}, group);
-      link.addEventListener("click", () => choose(node.label));
+      link.addEventListener("click", () => go(node.label));
       picture.append(link);
     } else picture.append(group);
   }
@@ -152,14 +158,18 @@ function bars(epochs, partsOf) {
   return picture;
 }
 
+function showKey(id, colours) {
+  at(id).replaceChildren(...colours.map(([name, colour]) => {
+    const key = make("span", { className: "key" }, `■ ${name}`);
+    key.style.color = colour;
+    return key;
+  }));
+}
+
 function secondsChart(epochs) {
   const names = [...new Set(epochs.flatMap((each) => Object.keys(each.phases)))];
   const colourOf = (name) => COLOURS[names.indexOf(name) % COLOURS.length];
-  at("phases-key").replaceChildren(...names.map((name) => {
-    const key = make("span", { className: "key" }, `■ ${name}`);
-    key.style.color = colourOf(name);
-    return key;
-  }));
+  showKey("phases-key", names.map((name) => [name, colourOf(name)]));
   return bars(epochs, (each) => {
     const phases = Object.entries(each.phases);
     if (!phases.length) return [{ name: "seconds", value: each.seconds ?? 0, colour: COLOURS[0] }];
@@ -168,6 +178,7 @@ function secondsChart(epochs) {
 }
 
 function rowsChart(epochs) {
+  showKey("rows-key", [["rows", COLOURS[1]], ["dead letters", COLOURS[4]]]);
   return bars(epochs, (each) => [
     { name: "rows", value: (each.rows ?? 0) - (each.dead_letters ?? 0), colour: COLOURS[1] },
     { name: "dead letters", value: each.dead_letters ?? 0, colour: COLOURS[4] },
@@ -227,6 +238,7 @@ async function showDetail(name) {
   }
   const [epochs, versions, letters] = await Promise.all(
     [get(`${path}/epochs?count=120`), get(`${path}/versions?count=15`), get(`${path}/dead-letters`)]);
+  if (name !== chosen) return;
   at("rows-chart").replaceChildren(rowsChart(epochs));
   at("seconds-chart").replaceChildren(secondsChart(epochs));
   const columns = ["epoch", "label", "published", "superseded", "readable", "leases"];
@@ -263,5 +275,5 @@ async function run() {
 }
 
 at("ask").addEventListener("submit", (event) => { event.preventDefault(); readView(); });
-window.addEventListener("hashchange", () => { chosen = decodeURIComponent(location.hash.slice(1)); refresh(); });
+window.addEventListener("hashchange", () => choose(decodeURIComponent(location.hash.slice(1))));
 run();

@@ -38,6 +38,7 @@ _STATIC = {
     "": ("page.html", "text/html"),
     "page.js": ("page.js", "text/javascript"),
     "page.css": ("page.css", "text/css"),
+    "page.svg": ("page.svg", "image/svg+xml"),
 }
 _OPEN = ("/healthz",)
 """Paths that need no token."""
