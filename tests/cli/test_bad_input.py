@@ -144,6 +144,15 @@ class TestFilesWithoutUse:
         deployment.file("a.csv").write_text('project;contract;signed\n1;"11";2024-03-01T09:00:00Z\n')
         assert [row["contract"] for row in deployment.run("ranked").rows] == [11]
 
+    def test_another_way_of_writing_csv_is_taken(self, deployment: Deployment) -> None:
+        how = ['quote = "\'"', 'escape = "\\\\"', "header = false", 'null_value = ["NULL", ""]', 'comment = "#"']
+        deployment.configure('"json"', "\n".join(['"csv"', *how]))
+        deployment.file("a.csv").write_text("# of March\n1,'11',2024-03-01T09:00:00Z\n1,12,NULL\n")
+        assert [(row["contract"], row["signed"]) for row in deployment.run("ranked").rows] == [
+            (11, "2024-03-01T09:00:00Z"),
+            (12, None),
+        ]
+
     def test_a_column_missing_from_the_header(self, deployment: Deployment) -> None:
         deployment.configure('"json"', '"csv"')
         deployment.file("a.csv").write_text("project,signed\n1,2024-03-01T09:00:00Z\n")
@@ -198,6 +207,12 @@ class TestConfiguration:
                 'format = "csv"\ndelimiter = ";;"',
                 ":6: sources.contracts",
                 "delimiter ';;' must be one ASCII character",
+            ),
+            (
+                'format = "json"',
+                'format = "json"\nquote = ""',
+                ":6: sources.contracts",
+                "quote is for format csv; json has none",
             ),
             (
                 "[run]",

@@ -11,11 +11,13 @@ import pytest
 
 from headwater import Headwater
 from headwater.adapters.files.listing import FilesSettings
+from headwater.adapters.files.polars_source import PolarsFileSource
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.domain.epoch.batch import Batch
 from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.errors import SourceChanged
 from headwater.domain.source import dead_letter
+from headwater.domain.source.csv_format import CsvFormat
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
@@ -84,6 +86,15 @@ def test_csv_files_that_differ_in_their_headers(engine: Engine, tmp_path: Path) 
     assert [row["state"] for row in found] == ["a", "b", "c", "d\ne"]
     with pytest.raises(SourceChanged, match=r"c\.csv is gone, and with it the header .* put it back"):
         fixed.reread(letters.with_columns(nw.lit("c.csv").alias("origin")))
+
+
+def test_csv_files_without_a_header_are_not_needed(tmp_path: Path) -> None:
+    how = CsvFormat(delimiter=";", header=False)
+    (tmp_path / "a.csv").write_text("n1;a\n1;b\n")
+    letters = letters_of(PolarsFileSource(FilesSettings(str(tmp_path)), RecordSpec(NUMBERS.schema, "csv", csv=how)))
+    (tmp_path / "a.csv").unlink()
+    fixed = PolarsFileSource(FilesSettings(str(tmp_path)), RecordSpec(TEXTS.schema, "csv", csv=how))
+    assert [(row["id"], row["state"]) for row in rows(fixed.reread(letters))] == [("n1", "a")]
 
 
 @pytest.mark.kafka

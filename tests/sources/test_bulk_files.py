@@ -15,6 +15,7 @@ from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import SourceChanged
 from headwater.domain.source.bulk import BulkSpec
+from headwater.domain.source.csv_format import CsvFormat
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 
@@ -33,10 +34,11 @@ ACCOUNTS = Schema.parse("id bigint, balance decimal(18,2), at timestamp")
 
 def spec(format_: str = "parquet", **more: Any) -> BulkSpec:
     optional = more.pop("optional", ())
+    csv = CsvFormat(delimiter=";") if format_ == "csv" else CsvFormat()
     given = {"key": ("id",), "position": (), "search_ts": READ_AT, "delay": timedelta(seconds=5)} | more
     schema = more.pop("schema", ACCOUNTS)
     given.pop("schema", None)
-    return BulkSpec(RecordSpec(schema, format_, optional=optional), **given)
+    return BulkSpec(RecordSpec(schema, format_, optional=optional, csv=csv), **given)
 
 
 def _polars() -> Callable[..., BulkSource]:
@@ -242,7 +244,7 @@ def test_a_column_that_typed_files_may_lack_is_null_there(bulk: Callable[..., Bu
         pa.table({"id": [1], "balance": pa.array(["1.00"]).cast(pa.decimal128(18, 2))}), tmp_path / "1.parquet"
     )
     (tmp_path / "csv").mkdir()
-    (tmp_path / "csv" / "1.csv").write_text("balance,id\n1.00,1\n")
+    (tmp_path / "csv" / "1.csv").write_text("balance;id\n1.00;1\n")
     for folder, format_ in ((tmp_path, "parquet"), (tmp_path / "csv", "csv")):
         (line,) = Loaded(bulk(str(folder), spec(format_, optional=("at",)), 5, 1)).all()
         assert (line["id"], str(line["balance"]), line["at"]) == (1, "1.00", None)

@@ -16,6 +16,7 @@ from headwater.adapters.files import splits
 from headwater.adapters.files.listing import FilesSettings, Listing
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceChanged
+from headwater.domain.source.csv_format import CsvFormat
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
@@ -171,6 +172,22 @@ def test_reads_csv(engine: Engine, tmp_path: Path) -> None:
         "bad,x,4,1.555,",
     )
     assert "not closed" in unclosed["_error"]
+
+
+def test_reads_csv_as_it_is_written(engine: Engine, tmp_path: Path) -> None:
+    how = CsvFormat(delimiter=";", quote="'", escape="\\", header=False, null_value=("NULL", ""), comment="#")
+    spec = RecordSpec(SCHEMA, format="csv", csv=how)
+    (tmp_path / "a.csv").write_bytes(
+        b"# id;name\n1;'it\\'s\n;\\\\';1.5;2024-05-01 12:00:00\n2;'NULL';NULL;\nno;x;1;NULL\n3;\"x;1;\n4;x\n"
+    )
+    found = read(source_of(engine, tmp_path, spec))
+    assert [(row["id"], row["name"], row["amount"], row["_position"], row["_error"]) for row in found] == [
+        (1, "it's\n;\\", Decimal("1.50"), 10, None),
+        (2, "NULL", None, 48, None),
+        (None, None, None, 63, "column 'id': bigint wanted, not 'no'"),
+        (3, '"x', Decimal("1.00"), 75, None),
+        (None, None, None, 83, "4 fields wanted, as in the schema, not 2"),
+    ]
 
 
 def test_reads_parquet_widening_what_is_safe(engine: Engine, tmp_path: Path) -> None:

@@ -1,74 +1,116 @@
-"""CSV (RFC 4180) as records and fields: an empty field differs from an empty string, quotes may hold line breaks."""
+"""CSV as records and fields: an empty field differs from an empty string, quotes may hold line breaks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import AnyStr
 
+from attrs import frozen
+
+from ...domain.source.csv_format import RFC_4180, CsvFormat
 from ...domain.source.decode import Undecodable, shown
-from ...domain.source.record_spec import COMMA
 
-# Possessive quantifiers keep both linear, however odd the input; `~` stands for the delimiter.
-_WHOLE = r'(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|)(?:~(?:"(?:[^"]++|"")*+"[^~]*+|[^"~][^~]*+|))*+'
-_FIELD = r'(?:"((?:[^"]++|"")*+)"|([^"~][^~]*+|))(?:~|\Z)'
+_BLANKS = " \t\r\n"
 
 
-@lru_cache
-def _whole_record(delimiter: str) -> re.Pattern[bytes]:
-    return re.compile(_WHOLE.replace("~", re.escape(delimiter)).encode())
-
-
-@lru_cache
-def _one_field(delimiter: str) -> re.Pattern[str]:
-    return re.compile(_FIELD.replace("~", re.escape(delimiter)))
-
-
-def records(lines: Iterable[tuple[int, bytes]], delimiter: str = COMMA) -> Iterator[tuple[int, bytes]]:
-    """Join the lines of each record; blank lines are skipped.
+def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> Iterator[tuple[int, bytes]]:
+    """Join the lines of each record; blank lines and comments are skipped.
 
     Args:
         lines: offset and bytes of each line, its line break included.
-        delimiter: one ASCII character between fields.
+        csv: how they are written.
 
     Yields:
         Offset and bytes of each record, without the last line break. If a quote is never closed, all that follows is
         one record, which `fields` then refuses.
     """
-    first, held, whole = 0, bytearray(), _whole_record(delimiter)
+    blanks = _BLANKS.replace(csv.delimiter, "").encode()  # a row of a tab-separated file may consist of tabs
+    quote, comment = csv.quote.encode(), (csv.comment or "").encode()
+    first, held = 0, bytearray()
     for at, line in lines:
-        first, inside = (first, True) if held else (at, False)
+        if not held:
+            if comment and line.startswith(comment):
+                continue
+            first = at
+        # Without a quote, a line ends where it begins: inside quotes or outside.
+        closed = _patterns(csv).closes(line, inside=bool(held)) if quote and quote in line else not held
         held += line
-        # Inside quotes, only an odd number of further quotes can end the record; other lines need no look.
-        if (inside and line.count(b'"') % 2 == 0) or (b'"' in held and not whole.fullmatch(held)):
+        if not closed:
             continue
-        if held.strip():
+        if held.strip(blanks):
             yield first, bytes(held).rstrip(b"\r\n")
         held.clear()
     if held:
         yield first, bytes(held).rstrip(b"\r\n")
 
 
-def fields(record: str, delimiter: str = COMMA) -> list[str | None]:
-    """The fields of one record; None for an empty one without quotes.
+def fields(record: str, csv: CsvFormat = RFC_4180) -> list[str | None]:
+    r"""The fields of one record; None for a null.
 
     Raises:
         Undecodable: quotes are not closed, or text follows a closing quote.
 
     >>> fields('a,,"","say ""x"" to b"')
     ['a', None, '', 'say "x" to b']
+    >>> fields(r"NULL;;'it\'s'", CsvFormat(delimiter=";", quote="'", escape="\\", null_value=("NULL",)))
+    [None, '', "it's"]
     """
-    if '"' not in record:
-        return [text or None for text in record.split(delimiter)]
+    null = csv.null_value
+    if not csv.quote or csv.quote not in record:
+        return [None if text in null else text for text in record.split(csv.delimiter)]
+    patterns = _patterns(csv)
     found: list[str | None] = []
-    at, field = 0, _one_field(delimiter)
-    while match := field.match(record, at):
-        found.append(match[2] or None if match[1] is None else match[1].replace('""', '"'))
+    at = 0
+    while match := patterns.field.match(record, at):
+        quoted, plain = match.groups()
+        found.append((None if plain in null else plain) if quoted is None else patterns.escaped.sub(r"\1", quoted))
         at = match.end()
-        if match[0][-1:] != delimiter:
+        if match[0][-1:] != csv.delimiter:
             break
     if match is None:
         raise Undecodable(
             f"quotes of field {len(found) + 1} are not closed, or text follows them: {shown(record[at:])}"
         )
     return found
+
+
+@frozen
+class _Patterns:
+    """The patterns of one format. Possessive quantifiers keep them linear, however odd the input.
+
+    Args:
+        outside: lines that begin outside of quotes and end there.
+        inside: lines that begin inside quotes and end outside.
+        field: a field with the delimiter behind it, or at the end.
+        escaped: an escape and the character behind it.
+    """
+
+    outside: re.Pattern[bytes]
+    inside: re.Pattern[bytes]
+    field: re.Pattern[str]
+    escaped: re.Pattern[str]
+
+    def closes(self, line: bytes, *, inside: bool) -> bool:
+        """Whether a line ends outside of quotes."""
+        return bool((self.inside if inside else self.outside).fullmatch(line))
+
+
+@lru_cache
+def _patterns(csv: CsvFormat) -> _Patterns:
+    delimiter, quote = re.escape(csv.delimiter), re.escape(csv.quote)
+    escape = re.escape(csv.escape or csv.quote)
+    text = rf"(?:[^{quote}]++|{quote}{quote})*+" if escape == quote else rf"(?:[^{quote}{escape}]++|{escape}.)*+"
+    plain, rest = rf"[^{quote}{delimiter}][^{delimiter}]*+|", rf"[^{delimiter}]*+"
+    more = rf"(?:{delimiter}(?:{quote}{text}{quote}{rest}|{plain}))*+"
+    return _Patterns(
+        _compiled(f"(?:{quote}{text}{quote}{rest}|{plain}){more}".encode()),
+        _compiled(f"{text}{quote}{rest}{more}".encode()),
+        _compiled(f"(?:{quote}({text}){quote}|({plain}))(?:{delimiter}|\\Z)"),
+        _compiled(f"{escape}([{quote}{escape}])"),
+    )
+
+
+def _compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
+    return re.compile(pattern, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Dead letters of CSV files: each needs the header of its file, so the file must still exist."""
+"""Dead letters of CSV files: each needs the header of its file, if it has one, so the file must still exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CsvDeadLetters:
 
     def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
         for name, run in groupby(records(letters, first), _origin):
-            yield from RecordDecoder(self.spec, row_parser(self.headers[name], self.spec.delimiter)).batches(run)
+            yield from RecordDecoder(self.spec, row_parser(self.headers[name], self.spec.csv)).batches(run)
 
 
 def _origin(record: Record) -> str:

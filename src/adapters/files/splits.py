@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...domain.source.csv_format import CsvFormat
     from ...domain.source.record_spec import RecordSpec
     from ..records.parsing import Parse
     from ..records.typed_rows import TypedRows
@@ -202,40 +203,45 @@ def _unmarked(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:
     """The parser for the rows of a CSV file, from its header, and the rows."""
     header, rows = _header(stream, name, spec)
-    return row_parser(header, spec.delimiter), rows
+    return row_parser(header, spec.csv), rows
 
 
-def row_parser(header: list[str], delimiter: str) -> Parse:
-    """The parser for the rows of a CSV file with this header."""
+def row_parser(header: list[str], csv: CsvFormat) -> Parse:
+    """The parser for the rows of a CSV file with these columns."""
+    wanted = f"{len(header)} fields wanted, as in the {'header' if csv.header else 'schema'}"
 
     def parse(raw: bytes) -> dict[str, str | None]:
-        values = csv_text.fields(_utf8(raw), delimiter)
+        values = csv_text.fields(_utf8(raw), csv)
         if len(values) != len(header):
-            raise Undecodable(f"{len(header)} fields wanted, as in the header, not {len(values)}")
+            raise Undecodable(f"{wanted}, not {len(values)}")
         return dict(zip(header, values, strict=True))
 
     return parse
 
 
 def header(path: Path, spec: RecordSpec) -> list[str]:
-    """The column names of a CSV file.
+    """The column names of a CSV file; those of the schema if it has no header, and the file is not opened.
 
     Raises:
         BadInput: a declared column is missing.
         FileNotFoundError: the file is missing.
     """
+    if not spec.csv.header:
+        return list(spec.schema.names)
     with open_file(str(path)) as stream:
         return _header(stream, path.name, spec)[0]
 
 
 def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], Iterator[tuple[int, bytes]]]:
     """The column names of a CSV file, checked, and its rows. An empty file has no rows and needs no header."""
-    rows = csv_text.records(_unmarked(_lines(stream)), spec.delimiter)
+    rows = csv_text.records(_unmarked(_lines(stream)), spec.csv)
+    if not spec.csv.header:
+        return list(spec.schema.names), rows
     first = next(rows, None)
     if first is None:
         return [], rows
     try:
-        header = [field or "" for field in csv_text.fields(_utf8(first[1]), spec.delimiter)]
+        header = [field or "" for field in csv_text.fields(_utf8(first[1]), spec.csv)]
     except Undecodable as error:
         raise BadInput(f"file {name}: the header cannot be read: {error}") from error
     for column in spec.schema.columns:

@@ -146,6 +146,11 @@ class BulkOptions(TypedDict, total=False):
     path: str
     format: str
     search_ts: str | datetime
+    delimiter: str
+    quote: str
+    escape: str
+    null_value: str | Sequence[str]
+    comment: str
     chunk_rows: int
     chunks_per_epoch: int
     jdbc: str

@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from ...adapters.spark.settings import check_settings
 from ...domain.ledger.retention import Retention
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
+from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import TIMES
 from ..deployment.deployment import (
@@ -93,7 +94,7 @@ CHANGES = {
     "time_unit": Key(choice(*TIME_UNITS)),
     "transactions": Key(choice(*TRANSACTIONS)),
 }
-_OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "delimiter")
+_OF_RECORDS = ("schema", "format", "row_kind", "time_zone")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
 """Stand for the file in messages."""
@@ -226,7 +227,8 @@ class _Loader:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
         options = {name: values[name] for name in _OF_RECORDS if name in values}
         changes = self._changes(path, values)
-        records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes))
+        csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
+        records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes, csv=csv))
         return SourceSettings(
             str(path[-1]),
             kind.parse(table),

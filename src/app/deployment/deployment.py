@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
+from ...domain.source.csv_format import CsvFormat
 from ...domain.source.dead_letter import USUAL_LIMIT, Limit
 from ...domain.source.record_spec import PLAIN_FORMATS
 
@@ -168,6 +169,11 @@ class BulkInput:
         """How its values are written; the values of tables are typed, like those of Parquet."""
         return "parquet"
 
+    @property
+    def csv(self) -> CsvFormat:
+        """How its CSV is written."""
+        return CsvFormat()
+
 
 @frozen
 class BulkFiles(BulkInput):
@@ -179,6 +185,7 @@ class BulkFiles(BulkInput):
         search_ts: the time of the read (UTC), or the column with the time at which each row was read.
         chunk_rows: approximate number of rows in a chunk.
         chunks_per_epoch: the greatest number of chunks in one epoch.
+        csv: how CSV is written.
     """
 
     kind = "files"
@@ -189,6 +196,7 @@ class BulkFiles(BulkInput):
     search_ts: datetime | str | None = None
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
+    csv: CsvFormat = field(factory=CsvFormat)
 
     @property
     def records_format(self) -> str:

@@ -86,6 +86,19 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _text_or_texts(value: Any) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise ConfigError(f"{value!r} is not {TEXT_OR_TEXTS.expects}")
+    return tuple(texts)
+
+
+def _any_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{value!r} is not {ANY_TEXT.expects}")
+    return value
+
+
 def _some_texts(value: Any) -> tuple[str, ...]:
     if not (texts := _texts(value)):
         raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}")
@@ -233,6 +246,12 @@ LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
 LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json={"type": "array", "items": _A_TEXT})
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None, json={**TEXTS.json, "minItems": 1})
+ANY_TEXT = Kind("a text, which may be empty", _any_text, json={"type": "string"})
+TEXT_OR_TEXTS = Kind(
+    'a text, or a list of texts such as ["", "NULL"]',
+    _text_or_texts,
+    json={"type": ["string", "array"], "items": {"type": "string"}},
+)
 LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None, json={"type": "array", "items": TEXTS.json})
 FLAG = Kind("true or false", _flag, _flag_or_text, json={"type": "boolean"})
 TABLE = Kind("a table of keys", _table, None, json={"type": "object"})

@@ -88,7 +88,7 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    records = RecordSpec(schema, loaded.records_format, time_zone=zone, optional=optional)
+    records = RecordSpec(schema, loaded.records_format, time_zone=zone, optional=optional, csv=loaded.csv)
     waits = settings.waits and not settings.position
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
 

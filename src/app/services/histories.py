@@ -12,6 +12,7 @@ from ...domain.service.base import Service
 from ...domain.service.history_load import NoHistory
 from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.changelog.settings import ChangeSpec
+from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
 from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
@@ -91,6 +92,7 @@ def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSett
         row_kind=None,
         format=format_,
         changes=ChangeSpec(),
+        csv=source.records.csv if format_ == "csv" else CsvFormat(),
         tells_absent=partial and format_ == "json",
     )
     return evolve(source, records=records)

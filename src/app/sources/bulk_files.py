@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 from ...domain.errors import ConfigError
 from ...domain.ports import BulkSource
 from ...domain.source.bulk import BulkSpec
+from ...domain.source.csv_format import CsvFormat
 from ..deployment.deployment import BulkFiles
 from ..document.paths import check_local
 from ..document.section import Section
 from ..document.value_types import PATH, Key, Kind, choice, whole
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
+from .csv_keys import CSV
 
 NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 
@@ -45,13 +47,15 @@ class BulkFilesKind(BulkKind[BulkFiles]):
         "path": Key(PATH, required=True),
         "format": Key(choice("parquet", "json", "csv", "delta"), "parquet"),
         "search_ts": Key(MOMENT_OR_COLUMN),
+        **CSV,
         **CHUNKS,
     }
 
     def parse(self, table: Section) -> BulkFiles:
         if table["format"] != "delta":  # Spark lists the files of a Delta table, Headwater all others
             table.build(lambda: check_local(table["path"]), "path")
-        found = BulkFiles(**{**table.values, "path": table.resolve(table["path"])})
+        csv = table.build(lambda: CsvFormat(**table.fields(CsvFormat)))
+        found = BulkFiles(**{**table.fields(BulkFiles), "path": table.resolve(table["path"]), "csv": csv})
         if isinstance(found.search_ts, str):
             table.build(lambda: _check_search_ts(str(found.search_ts), found), "search_ts")
         return found
@@ -82,7 +86,7 @@ def _check_search_ts(name: str, files: BulkFiles) -> None:
     """
     from ...adapters.files.columns import columns_of_first
 
-    there = None if files.format == "delta" else columns_of_first(files.path, files.format)
+    there = None if files.format == "delta" else columns_of_first(files.path, files.format, files.csv)
     if there is not None and name not in there.names:
         listed = ", ".join(there.names)
         raise ConfigError(f"{name!r} is not {MOMENT_OR_COLUMN.expects}; file {there.file} has the columns: {listed}")

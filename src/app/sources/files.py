@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...domain.source.csv_format import CsvFormat
 from ...domain.source.epoch_size import EpochSize
 from ...domain.source.record_spec import FORMATS
 from ..deployment.deployment import FilesInput
-from ..document.value_types import LOCAL_PATH, TEXT, Key, whole
+from ..document.value_types import FLAG, LOCAL_PATH, Key, whole
 from ..registry.sources import SourceKind
+from .csv_keys import CSV
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +30,8 @@ class FilesKind(SourceKind[FilesInput]):
         "files_per_epoch": Key(whole(1)),
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),
-        "delimiter": Key(TEXT, ","),
+        **CSV,
+        "header": Key(FLAG, CsvFormat().header),
     }
 
     def parse(self, table: Section) -> FilesInput:

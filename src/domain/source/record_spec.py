@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from attrs import field, frozen
@@ -12,13 +11,12 @@ from ..errors import ConfigError
 from ..table.schema import Schema, column
 from .changelog.log_columns import LOG_COLUMNS
 from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
+from .csv_format import CsvFormat
 from .transactions import TRANSACTION_COLUMNS
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
-COMMA = ","
-_DELIMITER = r"[\t!#-/:-@\[-`{-~ ]"
 
 
 @frozen
@@ -34,7 +32,7 @@ class RecordSpec:
         changes: how messages are decoded, if the format is one of `CHANGE_FORMATS`.
         tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
             unavailable; those columns are null. Only for JSON: other formats have every column.
-        delimiter: for CSV, the character between fields.
+        csv: how CSV is written.
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
@@ -52,20 +50,14 @@ class RecordSpec:
     tells_transactions: bool = False
     tells_log: bool = False
     optional: tuple[str, ...] = ()
-    delimiter: str = COMMA
+    csv: CsvFormat = field(factory=CsvFormat)
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
         if self.format in CHANGE_FORMATS:
             self._check_changes()
-        self._check_delimiter()
-        if self.tells_absent and not self.is_json:
-            raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
-        if self.tells_transactions and self.transactions == NONE:
-            raise ConfigError(f"records of {self.format} do not name their transaction")
-        if self.tells_log and (self.format not in CHANGE_FORMATS or self.tells_transactions):
-            raise ConfigError(f"records of {self.format} do not have a position in a log")
+        self._check_abilities()
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
                 f"row_kind column {self.row_kind!r} must be a string, not {self.schema[self.row_kind].ddl}"
@@ -77,11 +69,15 @@ class RecordSpec:
                 f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
             ) from error
 
-    def _check_delimiter(self) -> None:
-        if not re.fullmatch(_DELIMITER, self.delimiter):
-            raise ConfigError(f"delimiter {self.delimiter!r} must be one ASCII character such as ';' or a tab")
-        if self.delimiter != COMMA and self.format != "csv":
-            raise ConfigError(f"delimiter is for format csv; {self.format} has none")
+    def _check_abilities(self) -> None:
+        if (given := self.csv.settings) and self.format != "csv":
+            raise ConfigError(f"{given} is for format csv; {self.format} has none")
+        if self.tells_absent and not self.is_json:
+            raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
+        if self.tells_transactions and self.transactions == NONE:
+            raise ConfigError(f"records of {self.format} do not name their transaction")
+        if self.tells_log and (self.format not in CHANGE_FORMATS or self.tells_transactions):
+            raise ConfigError(f"records of {self.format} do not have a position in a log")
 
     def _check_changes(self) -> None:
         if self.row_kind:

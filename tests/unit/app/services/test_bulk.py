@@ -96,15 +96,21 @@ def test_what_is_wrong_is_told_without_the_secret(tmp_path, old, new, message):
 
 
 @pytest.mark.parametrize(
-    ("format_", "name", "text"),
+    ("format_", "more", "name", "text"),
     [
-        ("json", "1.json", '{"account_id": 1, "balance": 5}\n\n{"account_id": 2, "read_at": "2024-03-01T09:00:00Z"}\n'),
-        ("csv", "1.csv", "\ufeffaccount_id,balance,read_at\n1,5,2024-03-01T09:00:00Z\n"),
+        (
+            "json",
+            "",
+            "1.json",
+            '{"account_id": 1, "balance": 5}\n\n{"account_id": 2, "read_at": "2024-03-01T09:00:00Z"}\n',
+        ),
+        ("csv", "", "1.csv", "\ufeffaccount_id,balance,read_at\n1,5,2024-03-01T09:00:00Z\n"),
+        ("csv", 'delimiter = ";", comment = "#", ', "1.csv", "# of March\naccount_id;balance;read_at\n1;5;\n"),
     ],
 )
-def test_search_ts_is_a_moment_or_a_column_of_the_files(tmp_path, format_, name, text):
+def test_search_ts_is_a_moment_or_a_column_of_the_files(tmp_path, format_, more, name, text):
     def with_search_ts(value):
-        given = f'bulk = {{ path = "in", format = "{format_}", search_ts = "{value}" }}\n'
+        given = f'bulk = {{ path = "in", format = "{format_}", {more}search_ts = "{value}" }}\n'
         return loaded(tmp_path, SAMPLE + given)
 
     typo = r"deployment.toml:\d+: pipelines.accounts.bulk.search_ts: .* is not a time such as .*, or a column of the fi"
