@@ -215,6 +215,12 @@ class TestConfiguration:
                 "quote is for format csv; json has none",
             ),
             (
+                'format = "json"',
+                'format = "parquet"\nlayout = "array"',
+                ":6: sources.contracts",
+                "layout is for JSON; parquet has none",
+            ),
+            (
                 "[run]",
                 "[runs]",
                 ":3: runs",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.adapters.files import splits
+from headwater.adapters.files import json_array, splits
 from headwater.adapters.files.listing import FilesSettings, Listing
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceChanged
@@ -146,6 +146,50 @@ def test_reads_zstandard(engine: Engine, tmp_path: Path) -> None:
     found = read(source_of(engine, tmp_path))
     assert [row["id"] for row in found] == [*range(5000)]
     assert found[1]["_position"] == len(line(0))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_reads_an_array(engine: Engine, tmp_path: Path, indent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_array, "_BYTES_A_BLOCK", 1000)
+    records = [{**json.loads(line(at)), "more": {"deep": ['",]', at]}} for at in range(2000)]
+    text = json.dumps([*records, 7, {"id": "x"}], indent=indent)
+    content = b"\xef\xbb\xbf " + text[:-1].encode() + b', {"id": 1 2} ]\n'
+    (tmp_path / "a.json").write_bytes(content)
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "c.json.zst").write_bytes(pa.compress(content, "zstd", asbytes=True))
+    (tmp_path / "d.json").write_text("[ ]")
+    (tmp_path / "e.json").touch()
+    found = read(source_of(engine, tmp_path, RecordSpec(SCHEMA, layout="array"), files_per_epoch=5))
+    whole, rest = found[:2003], found[2003:]
+    assert [row["id"] for row in whole] == [*range(2000), None, None, None]
+    assert [(row["name"], row["amount"], row["at"]) for row in whole[:2000]] == [
+        (f"n{at}", Decimal("1.50"), NOON) for at in range(2000)
+    ]
+    assert [row["_error"] for row in whole[2000:2002]] == [
+        "a JSON object wanted, not 7",
+        "column 'id': bigint wanted, not 'x'",
+    ]
+    assert whole[2002]["_error"].startswith("not JSON: ")
+    for row in whole:
+        assert content[row["_position"] :].startswith(row["_raw"].encode())
+    assert json.loads(whole[3]["_raw"]) == records[3]
+    assert [(row["id"], row["_position"] % 2**40, row["_error"]) for row in rest] == 2 * [
+        (row["id"], row["_position"], row["_error"]) for row in whole
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"id": 1}', 'is not a JSON array: it begins with .* set layout = "lines"'),
+        ('[{"id": 1}, {"id": "x', "its array is not closed, .* from byte 11 on; replace the file"),
+        ('[{"id": 1}]\n[{"id": 2}]', "something follows its array: "),
+    ],
+)
+def test_refuses_an_array_that_is_not_whole(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(BadInput, match=rf"file a\.json:? {told}"):
+        list(splits.read(splits.Split(0, str(tmp_path / "a.json")), RecordSpec(SCHEMA, layout="array")))
 
 
 def test_reads_csv(engine: Engine, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class FileBulk(BulkSource):
         """The splits of a part, which can be read in parallel; parts with different ordinals share no position."""
         self._pieces.listing.check_size(part.name, part.size)
         path, end = self._pieces.path(part.name), part.end
-        if self.spec.records.is_json and not is_compressed(path):
+        if self.spec.records.is_lines and not is_compressed(path):
             return cut_lines(ordinal, path, part.start, part.size if end is None else end)
         whole = Split(ordinal, str(path), part.start)
         return [whole if end is None else Split(ordinal, str(path), part.start, end)]

@@ -13,7 +13,9 @@ from attrs import frozen
 from ...domain.errors import HeadwaterError
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.decode import Undecodable
+from ...domain.source.record_spec import ARRAY
 from . import csv as csv_text
+from . import json_array
 from .compressed import open_file
 from .listing import FilesSettings, Listing
 
@@ -28,28 +30,30 @@ class FileColumns:
     names: tuple[str, ...]
 
 
-def columns_of_first(folder: str, format_: str, csv: CsvFormat) -> FileColumns | None:
+def columns_of_first(folder: str, format_: str, csv: CsvFormat, layout: str) -> FileColumns | None:
     """The columns of the first file of a folder; None if the folder is empty or that file cannot be read.
 
     Args:
         folder: its path.
         format_: ``parquet json csv``.
         csv: how CSV is written.
+        layout: of JSON.
     """
     try:
         names = Listing(FilesSettings(folder), format_).names()
-        found = _columns(Path(folder, names[0]), format_, csv) if names else []
+        found = _columns(Path(folder, names[0]), format_, csv, layout) if names else []
     except (HeadwaterError, Undecodable, ValueError, OSError, EOFError, pa.ArrowException):
         return None  # the reader reports the reason
     return FileColumns(names[0], tuple(found)) if found else None
 
 
-def _columns(file: Path, format_: str, csv: CsvFormat) -> list[str]:
+def _columns(file: Path, format_: str, csv: CsvFormat, layout: str) -> list[str]:
     if format_ == "parquet":
         return list(pq.read_schema(file).names)
     with open_file(str(file)) as stream:
         if format_ == "csv":
             _, first = next(csv_text.records(enumerate(stream), csv), (0, b""))
             return [name or "" for name in csv_text.fields(first.decode("utf-8-sig"), csv)]
-        records = [json.loads(line.decode("utf-8-sig")) for line in islice(stream, _LINES) if line.strip()]
+        texts = (raw for _, raw in json_array.elements(stream, file.name)) if layout == ARRAY else stream
+        records = [json.loads(text.decode("utf-8-sig")) for text in islice(texts, _LINES) if text.strip()]
     return list(dict.fromkeys(name for record in records for name in record))

@@ -59,7 +59,7 @@ class _Footer:
 class Pieces:
     """Cuts chunks: whole Parquet files up to `rows` rows, or row groups or lines of a larger file.
 
-    A CSV file and a compressed file are one chunk each, at any size; so is a smaller file of lines.
+    A CSV file, a JSON array and a compressed file are one chunk each, at any size; so is a smaller file of lines.
 
     Args:
         listing: lists the files; each is complete when it appears, under a later name than the files before.
@@ -174,7 +174,7 @@ class Pieces:
 
     def _lines_end(self, name: str, size: int, at: int) -> int | None:
         """The byte before which a chunk of lines ends; None if it takes the rest of the file."""
-        if not self.spec.records.is_json or is_compressed(name):
+        if not self.spec.records.is_lines or is_compressed(name):
             return None
         with self.path(name).open("rb") as file:
             sample = file.read(_SAMPLE)

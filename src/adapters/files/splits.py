@@ -22,7 +22,7 @@ from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, Chunk
 from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
-from . import parquet
+from . import json_array, parquet
 from .compressed import is_compressed, open_file
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     return [
         split
         for ordinal, path in enumerate(files)
-        for split in (_cut(ordinal, path) if spec.is_json else [Split(ordinal, str(path))])
+        for split in (_cut(ordinal, path) if spec.is_lines else [Split(ordinal, str(path))])
     ]
 
 
@@ -103,7 +103,8 @@ def read(
             yield from _read_csv(stream, split, spec)
         else:
             counts = Counter[str]() if passed_over is None else passed_over
-            yield from _read_json(stream, split, ShapeDecoder(spec, counts, views=views))
+            decoder = ShapeDecoder(spec, counts, views=views)
+            yield from (_read_json if spec.is_lines else _read_array)(stream, split, decoder)
 
 
 def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[TypedRows]:
@@ -165,6 +166,11 @@ def _read_json(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterat
             yield decoder.chunk(chunk)
         elif records := list(_json_records(block, at, first, split.name)):
             yield decoder.batch(records)
+
+
+def _read_array(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+    first = split.first_position
+    return decoder.batches(Record(raw, first + at, split.name) for at, raw in json_array.elements(stream, split.name))
 
 
 def _json_records(block: bytes, at: int, first: int, origin: str) -> Iterator[Record]:

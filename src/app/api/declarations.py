@@ -49,6 +49,7 @@ class Declarations:
         *,
         schema: Schema,
         format: Literal["json", "csv", "parquet", "maxwell-json", "debezium-json", "canal-json"] | None = None,  # noqa: A002 - the key
+        layout: Literal["lines", "array"] | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
         escape: str | None = None,
@@ -64,6 +65,7 @@ class Declarations:
         own = {
             "path": path,
             "format": format,
+            "layout": layout,
             "delimiter": delimiter,
             "quote": quote,
             "escape": escape,

@@ -146,6 +146,7 @@ class BulkOptions(TypedDict, total=False):
     path: str
     format: str
     search_ts: str | datetime
+    layout: Literal["lines", "array"]
     delimiter: str
     quote: str
     escape: str

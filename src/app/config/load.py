@@ -94,7 +94,7 @@ CHANGES = {
     "time_unit": Key(choice(*TIME_UNITS)),
     "transactions": Key(choice(*TRANSACTIONS)),
 }
-_OF_RECORDS = ("schema", "format", "row_kind", "time_zone")
+_OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "layout")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
 """Stand for the file in messages."""

@@ -12,7 +12,7 @@ from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.dead_letter import USUAL_LIMIT, Limit
-from ...domain.source.record_spec import PLAIN_FORMATS
+from ...domain.source.record_spec import LINES, PLAIN_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,6 +174,11 @@ class BulkInput:
         """How its CSV is written."""
         return CsvFormat()
 
+    @property
+    def layout(self) -> str:
+        """How the records of its JSON files lie in them."""
+        return LINES
+
 
 @frozen
 class BulkFiles(BulkInput):
@@ -186,6 +191,7 @@ class BulkFiles(BulkInput):
         chunk_rows: approximate number of rows in a chunk.
         chunks_per_epoch: the greatest number of chunks in one epoch.
         csv: how CSV is written.
+        layout: how the records of JSON files lie in them; see `RecordSpec`.
     """
 
     kind = "files"
@@ -197,6 +203,7 @@ class BulkFiles(BulkInput):
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
     csv: CsvFormat = field(factory=CsvFormat)
+    layout: str = LINES
 
     @property
     def records_format(self) -> str:

@@ -88,7 +88,8 @@ def bulk_spec(settings: BulkMergeSettings, loaded: BulkInput) -> BulkSpec:
         schema = schema.plus(column(at, "timestamp"))
     zone = settings.changelog.time_zone
     optional = (settings.event_time,) if settings.event_time in settings.values else ()
-    records = RecordSpec(schema, loaded.records_format, time_zone=zone, optional=optional, csv=loaded.csv)
+    form, csv, layout = loaded.records_format, loaded.csv, loaded.layout
+    records = RecordSpec(schema, form, time_zone=zone, optional=optional, csv=csv, layout=layout)
     waits = settings.waits and not settings.position
     return BulkSpec(records, settings.key, settings.position, at, settings.delay, waits)
 

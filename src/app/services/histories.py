@@ -13,7 +13,7 @@ from ...domain.service.history_load import NoHistory
 from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.changelog.settings import ChangeSpec
 from ...domain.source.csv_format import CsvFormat
-from ...domain.source.record_spec import PLAIN_FORMATS
+from ...domain.source.record_spec import LINES, PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
 from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
 from ..document.paths import check_local
@@ -93,6 +93,7 @@ def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSett
         format=format_,
         changes=ChangeSpec(),
         csv=source.records.csv if format_ == "csv" else CsvFormat(),
+        layout=source.records.layout if format_ == "json" else LINES,
         tells_absent=partial and format_ == "json",
     )
     return evolve(source, records=records)

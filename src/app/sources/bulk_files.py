@@ -17,7 +17,7 @@ from ..document.section import Section
 from ..document.value_types import PATH, Key, Kind, choice, whole
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
-from .csv_keys import CSV
+from .text_files import WRITTEN
 
 NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 
@@ -47,7 +47,7 @@ class BulkFilesKind(BulkKind[BulkFiles]):
         "path": Key(PATH, required=True),
         "format": Key(choice("parquet", "json", "csv", "delta"), "parquet"),
         "search_ts": Key(MOMENT_OR_COLUMN),
-        **CSV,
+        **WRITTEN,
         **CHUNKS,
     }
 
@@ -86,7 +86,7 @@ def _check_search_ts(name: str, files: BulkFiles) -> None:
     """
     from ...adapters.files.columns import columns_of_first
 
-    there = None if files.format == "delta" else columns_of_first(files.path, files.format, files.csv)
+    there = None if files.format == "delta" else columns_of_first(files.path, files.format, files.csv, files.layout)
     if there is not None and name not in there.names:
         listed = ", ".join(there.names)
         raise ConfigError(f"{name!r} is not {MOMENT_OR_COLUMN.expects}; file {there.file} has the columns: {listed}")

@@ -10,7 +10,7 @@ from ...domain.source.record_spec import FORMATS
 from ..deployment.deployment import FilesInput
 from ..document.value_types import FLAG, LOCAL_PATH, Key, whole
 from ..registry.sources import SourceKind
-from .csv_keys import CSV
+from .text_files import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ class FilesKind(SourceKind[FilesInput]):
         "files_per_epoch": Key(whole(1)),
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),
-        **CSV,
+        **WRITTEN,
         "header": Key(FLAG, CsvFormat().header),
     }
 

@@ -17,6 +17,9 @@ from .transactions import TRANSACTION_COLUMNS
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
+LINES, ARRAY = "lines", "array"
+LAYOUTS = (LINES, ARRAY)
+"""How the records of a JSON file lie in it."""
 
 
 @frozen
@@ -33,6 +36,7 @@ class RecordSpec:
         tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
             unavailable; those columns are null. Only for JSON: other formats have every column.
         csv: how CSV is written.
+        layout: of JSON files: a record in each line (``lines``), or one ``array`` of records.
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
@@ -51,6 +55,7 @@ class RecordSpec:
     tells_log: bool = False
     optional: tuple[str, ...] = ()
     csv: CsvFormat = field(factory=CsvFormat)
+    layout: str = LINES
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -72,6 +77,10 @@ class RecordSpec:
     def _check_abilities(self) -> None:
         if (given := self.csv.settings) and self.format != "csv":
             raise ConfigError(f"{given} is for format csv; {self.format} has none")
+        if self.layout not in LAYOUTS:
+            raise ConfigError(f"unknown layout {self.layout!r}; known: {', '.join(LAYOUTS)}")
+        if self.layout != LINES and not self.is_json:
+            raise ConfigError(f"layout is for JSON; {self.format} has none")
         if self.tells_absent and not self.is_json:
             raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
         if self.tells_transactions and self.transactions == NONE:
@@ -88,6 +97,11 @@ class RecordSpec:
     def is_json(self) -> bool:
         """Whether each record is one JSON document."""
         return self.format in JSON_FORMATS
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether each line of a file is one record, so that files can be cut at any line."""
+        return self.is_json and self.layout == LINES
 
     @property
     def reread_formats(self) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ def test_what_is_wrong_is_told_without_the_secret(tmp_path, old, new, message):
             "1.json",
             '{"account_id": 1, "balance": 5}\n\n{"account_id": 2, "read_at": "2024-03-01T09:00:00Z"}\n',
         ),
+        ("json", 'layout = "array", ', "1.json", '[{"account_id": 1, "balance": 5}, {"read_at": null}]'),
         ("csv", "", "1.csv", "\ufeffaccount_id,balance,read_at\n1,5,2024-03-01T09:00:00Z\n"),
         ("csv", 'delimiter = ";", comment = "#", ', "1.csv", "# of March\naccount_id;balance;read_at\n1;5;\n"),
     ],
