@@ -15,8 +15,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...domain.source.record_spec import RecordSpec
+    from ..records.decoder import RecordDecoder
     from ..spark.skipped_counts import PassedOver
     from .plan import Partition, Slice
+    from .registry import Registry
+
+
+def topic_decoder(spec: RecordSpec, registry: Registry | None, *, views: bool = False) -> ShapeDecoder | RecordDecoder:
+    """The decoder of a topic's records.
+
+    Args:
+        spec: the spec of the records.
+        registry: has their schemas, if they are Avro.
+        views: see `ShapeDecoder`.
+
+    Raises:
+        NotInstalled: the records are Avro, and fastavro is missing.
+    """
+    if registry is None:
+        return ShapeDecoder(spec, views=views)
+    from .avro import avro_decoder
+
+    return avro_decoder(spec, registry)
 
 
 @frozen
@@ -26,15 +46,17 @@ class TopicDecoder:
     Args:
         spec: the spec of the records.
         slices: the offsets to read, by partition.
+        registry: has their schemas, if they are Avro.
         passed_over: counts the skipped messages of tables that are not read.
     """
 
     spec: RecordSpec
     slices: dict[Partition, Slice]
+    registry: Registry | None = None
     passed_over: PassedOver | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder, part = ShapeDecoder(self.spec), ""
+        decoder, part = topic_decoder(self.spec, self.registry), ""
         for batch in batches:
             if batch.num_rows:
                 part = part or "/".join(str(batch.column(at)[0]) for at in range(3))

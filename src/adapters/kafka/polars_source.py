@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..records.dead_letters import JsonDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
-from ..records.shapes.decoder import ShapeDecoder
 from . import plan as planning
+from .decoder import topic_decoder
 from .source import KafkaSource
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ...domain.epoch.epoch import OffsetRange
+    from ..records.decoder import RecordDecoder
+    from ..records.shapes.decoder import ShapeDecoder
 
 
 @define(eq=False)
@@ -25,12 +26,12 @@ class PolarsKafkaSource(KafkaSource):
     """Topics as a stream of Polars frames."""
 
     eager: bool = field(init=False, default=True)
-    _decoder: ShapeDecoder = field(init=False)
+    _decoder: ShapeDecoder | RecordDecoder = field(init=False)
+    """One for all reads: it keeps the shapes that it has learned."""
 
-    @_decoder.default
-    def _of_spec(self) -> ShapeDecoder:
-        """One for all reads: it keeps the shapes that it has learned."""
-        return ShapeDecoder(self.spec, views=True)
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._decoder = topic_decoder(self.spec, self._registry, views=True)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`.
@@ -48,4 +49,4 @@ class PolarsKafkaSource(KafkaSource):
         return found
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return polars_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
+        return polars_dead_letters(letters, self._rereading(), self.schema)

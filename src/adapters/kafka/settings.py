@@ -40,6 +40,8 @@ class KafkaSettings:
         options: further client settings as librdkafka names them, for security above all; they are never shown.
         max_bytes_per_epoch: about the largest number of bytes of records in an epoch. If neither limit is set, an epoch
             has at most 100,000 records.
+        registry: the address of the schema registry, for Avro.
+        registry_auth: ``user:password`` or a token for it; never shown.
     """
 
     servers: str
@@ -47,6 +49,8 @@ class KafkaSettings:
     max_rows_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
     options: Mapping[str, str] = field(factory=dict, repr=False)
     max_bytes_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
+    registry: str | None = None
+    registry_auth: str | None = field(default=None, repr=False)
 
     @property
     def limit(self) -> EpochSize:

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from ...domain.errors import ConfigError
 from ...domain.ports import StreamSource
+from ..records.dead_letters import JsonDeadLetters
 from . import plan as planning
 from .broker import TopicReader
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
+    from ..records.dead_letters import ReadAgain
     from ..records.decoder import Record
+    from .registry import Registry
     from .settings import KafkaSettings
 
 _FEW = 1000
@@ -32,7 +35,11 @@ class KafkaSource(StreamSource):
 
     Args:
         settings: the cluster and its topics.
-        spec: the spec of the records' values, which are JSON of any kind.
+        spec: the spec of the records' values, which are JSON of any kind, or Avro.
+
+    Raises:
+        ConfigError: the spec is of another format.
+        NotInstalled: the values are Avro, and fastavro is missing.
     """
 
     settings: KafkaSettings
@@ -42,6 +49,7 @@ class KafkaSource(StreamSource):
     reread_formats: Collection[str] = field(init=False)
     lanes: bool = field(init=False, default=True)
     _reader: TopicReader = field(init=False)
+    _registry: Registry | None = field(init=False, default=None)
     _mean_bytes: float | None = field(init=False, default=None)
     """The mean size of the records that were read last; None if none was read yet."""
 
@@ -49,6 +57,10 @@ class KafkaSource(StreamSource):
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
         self._reader = TopicReader(self.settings)
+        if self.spec.avro:
+            from .registry import Registry
+
+            self._registry = Registry(self.settings.registry or "", self.settings.registry_auth)
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
@@ -74,6 +86,14 @@ class KafkaSource(StreamSource):
                 return few
         rows = max(int(limit.bytes / self._mean_bytes), 1)
         return found if planning.count(found) <= rows else planning.plan(after, held, rows)
+
+    def _rereading(self) -> ReadAgain:
+        """The reader of dead letters of these topics."""
+        if self._registry is None:
+            return JsonDeadLetters(self.spec)
+        from .avro import AvroDeadLetters
+
+        return AvroDeadLetters(self.spec, self._registry)
 
     def _learn_size(self, records: Iterator[Record]) -> Iterator[Record]:
         """Learn the mean size of records from the first ones; return all of them."""

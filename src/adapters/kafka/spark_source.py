@@ -10,7 +10,6 @@ from attrs import define, field
 from pyspark.errors import AnalysisException
 
 from ...domain.errors import NotInstalled
-from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
 from ..spark.dead_letters import spark_dead_letters
@@ -61,7 +60,7 @@ class SparkKafkaSource(KafkaSource):
         self._reader.offset_bounds()
         slices = planning.slices(offsets)
         by_partition = {(each.topic, each.partition): each for each in slices}
-        decoder = TopicDecoder(self.spec, by_partition, self._passed_over)
+        decoder = TopicDecoder(self.spec, by_partition, self._registry, self._passed_over)
         frame = self._fetched(slices).select("topic", "partition", "offset", "value")
         return nw.from_native(map_in_arrow(frame, decoder, batch_schema(self.schema)))
 
@@ -69,7 +68,7 @@ class SparkKafkaSource(KafkaSource):
         return self._passed_over.take() if self._passed_over else {}
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
+        return spark_dead_letters(letters, self._rereading(), self.schema)
 
     def _fetched(self, slices: list[Slice]) -> DataFrame:
         options = {

@@ -80,11 +80,13 @@ class RecordDecoder:
     Args:
         spec: the spec of the records.
         parse: parses the bytes of a record; JSON if not set.
+        show: makes the text of a record that is not readable itself; None: its bytes are the text.
         passed_over: counts the skipped messages of tables that are not read; see `Tables`.
     """
 
     spec: RecordSpec
     parse: Parse = field()
+    show: Callable[[bytes], bytes] | None = field(default=None)
     passed_over: Counter[str] = field(factory=Counter)
     _rows: Callable[[object], Rows] = field(init=False)
     _nothing: list[None] = field(init=False)
@@ -120,7 +122,10 @@ class RecordDecoder:
                     continue
             except Undecodable as refusal:
                 rows, error = ((only, self._refused(raw), None),), str(refusal)
-            lines.add(raw, position, origin, rows, error)
+            if raw and self.show:
+                lines.add(self.show(raw), position, origin, rows, error, original=raw)
+            else:
+                lines.add(raw, position, origin, rows, error)
         return lines.batch()
 
     def _refused(self, raw: bytes | None) -> list[Any]:

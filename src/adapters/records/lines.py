@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import define, field
 
 from ...domain.epoch.batch import BATCH_COLUMNS
@@ -34,19 +35,37 @@ class Lines:
     _origins: list[str] = field(init=False, factory=list)
     _raws: list[bytes | None] = field(init=False, factory=list)
     _errors: list[str | None] = field(init=False, factory=list)
+    _originals: list[bytes | None] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._columns = [[] for _ in range(len(self.schema) - len(BATCH_COLUMNS))]
 
     def add(
-        self, raw: bytes | None, position: int, origin: str, rows: Sequence[Line], error: str | None = None
+        self,
+        raw: bytes | None,
+        position: int,
+        origin: str,
+        rows: Sequence[Line],
+        error: str | None = None,
+        *,
+        original: bytes | None = None,
     ) -> None:
-        """Add the rows of a record; the first has its position, each further row the next one."""
+        """Add the rows of a record; the first has its position, each further row the next one.
+
+        Args:
+            raw: the record, or what is shown in its place.
+            position: the position of its first row.
+            origin: where it comes from.
+            rows: its rows.
+            error: why it cannot be used.
+            original: the record, if `raw` is another text.
+        """
         self._counts.append(len(rows))
         self._starts.append(position)
         self._origins.append(origin)
         self._raws.append(raw)
         self._errors.append(error)
+        self._originals.append(original)
         self._waiting.extend(rows)
         # Thousands of waiting rows would make the garbage collector a third of the cost.
         if len(self._waiting) >= _ROWS_A_TURN:
@@ -67,7 +86,10 @@ class Lines:
         places = zip(self._starts, self._counts, strict=True)
         positions = [at for start, count in places for at in range(start, start + count)]
         record = pa.array([at for at, count in enumerate(self._counts) for _ in range(count)], pa.int64())
-        shared = (pa.array(self._origins, pa.string()), *_shown(self._raws), pa.array(self._errors, pa.string()))
+        text, bytes_ = _shown(self._raws)
+        if any(self._originals):
+            bytes_ = pc.coalesce(pa.array(self._originals, pa.binary()), bytes_)
+        shared = (pa.array(self._origins, pa.string()), text, bytes_, pa.array(self._errors, pa.string()))
         own = (pa.array(self._kinds, pa.string()), pa.array(positions, pa.int64()))
         return pa.record_batch([*typed, *own, *(each.take(record) for each in shared)], schema=self.schema)
 

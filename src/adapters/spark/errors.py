@@ -108,13 +108,14 @@ class Fault:
 
     @property
     def raised(self) -> HeadwaterError | None:
-        """The error that one of Headwater's expressions raised: a sum that does not fit, or a time out of range."""
+        """The error that one of Headwater's expressions or workers raised: a sum that does not fit, for example."""
         texts = [str(each.getMessage() or "") for each in self._causes()] or [str(self.error)]
         return next(
             (
                 found
                 for text in texts
-                if (found := sums.read_overflow(text) or times.read_out_of_range(text)) is not None
+                if (found := sums.read_overflow(text) or times.read_out_of_range(text) or workers.read_error(text))
+                is not None
             ),
             None,
         )

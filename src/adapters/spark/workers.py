@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from ...domain.errors import NotInstalled
+from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
 from .master import is_local, master_of
 from .start_settings import DAEMON, MASTER, WORKER_PYTHON
 
@@ -31,6 +31,8 @@ _ROOT = '"""Headwater, as far as workers need it."""\n'
 _ENVIRONMENT = "PYSPARK_PYTHON"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _UNFIT = re.compile(r"\bImportError: ([^\n]+)")
+_ERRORS: dict[str, type[HeadwaterError]] = {each.__name__: each for each in (ConfigError, SourceUnavailable)}
+_RAISED = re.compile(rf"^[\w.]+\.errors\.({'|'.join(_ERRORS)}): ([^\n]+)", re.MULTILINE)
 _VERSIONS = re.compile(r"Python in worker has different version:? \(?([\d., ]+)\)? than that in driver:? ([\d.]+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _WHERE = re.compile(r"\((\S+ executor \S+)\)")
@@ -60,6 +62,12 @@ def send_package(context: SparkContext) -> None:
         return
     if _PACKAGE.is_dir():  # else it came as an archive, with the program
         context.addPyFile(str(_archive()))
+
+
+def read_error(text: str) -> HeadwaterError | None:
+    """The error that a worker raised because of a source that it reads; None if there is none in a text."""
+    found = _RAISED.search(text)
+    return _ERRORS[found[1]](found[2]) if found else None
 
 
 def explain(text: str) -> NotInstalled | None:

@@ -85,13 +85,16 @@ class Declarations:
         servers: str,
         topics: Sequence[str],
         schema: Schema,
-        format: Literal["json", "maxwell-json", "debezium-json", "canal-json"] | None = None,  # noqa: A002 - the key
+        format: Literal["json", "maxwell-json", "debezium-json", "canal-json", "avro", "debezium-avro"] | None = None,  # noqa: A002 - the key
         max_rows_per_epoch: int | None = None,
         max_bytes_per_epoch: int | None = None,
         options: Mapping[str, object] | None = None,
+        registry: str | None = None,
+        registry_auth: str | None = None,
+        registry_auth_file: Path | None = None,
         **more: Unpack[RecordOptions],
     ) -> str:
-        """Declare a source: topics of a broker. Write secrets in `options` as ``${NAME}`` (docs/configuration.md)."""
+        """Declare a source: topics of a broker. Write secrets as ``${NAME}`` (docs/configuration.md)."""
         own = {
             "servers": servers,
             "topics": topics,
@@ -99,6 +102,9 @@ class Declarations:
             "max_rows_per_epoch": max_rows_per_epoch,
             "max_bytes_per_epoch": max_bytes_per_epoch,
             "options": options,
+            "registry": registry,
+            "registry_auth": registry_auth,
+            "registry_auth_file": registry_auth_file,
         }
         return self.source(name, "kafka", schema=schema, **own, **more)
 

@@ -14,7 +14,7 @@ from ...adapters.spark.settings import check_settings
 from ...domain.ledger.retention import Retention
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.source.csv_format import CsvFormat
-from ...domain.source.record_spec import RecordSpec
+from ...domain.source.record_spec import AVRO_FORMATS, RecordSpec
 from ...domain.table.schema import TIMES
 from ..deployment.deployment import (
     AlertSettings,
@@ -226,7 +226,9 @@ class _Loader:
         if (event_time := values["event_time"]) and values["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
         options = {name: values[name] for name in _OF_RECORDS if name in values}
-        changes = self._changes(path, values)
+        if (form := values.get("format")) in AVRO_FORMATS:
+            options |= {"format": AVRO_FORMATS[form], "avro": True}
+        changes = self._changes(path, values, options.get("format"))
         csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
         records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes, csv=csv))
         return SourceSettings(
@@ -239,9 +241,9 @@ class _Loader:
             self.document.place(path),
         )
 
-    def _changes(self, path: KeyPath, values: Mapping[str, Any]) -> ChangeSpec:
+    def _changes(self, path: KeyPath, values: Mapping[str, Any], form: str | None) -> ChangeSpec:
         """Read the keys of a changelog; errors name the line of each key."""
-        if values.get("format") not in CHANGE_FORMATS:
+        if form is None or form not in CHANGE_FORMATS:
             for name in CHANGES:
                 if name in self.document.table(path):
                     raise self.document.error(
@@ -251,7 +253,7 @@ class _Loader:
         self.document.check_columns((*path, "key"), values["schema"].names, *values["key"])
         self.document.check_columns((*path, "metadata"), values["schema"].names, *values["metadata"])
         changes = self.document.build((*path, "tables"), lambda: ChangeSpec(**{name: values[name] for name in CHANGES}))
-        self.document.build((*path, "metadata"), lambda: changes.check(values["format"], values["schema"]))
+        self.document.build((*path, "metadata"), lambda: changes.check(form, values["schema"]))
         return changes
 
     def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:

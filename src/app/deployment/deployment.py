@@ -124,7 +124,8 @@ class FilesInput(Input):
 class KafkaInput(Input):
     """Topics of a broker. `options` are settings of librdkafka; they may contain secrets.
 
-    If no limit is set, an epoch has at most 100,000 records.
+    If no limit is set, an epoch has at most 100,000 records. `registry` is the address of the schema registry for Avro,
+    `registry_auth` the secret that it asks for.
     """
 
     kind = "kafka"
@@ -135,6 +136,8 @@ class KafkaInput(Input):
     max_rows_per_epoch: int | None = None
     options: Mapping[str, str] = field(factory=dict, repr=False)
     max_bytes_per_epoch: int | None = None
+    registry: str | None = None
+    registry_auth: str | None = field(default=None, repr=False)
 
 
 @frozen

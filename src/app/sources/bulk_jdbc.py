@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from ...domain.ports import BulkSource
@@ -15,6 +14,7 @@ from ..document.value_types import OPTIONS, TEXT, Key
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
 from .bulk_files import CHUNKS
+from .secrets import check_secret, read_secret
 
 NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 _SECRET = re.compile("password|secret|token", re.IGNORECASE)
@@ -36,13 +36,10 @@ class BulkJdbcKind(BulkKind[BulkJdbc]):
     }
 
     def parse(self, table: Section) -> BulkJdbc:
-        secrets = [("password",), *(("options", name) for name in table["options"] if _SECRET.search(name))]
-        for secret in secrets:
-            if table.has(*secret) and not table.document.from_environment((*table.path, *secret)):
-                raise table.error('must not be in the file: write "${NAME}", and set NAME in the environment', *secret)
-        credentials = {name: table[name] for name in ("user", "password") if table[name] is not None}
-        if table["password_file"] is not None:
-            credentials["password"] = _password_in(table, table.resolve(table["password_file"]))
+        for name in filter(_SECRET.search, table["options"]):
+            check_secret(table, "options", name)
+        given = {"user": table["user"], "password": read_secret(table, "password")}
+        credentials = {name: value for name, value in given.items() if value is not None}
         own = {**table.fields(BulkJdbc), "options": {**table["options"], **credentials}}
         return table.build(lambda: BulkJdbc(**own))
 
@@ -61,10 +58,3 @@ class BulkJdbcKind(BulkKind[BulkJdbc]):
             settings.chunks_per_epoch,
         )
         return JdbcBulk(Database(session, JdbcSettings(settings.jdbc, settings.options)), chunked, spec)
-
-
-def _password_in(table: Section, file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise table.error(f"{file} cannot be read: {error.strerror}", "password_file") from error

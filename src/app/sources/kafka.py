@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-from ...domain.source.record_spec import JSON_FORMATS
+from ...domain.source.record_spec import AVRO_FORMATS, JSON_FORMATS
 from ..deployment.deployment import KafkaInput
-from ..document.value_types import OPTIONS, SOME_TEXTS, TEXT, Key, whole
+from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, whole
 from ..registry.sources import SourceKind
+from .secrets import read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from ...domain.source.record_spec import RecordSpec
     from ..document.section import Section
 
+_REGISTRY = ("registry", "registry_auth", "registry_auth_file")
+
 
 class KafkaKind(SourceKind[KafkaInput]):
     """``kind = "kafka"``."""
 
-    formats = JSON_FORMATS
+    formats = (*JSON_FORMATS, *AVRO_FORMATS)
     packages = MappingProxyType({"confluent_kafka": "kafka"})
     keys: ClassVar[Mapping[str, Key]] = {
         "servers": Key(TEXT, required=True),
@@ -30,6 +34,9 @@ class KafkaKind(SourceKind[KafkaInput]):
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),
         "options": Key(OPTIONS, {}),
+        "registry": Key(ADDRESS),
+        "registry_auth": Key(TEXT),
+        "registry_auth_file": Key(TEXT),
     }
 
     def spark_packages(self) -> tuple[str, ...]:
@@ -38,7 +45,15 @@ class KafkaKind(SourceKind[KafkaInput]):
         return (KAFKA_PACKAGE,)
 
     def parse(self, table: Section) -> KafkaInput:
-        return KafkaInput(**{name: table[name] for name in self.keys})
+        is_avro = table["format"] in AVRO_FORMATS
+        if is_avro and table["registry"] is None:
+            raise table.error(f"is missing; {table['format']} needs the address of a schema registry", "registry")
+        for name in _REGISTRY:
+            if not is_avro and table[name] is not None:
+                raise table.error(f"has no effect unless format is {' or '.join(AVRO_FORMATS)}", name)
+        if "@" in urlsplit(table["registry"] or "").netloc:
+            raise table.error("must not contain a password: set registry_auth or registry_auth_file", "registry")
+        return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": read_secret(table, "registry_auth")})
 
     def open_polars(self, settings: KafkaInput, records: RecordSpec, backend: str) -> StreamSource:
         from ...adapters.kafka.polars_source import PolarsKafkaSource
@@ -55,4 +70,4 @@ def _settings(given: KafkaInput) -> KafkaSettings:
     from ...adapters.kafka.settings import KafkaSettings
 
     limits = (given.max_rows_per_epoch, given.options, given.max_bytes_per_epoch)
-    return KafkaSettings(given.servers, given.topics, *limits)
+    return KafkaSettings(given.servers, given.topics, *limits, given.registry, given.registry_auth)

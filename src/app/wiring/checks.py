@@ -41,9 +41,12 @@ def check_packages(deployment: Deployment) -> None:
     """
     backend = chosen_backend(deployment.backend)
     needed = {name: extra for each in backend.engines or (backend,) for name, extra in each.packages.items()}
+    names = {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}
     if backend.engines or not backend.spark_settings():
-        for name in {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}:
+        for name in names:
             needed.update(load_source_kind(deployment.sources[name].input.kind).packages)
+    if any(deployment.sources[name].records.avro for name in names):
+        needed["fastavro"] = "avro"
     if any(each.publish for each in deployment.pipelines.values()):
         needed["confluent_kafka"] = "kafka"
     for package, extra in needed.items():

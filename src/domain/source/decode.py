@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
+from math import isfinite
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -106,6 +107,8 @@ def _floating(target: Target) -> Convert:
     def convert(value: Any) -> float:
         if type(value) not in (int, Decimal, float):
             raise refuse(value)
+        if type(value) is float and not isfinite(value):  # JSON has no such number, Avro does
+            return value
         try:
             number = float(value)
         except OverflowError as error:

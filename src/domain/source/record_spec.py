@@ -10,13 +10,15 @@ from ..epoch.batch import ABSENT
 from ..errors import ConfigError
 from ..table.schema import Schema, column
 from .changelog.log_columns import LOG_COLUMNS
-from .changelog.settings import CHANGE_FORMATS, MAXWELL, NONE, ORDERED, ChangeSpec
+from .changelog.settings import CHANGE_FORMATS, DEBEZIUM, MAXWELL, NONE, ORDERED, ChangeSpec
 from .csv_format import CsvFormat
 from .transactions import TRANSACTION_COLUMNS
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
+AVRO_FORMATS = {"avro": "json", "debezium-avro": DEBEZIUM}
+"""Formats whose records are Avro: once parsed, they are records of these JSON formats."""
 LINES, ARRAY = "lines", "array"
 LAYOUTS = (LINES, ARRAY)
 """How the records of a JSON file lie in it."""
@@ -36,6 +38,7 @@ class RecordSpec:
         tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
             unavailable; those columns are null. Only for JSON: other formats have every column.
         csv: how CSV is written.
+        avro: whether records are Avro instead of JSON; `format` is then one of the values of `AVRO_FORMATS`.
         layout: of JSON files: a record in each line (``lines``), or one ``array`` of records.
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
@@ -56,6 +59,7 @@ class RecordSpec:
     optional: tuple[str, ...] = ()
     csv: CsvFormat = field(factory=CsvFormat)
     layout: str = LINES
+    avro: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -95,7 +99,7 @@ class RecordSpec:
 
     @property
     def is_json(self) -> bool:
-        """Whether each record is one JSON document."""
+        """Whether each record is one JSON document, or Avro that is parsed into one."""
         return self.format in JSON_FORMATS
 
     @property

@@ -1,0 +1,63 @@
+"""A stand-in for a schema registry: a small HTTP server on loopback that answers in Confluent's protocol."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+from fastavro import parse_schema, schemaless_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@define(eq=False)
+class SchemaRegistry:
+    """What the server answers; `asked` has the paths of all questions."""
+
+    answers: dict[str, dict[str, Any]] = field(factory=dict)
+    asked: list[str] = field(factory=list)
+    auth: str | None = None
+    url: str = ""
+
+    def add(self, number: int, schema: Any, **more: Any) -> None:
+        self.answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(schema), **more}
+
+    def message(self, number: int, record: Any, schema: Any = None) -> bytes:
+        """A record in the wire format, written with a schema: that of the id, if no other is given."""
+        written = schema or json.loads(self.answers[f"/schemas/ids/{number}"]["schema"])
+        stream = io.BytesIO()
+        schemaless_writer(stream, parse_schema(written), record)
+        return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
+
+
+@contextmanager
+def schema_registry() -> Iterator[SchemaRegistry]:
+    """A running registry without schemas."""
+    registry = SchemaRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            registry.asked.append(self.path)
+            found = registry.answers.get(self.path)
+            refused = registry.auth is not None and self.headers["Authorization"] != registry.auth
+            self.send_response(401 if refused else 200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    registry.url = f"http://127.0.0.1:{server.server_port}"
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,321 @@
+"""Avro in Confluent's wire format: what becomes of its types, of schemas that change, and of registries that fail."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from headwater.adapters.kafka.avro import AvroDeadLetters, avro_decoder
+from headwater.adapters.kafka.registry import Registry
+from headwater.adapters.kafka.settings import KafkaSettings
+from headwater.adapters.records.decoder import Record
+from headwater.domain.errors import ConfigError, SourceUnavailable
+from headwater.domain.source.changelog.settings import DEBEZIUM, ChangeSpec
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
+from tests.schema_registry import SchemaRegistry, schema_registry
+
+from .conftest import Engine, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater.domain.epoch.epoch import OffsetRange
+    from headwater.domain.ports import StreamSource
+    from headwater.testing.kafka_broker import KafkaBroker
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as running:
+        yield running
+
+
+def record(*fields: tuple[str, Any], name: str = "Order") -> dict[str, Any]:
+    named = [{"name": each, "type": type_} for each, type_ in fields]
+    return {"type": "record", "name": name, "namespace": "shop", "fields": named}
+
+
+def spec(ddl: str, **more: Any) -> RecordSpec:
+    return RecordSpec(Schema.parse(ddl), avro=True, **more)
+
+
+def decoded(registry: SchemaRegistry, declared: RecordSpec, *messages: bytes | None) -> list[dict[str, Any]]:
+    records = [Record(raw, at, "here") for at, raw in enumerate(messages)]
+    return list(avro_decoder(declared, Registry(registry.url)).batch(records).to_pylist())
+
+
+def logical(type_: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": type_, "logicalType": name, **more}
+
+
+ORDER = record(
+    ("id", "int"),
+    ("name", ["null", "string"]),
+    ("paid", "boolean"),
+    ("weight", "float"),
+    ("score", "double"),
+    ("amount", logical("bytes", "decimal", precision=12, scale=2)),
+    ("day", ["null", logical("int", "date")]),
+    ("millis", logical("long", "timestamp-millis")),
+    ("micros", logical("long", "timestamp-micros")),
+    ("local", logical("long", "local-timestamp-micros")),
+    ("uuid", logical("string", "uuid")),
+    ("state", {"type": "enum", "name": "State", "symbols": ["new", "paid"]}),
+    ("data", {"type": "fixed", "name": "Two", "size": 2}),
+    ("more", {"type": "map", "values": {"type": "array", "items": "long"}}),
+    ("left_out", "string"),
+)
+VALUES = {
+    "id": 7,
+    "name": "né",
+    "paid": True,
+    "weight": 1.5,
+    "score": float("nan"),
+    "amount": Decimal("-12.30"),
+    "day": date(2024, 5, 1),
+    "millis": datetime(2024, 5, 1, 12, 0, 0, 123_000, UTC),
+    "micros": datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+    "local": datetime(2024, 5, 1, 12),
+    "uuid": UUID("12345678-1234-5678-1234-567812345678"),
+    "state": "paid",
+    "data": b"\xff\x00",
+    "more": {"a": [1, 2]},
+    "left_out": "x",
+}
+COLUMNS = (
+    "id bigint, name string, paid boolean, weight float, score double, amount decimal(18,4), day date, millis timestamp,"
+    " micros timestamp, local timestamp_ntz, uuid string, state string, data binary, more string, absent int"
+)
+
+
+def test_every_type_and_its_text(registry: SchemaRegistry) -> None:
+    registry.add(258, ORDER)
+    whole, nulls = decoded(
+        registry,
+        spec(COLUMNS),
+        registry.message(258, VALUES),
+        registry.message(258, {**VALUES, "name": None, "day": None, "score": 1.0}),
+    )
+    values = {name: whole[name] for name in Schema.parse(COLUMNS).names}
+    assert str(values.pop("score")) == "nan"
+    assert values == {
+        **{name: value for name, value in VALUES.items() if name not in {"left_out", "score"}},
+        "amount": Decimal("-12.3000"),
+        "uuid": str(VALUES["uuid"]),
+        "more": '{"a":[1,2]}',
+        "absent": None,
+    }
+    assert (nulls["name"], nulls["day"], nulls["score"]) == (None, None, 1.0)
+    assert (whole["_row_kind"], whole["_error"], whole["_bytes"]) == ("+I", None, registry.message(258, VALUES))
+    shown = json.loads(whole["_raw"])
+    assert (shown["millis"], shown["amount"], shown["left_out"]) == ("2024-05-01T12:00:00.123000Z", -12.3, "x")
+    assert registry.asked == ["/schemas/ids/258"]
+
+
+def test_each_message_is_read_with_the_schema_it_was_written_with(registry: SchemaRegistry) -> None:
+    registry.add(1, record(("id", "int")))
+    registry.add(2, record(("name", "string"), ("id", "long"), ("at", logical("long", "timestamp-millis"))))
+    registry.add(3, record(("id", ["null", "string"])))
+    found = decoded(
+        registry,
+        spec("id bigint, name string, at timestamp_ntz"),
+        registry.message(1, {"id": 1}),
+        registry.message(2, {"id": 2**40, "name": "n", "at": 0}),
+        registry.message(3, {"id": "x"}),
+        registry.message(3, {"id": None}),
+        registry.message(1, {"id": 2}),
+    )
+    assert [(row["id"], row["name"]) for row in found] == [
+        (1, None),
+        (None, None),
+        (None, None),
+        (None, None),
+        (2, None),
+    ]
+    assert [row["_error"] and row["_error"][:40] for row in found] == [
+        None,
+        "column 'at': timestamp_ntz wanted, not '",
+        "column 'id': bigint wanted, not 'x'",
+        None,
+        None,
+    ]
+
+
+def test_a_schema_may_refer_to_others(registry: SchemaRegistry) -> None:
+    place = record(("city", "string"), name="Place")
+    order = record(("id", "int"), ("place", "shop.Place"))
+    registry.add(1, order, references=[{"name": "shop.Place", "subject": "a/b", "version": 3}])
+    registry.answers["/subjects/a%2Fb/versions/3"] = {"schema": json.dumps(place)}
+    message = registry.message(1, {"id": 1, "place": {"city": "x"}}, record(("id", "int"), ("place", place)))
+    (row,) = decoded(registry, spec("id int, place string"), message)
+    assert (row["id"], row["place"]) == (1, '{"city":"x"}')
+
+
+def test_what_cannot_be_decoded_is_a_dead_letter_and_is_read_again(registry: SchemaRegistry) -> None:
+    registry.add(1, ORDER)
+    registry.add(2, record(("id", "int")), schemaType="PROTOBUF")
+    registry.add(3, {"type": "nonsense"})
+    registry.add(4, "int")
+    good, late = registry.message(1, VALUES), registry.message(1, VALUES | {"millis": 2**60})
+    wrong = [good[:-1], good + b"x", late, *(b"\0\0\0\0" + bytes([id_]) + b"\2" for id_ in (2, 3, 4))]
+    declared = spec("id bigint, name int")
+    found = decoded(registry, declared, b'{"id": 1}', b"\0\0", b"", None, *wrong, good)
+    header = "not Avro in Confluent's wire format, which begins with a zero byte and the id of a schema"
+    told = [row["_error"] for row in found]
+    assert told[:4] == [header, header, header, "no value: a tombstone says nothing in plain json"]
+    assert [each.split(":")[0] for each in told[4:7]] == ["not a record of schema 1"] * 3
+    assert told[5].endswith(": 1 bytes are left")
+    assert told[7:9] == [
+        "schema 2: it is of type PROTOBUF, not AVRO",
+        "schema 3: it is not a valid Avro schema: {'type': 'nonsense'}",
+    ]
+    assert told[9:] == ["schema 4 is not that of a record", "column 'name': int wanted, not 'né'"]
+    letters = avro_decoder(declared, Registry(registry.url)).batch(
+        [Record(good, 0, "here"), Record(wrong[0], 9, "there")]
+    )
+    chosen = letters.select(["_row_kind", "_origin", "_raw", "_bytes"]).rename_columns(
+        ["row_kind", "origin", "raw", "bytes"]
+    )
+    (again,) = AvroDeadLetters(spec("id bigint, name string"), Registry(registry.url))([chosen], 5)
+    fixed, broken = again.to_pylist()
+    assert (fixed["id"], fixed["name"], fixed["_position"], fixed["_origin"]) == (7, "né", 5, "here")
+    assert broken["_error"].startswith("not a record of schema 1")
+
+
+def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry) -> None:
+    order = record(("id", "int"))
+    message, declared = registry.message(9, {"id": 1}, order), spec("id int")
+    with pytest.raises(SourceUnavailable, match=r"the schema registry at 127.0.0.1:\d+ has no schema 9: register it"):
+        decoded(registry, declared, message)
+    registry.add(9, order)
+    assert decoded(registry, declared, message)[0]["id"] == 1
+    registry.add(8, order)
+    registry.auth = "Basic bWU6c2VjcmV0"
+    other = registry.message(8, {"id": 1})
+    with pytest.raises(ConfigError, match=r"refuses the credentials \(HTTP status 401\): set registry_auth or"):
+        decoded(registry, declared, other)
+    allowed = Registry(registry.url, "me:secret")
+    assert avro_decoder(declared, allowed).batch([Record(other, 0, "")]).to_pylist()[0]["id"] == 1
+    assert "secret" not in repr(allowed)
+    registry.auth = None
+    registry.answers["/schemas/ids/7"] = {"no": "schema"}
+    with pytest.raises(SourceUnavailable, match="is not one, by its answer; correct the source's `registry`"):
+        decoded(registry, declared, b"\0\0\0\0\7\2")
+    with pytest.raises(
+        SourceUnavailable, match=r"at 127.0.0.1:1 does not answer \(.*\); is it up, and is the source's"
+    ):
+        avro_decoder(declared, Registry("http://127.0.0.1:1/")).batch([Record(message, 0, "")])
+
+
+def connect(type_: str, name: str, **more: Any) -> list[Any]:
+    return ["null", {"type": type_, "connect.version": 1, "connect.name": name, **more}]
+
+
+def envelope() -> dict[str, Any]:
+    row = record(
+        ("id", "long"),
+        (
+            "amount",
+            connect("bytes", "org.apache.kafka.connect.data.Decimal", logicalType="decimal", precision=9, scale=2),
+        ),
+        ("day", connect("int", "io.debezium.time.Date")),
+        ("micros", connect("long", "io.debezium.time.MicroTimestamp")),
+        ("wall", connect("long", "org.apache.kafka.connect.data.Timestamp", logicalType="timestamp-millis")),
+        ("zoned", connect("string", "io.debezium.time.ZonedTimestamp")),
+        name="Value",
+    )
+    source = record(("db", "string"), ("table", "string"), ("ts_ms", "long"), name="Source")
+    fields = (("before", ["null", row]), ("after", ["null", "shop.Value"]), ("source", source), ("op", "string"))
+    return record(*fields, name="Envelope")
+
+
+def test_debezium_in_avro_is_what_it_is_in_json(registry: SchemaRegistry) -> None:
+    registry.add(1, envelope())
+    first = {
+        "id": 1,
+        "amount": Decimal("1.50"),
+        "day": 1,
+        "micros": 1_000_000,
+        "wall": 0,
+        "zoned": "2024-05-01T12:00:00Z",
+    }
+    second = {**first, "amount": Decimal("2.00")}
+    source = {"db": "shop", "table": "orders", "ts_ms": 1_700_000_000_000}
+    declared = spec(
+        "id bigint, amount decimal(18,2), day date, micros timestamp_ntz, wall timestamp, zoned timestamp, told timestamp",
+        format=DEBEZIUM,
+        time_zone="Asia/Shanghai",
+        changes=ChangeSpec(tables=(r"shop\.orders",), key=("id",), metadata={"told": "commit_time"}),
+    )
+    messages = [
+        registry.message(1, {"before": before, "after": after, "source": {**source, "table": table}, "op": op})
+        for before, after, op, table in (
+            (None, first, "c", "orders"),
+            (first, second, "u", "orders"),
+            (second, None, "d", "orders"),
+            (None, first, "c", "others"),
+            (None, first, "x", "orders"),
+        )
+    ]
+    found = decoded(registry, declared, *messages, None)
+    assert [(row["_row_kind"], row["id"], row["amount"]) for row in found] == [
+        ("+I", 1, Decimal("1.50")),
+        ("-U", 1, Decimal("1.50")),
+        ("+U", 1, Decimal("2.00")),
+        ("-D", 1, Decimal("2.00")),
+        (None, None, None),
+    ]
+    assert {name: found[0][name] for name in ("day", "micros", "wall", "zoned", "told")} == {
+        "day": date(1970, 1, 2),
+        "micros": datetime(1970, 1, 1, 0, 0, 1),
+        "wall": datetime(1969, 12, 31, 16, tzinfo=UTC),
+        "zoned": datetime(2024, 5, 1, 12, tzinfo=UTC),
+        "told": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+    }
+    assert found[4]["_error"].startswith("op: one of Debezium's wanted")
+    assert json.loads(found[1]["_raw"])["after"]["amount"] == 2
+
+
+def read_explained(engine: Engine, source: StreamSource, offsets: OffsetRange) -> None:
+    """Read as the runner does, which translates errors of Spark's workers."""
+    if engine.name == "polars":
+        rows(source.read(offsets))
+        return
+    from headwater.adapters.spark.errors import explain_read_errors
+
+    with explain_read_errors():
+        rows(source.read(offsets))
+
+
+@pytest.mark.kafka
+def test_a_topic_of_avro(engine: Engine, kafka: KafkaBroker, registry: SchemaRegistry) -> None:
+    topic = f"avro-{uuid4().hex[:8]}"
+    kafka.create_topic(topic)
+    registry.add(5, record(("id", "int"), ("name", ["null", "string"])))
+    messages = [registry.message(5, {"id": at, "name": "x" * at}) for at in range(3)]
+    kafka.produce(topic, [messages[0], b"junk", *messages[1:]])
+    source = engine.kafka(KafkaSettings(kafka.servers, (topic,), registry=registry.url), spec("id bigint, name string"))
+    offsets = source.plan(None, NOW)
+    assert offsets is not None
+    found = rows(source.read(offsets))
+    assert [(row["id"], row["name"], row["_origin"]) for row in found] == [
+        (0, "", f"{topic}/0@0"),
+        (None, None, f"{topic}/0@1"),
+        (1, "x", f"{topic}/0@2"),
+        (2, "xx", f"{topic}/0@3"),
+    ]
+    assert rows(source.read(offsets)) == found
+    kafka.produce(topic, [registry.message(6, {"id": 3}, record(("id", "int")))])
+    more = source.plan(offsets.until, NOW)
+    assert more is not None
+    with pytest.raises(SourceUnavailable, match=r"the schema registry at 127.0.0.1:\d+ has no schema 6: register it"):
+        read_explained(engine, source, more)
+    registry.add(6, record(("id", "int")))
+    assert [row["id"] for row in rows(source.read(more))] == [3]
