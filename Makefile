@@ -110,7 +110,7 @@ $(QUICK): pyproject.toml | $(BIN)/python
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[delta,hudi,kafka,plot,web,testing,dev,site$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,web,testing,dev,site$(JDK)]'
 	@touch $(BASE) $(QUICK) $(SITE) $@
 
 $(SITE): pyproject.toml | $(BIN)/python

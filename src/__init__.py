@@ -14,6 +14,7 @@ from .app.config import (
     RunSettings,
     SourceSettings,
     StreamInput,
+    TelemetrySettings,
 )
 from .app.read.latency import Latency
 from .app.read.status import PipelineStatus
@@ -50,5 +51,6 @@ __all__ = [
     "SourceSettings",
     "Span",
     "StreamInput",
+    "TelemetrySettings",
     "__version__",
 ]

@@ -224,7 +224,7 @@ class TestConfiguration:
                 "[run]",
                 "[runs]",
                 ":3: runs",
-                "unknown table; allowed: alerts, backend, pipelines, run, sources; did you mean 'run'?",
+                "unknown table; allowed: alerts, backend, pipelines, run, sources, telemetry; did you mean 'run'?",
             ),
         ],
     )

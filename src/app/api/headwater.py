@@ -13,6 +13,7 @@ from ..pipeline import Pipeline
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
+from ..registry.backends import chosen_backend
 from ..run.alerts import send_alerts
 from ..run.beside import work_beside
 from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
@@ -20,6 +21,7 @@ from ..run.clock import SystemClock
 from ..run.move import move
 from ..run.progress import log_progress
 from ..run.rounds import run_all
+from ..run.telemetry import Telemetry
 from ..services.kind import kind_of
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
     from ...domain.service.base import Service
     from ..config import PipelineSettings
     from ..read.moments import Duration, Moment
+    from ..read.status import PipelineStatus
     from ..run.replay import ReplayResult
     from ..run.report import EpochReport
     from ..run.runner import Runner
-    from .options import AlertOptions, BackendOptions, RunOptions
+    from .options import AlertOptions, BackendOptions, RunOptions, TelemetryOptions
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ class Headwater(Declarations, ViewReader):
         path: the folder of its tables; relative paths start from the current folder.
         run: settings of runs.
         alerts: where a run sends what an operator should know.
+        telemetry: where traces and metrics go.
         environ: environment variables that override settings; those of the process if not set.
         report: called with each published epoch; by default it logs a line at level INFO.
         more: other settings of the backend.
@@ -78,6 +82,7 @@ class Headwater(Declarations, ViewReader):
         path: str | PathLike[str] | None = None,
         run: RunOptions | None = None,
         alerts: AlertOptions | None = None,
+        telemetry: TelemetryOptions | None = None,
         environ: Mapping[str, str] | None = None,
         report: Callable[[EpochReport], None] = log_progress,
         **more: Unpack[BackendOptions],
@@ -85,16 +90,18 @@ class Headwater(Declarations, ViewReader):
         self._draft: Draft | None = None
         if deployment is None:
             own = {"name": backend or "memory", "path": path, **more}
-            tables = {"backend": own, "run": run or {}, "alerts": alerts or {}}
+            tables = {"backend": own, "run": run or {}, "alerts": alerts or {}, "telemetry": telemetry or {}}
             self._draft = Draft(tables, environ)
             deployment = self._draft.deployment()
-        elif backend or path is not None or environ is not None or run or alerts or more:
+        elif backend or path is not None or environ is not None or run or alerts or telemetry or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
         self.deployment = deployment
         self.services: Mapping[str, Service] = blueprints(deployment)
         self._report = report
         self._clock = SystemClock()
         self._container = Container(deployment, self._clock)
+        engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name
+        self._telemetry = Telemetry(deployment.telemetry, engine, self._status)
         self._runners: dict[str, Runner] = {}
         self._load: Bootstrap | None = None
         self._stopped = False
@@ -162,7 +169,13 @@ class Headwater(Declarations, ViewReader):
         """
         runners = self.start(pipelines)
         with send_alerts(self.deployment.alerts, runners) as look, work_beside(runners):
-            run_all(runners, until_idle=until_idle, after_round=look)
+
+            def after_round() -> None:
+                look()
+                self._telemetry.look()
+
+            run_all(runners, until_idle=until_idle, after_round=after_round)
+        self._telemetry.look(now=True)
 
     def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
         """Start the engine and create the runners of these pipelines; `run` calls this itself."""
@@ -191,6 +204,7 @@ class Headwater(Declarations, ViewReader):
             HeadwaterError: an epoch failed. Push the frame again, with the same number.
         """
         published = [self.pipeline(name).push(frame, number=number) for name in find_readers(self.deployment, source)]
+        self._telemetry.look()
         return any(published)
 
     def stop(self) -> None:
@@ -305,9 +319,11 @@ class Headwater(Declarations, ViewReader):
 
     def status(self) -> StatusTable:
         """The status of each pipeline; notebooks show it as a table."""
+        return StatusTable(self._status(self.deployment.pipelines), engines=self.chooses_engine)
+
+    def _status(self, pipelines: Iterable[str]) -> tuple[PipelineStatus, ...]:
         latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
-        found = tuple(self.pipeline(name).status(latencies.of(name)) for name in self.deployment.pipelines)
-        return StatusTable(found, engines=self.chooses_engine)
+        return tuple(self.pipeline(name).status(latencies.of(name)) for name in pipelines)
 
     def _repr_html_(self) -> str:
         """What is declared, for notebooks; nothing is started for it."""
@@ -322,7 +338,8 @@ class Headwater(Declarations, ViewReader):
         return pipeline.name, pipeline.service.kind, reads, views
 
     def close(self) -> None:
-        """Stop the engine if this deployment has started it."""
+        """Stop the engine if this deployment has started it, and send the telemetry that waits."""
+        self._telemetry.close()
         self._container.close()
 
     def __enter__(self) -> Self:
@@ -349,5 +366,7 @@ class Headwater(Declarations, ViewReader):
         if pipeline not in self._runners:
             if self._draft is not None:
                 self._draft.deployment(whole=True)
-            self._runners[pipeline] = self._container.runner(pipeline, self._report, self._runner)
+            self._runners[pipeline] = self._container.runner(
+                pipeline, self._report, self._runner, self._telemetry.watch
+            )
         return self._runners[pipeline]

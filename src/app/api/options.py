@@ -31,6 +31,14 @@ class AlertOptions(TypedDict, total=False):
     timeout: Duration
 
 
+class TelemetryOptions(TypedDict, total=False):
+    """``[telemetry]``; see docs/monitoring.md."""
+
+    endpoint: str
+    service_name: str
+    metrics_every: Duration
+
+
 class RetainOptions(TypedDict, total=False):
     """Which old versions are kept; see docs/versions.md."""
 

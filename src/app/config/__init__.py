@@ -14,6 +14,7 @@ from ..deployment.deployment import (
     RunSettings,
     SourceSettings,
     StreamInput,
+    TelemetrySettings,
 )
 from .load import load, load_tables, load_text
 
@@ -31,6 +32,7 @@ __all__ = [
     "RunSettings",
     "SourceSettings",
     "StreamInput",
+    "TelemetrySettings",
     "load",
     "load_tables",
     "load_text",

@@ -12,7 +12,7 @@ from ..registry.backends import available as backends
 from ..registry.sources import load_source_kind, source_kinds
 from ..services import kind as services
 from ..services.keys import RETAIN
-from .load import ALERTS, BACKEND, RUN, source_keys
+from .load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _FROM_ENVIRONMENT = {"type": "string", "pattern": r"\$\{\w+\}"}
@@ -34,6 +34,7 @@ def json_schema() -> dict[str, Any]:
             "backend": _table(BACKEND, {"name": {"enum": list(backends())}, "retain": _table(RETAIN)}),
             "run": _table(RUN),
             "alerts": _table(ALERTS),
+            "telemetry": _table(TELEMETRY),
             "sources": _named(_by_choice("kind", sources)),
             "pipelines": _named(_by_choice("service", pipelines)),
         },

@@ -24,6 +24,7 @@ from ..deployment.deployment import (
     PipelineSettings,
     RunSettings,
     SourceSettings,
+    TelemetrySettings,
 )
 from ..document.document import Document, parse, parse_text
 from ..document.environment import overlay, shape
@@ -63,6 +64,7 @@ RUN = keys_of(
     dead_letter_stop=whole(0),
 )
 ALERTS = keys_of(AlertSettings, webhook=ADDRESS, check=DURATION, timeout=DURATION)
+TELEMETRY = keys_of(TelemetrySettings, endpoint=ADDRESS, service_name=TEXT, metrics_every=DURATION)
 BACKEND = {
     "name": Key(TEXT, required=True),
     **keys_of(
@@ -98,7 +100,7 @@ _OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "layout")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
 """Stand for the file in messages."""
-_TABLES = ("run", "alerts", "backend", "sources", "pipelines")
+_TABLES = ("run", "alerts", "telemetry", "backend", "sources", "pipelines")
 
 
 def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployment:
@@ -159,12 +161,13 @@ class _Loader:
                 raise self.document.unknown((name,), "table", _TABLES)
         run = RunSettings(**self.document.section(("run",), RUN))
         alerts = AlertSettings(**self.document.section(("alerts",), ALERTS))
+        telemetry = TelemetrySettings(**self.document.section(("telemetry",), TELEMETRY))
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
         if whole:
             self._check_idle(sources, pipelines)
-        return Deployment(backend, sources, pipelines, run, alerts)
+        return Deployment(backend, sources, pipelines, run, alerts, telemetry)
 
     def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
         """Refuse `idle_after` if it has no effect: only ticks and bulk chunks wait for a watermark without rows."""
@@ -291,6 +294,7 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "run": RUN,
         "alerts": ALERTS,
+        "telemetry": TELEMETRY,
         "backend": {**shape(BACKEND, tree.get("backend")), "retain": RETAIN},
         "sources": {name: _source_shape(source, kinds) for name, source in _tables(tree, "sources")},
         "pipelines": {name: _pipeline_shape(table) for name, table in _tables(tree, "pipelines")},

@@ -14,7 +14,7 @@ from ..document.document import quoted_key
 from ..document.value_types import Key, did_you_mean
 from ..registry.sources import load_source_kind
 from ..services import kind as services
-from .load import ALERTS, BACKEND, RUN, source_keys
+from .load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 
 _ORDERS = {
     "kind": "files",
@@ -107,6 +107,7 @@ def _lines(service: str, backend: str) -> Iterator[str]:
     yield from _section("backend", BACKEND, {"name": backend, **({} if backend == "memory" else {"path": "lake"})})
     yield from _section("run", RUN, {})
     yield from _section("alerts", ALERTS, {})
+    yield from _section("telemetry", TELEMETRY, {})
     yield from _section("sources.orders", source_keys(load_source_kind("files")), _ORDERS)
     for name, values in EXAMPLES[service].items():
         yield from _section(f"pipelines.{name}", services.load_service(values["service"]).keys, values)

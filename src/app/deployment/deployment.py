@@ -88,6 +88,22 @@ class AlertSettings:
     timeout: timedelta = timedelta(seconds=10)
 
 
+@frozen
+class TelemetrySettings:
+    """Where traces and metrics go.
+
+    Args:
+        endpoint: the address of a collector that speaks OTLP over HTTP; it may contain a secret. None: to the providers
+            that the program has set, if any.
+        service_name: names the deployment; None for ``OTEL_SERVICE_NAME``, or headwater.
+        metrics_every: the time between two looks at the metrics.
+    """
+
+    endpoint: str | None = field(default=None, repr=False)
+    service_name: str | None = None
+    metrics_every: timedelta = timedelta(seconds=30)
+
+
 class Input:
     """Where a source reads: the settings of one kind of source."""
 
@@ -347,3 +363,4 @@ class Deployment:
     pipelines: Mapping[str, PipelineSettings]
     run: RunSettings = field(factory=RunSettings)
     alerts: AlertSettings = field(factory=AlertSettings)
+    telemetry: TelemetrySettings = field(factory=TelemetrySettings)

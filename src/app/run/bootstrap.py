@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,7 @@ class Bootstrap:
                 dead_letter_stop=runner.options.dead_letter_stop,
             ),
             report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
+            watch=partial(runner.watch, task="history"),
             engine_name=runner.engine_name,
         )
         return cls(runner, loader, staging)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from time import perf_counter
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from contextlib import contextmanager, nullcontext
+from time import perf_counter, time_ns
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import define, field, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from ...domain.epoch.epoch import Epoch
 
 _log = logging.getLogger(__name__)
+NANOSECONDS = 1_000_000_000
 REPLAY = "replay"
 """The task of an epoch that reads dead letters again, in its commits and its report."""
 
@@ -69,14 +72,47 @@ class Warnings:
 
 @define(eq=False)
 class Phases:
-    """The seconds that each phase of an epoch takes."""
+    """The phases of an epoch.
+
+    Args:
+        seconds: that each phase has taken; it may have begun several times.
+        times: each time that a phase has begun and ended, in nanoseconds since 1970 (UTC).
+        began: when the epoch has begun, likewise.
+        epoch: its number, as soon as it is known.
+        report: what came of it, once it is published.
+    """
 
     seconds: dict[str, float] = field(factory=dict)
+    times: list[tuple[str, int, int]] = field(factory=list)
+    began: int = field(factory=time_ns)
+    epoch: int | None = None
+    report: EpochReport | None = None
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        began = perf_counter()
+        moment, began = time_ns(), perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - began
+            seconds = perf_counter() - began
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+            self.times.append((name, moment, moment + round(seconds * NANOSECONDS)))
+
+
+class EpochWatch(Protocol):
+    """Sees the epochs of pipelines, those that fail too."""
+
+    @abstractmethod
+    def __call__(self, pipeline: str, engine: str | None, task: str | None = None) -> AbstractContextManager[Phases]:
+        """Watch an epoch, if there is anything to read: it is done inside the block.
+
+        Args:
+            pipeline: its name.
+            engine: the engine that runs it, if the deployment chooses one for each epoch.
+            task: the kind of work, if it does not read the source of the pipeline.
+        """
+
+
+def unwatched(pipeline: str, engine: str | None, task: str | None = None) -> AbstractContextManager[Phases]:  # noqa: ARG001
+    """See no epochs."""
+    return nullcontext(Phases())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import define, evolve, field
@@ -14,20 +14,20 @@ from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
-from ...domain.ports import Now, Pace, Version
+from ...domain.ports import Now, Pace
 from ...domain.service.base import Step
 from ...domain.table.change import Change
+from .commit import commit_step
 from .keep_up import keep_up
 from .loading import check_loaded
 from .losses import Loss, Losses
-from .materialized import materialized_change, materialized_tables
+from .materialized import materialized_tables
 from .options import RunOptions
-from .report import REPLAY, EpochReport, Phases, Warnings
+from .report import REPLAY, EpochReport, Phases, Warnings, unwatched
 from .rounds import run_all
-from .watermarks import watermarks_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ...domain.table.spec import TableSpec
     from .ahead import ReadAhead
     from .keep_up import WorkBeside
+    from .report import EpochWatch
     from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Runner:
         writer: identifies this run; unique for each run.
         options: how it is run.
         report: called with each published epoch.
+        watch: sees each epoch, also if it fails.
         publisher: publishes a view to a sink, if configured.
         engine_name: the name of the engine, for marks and reports, if the deployment chooses one for each epoch.
         losses: counts dead letters; runners of the same pipeline share it.
@@ -72,6 +74,7 @@ class Runner:
     writer: str
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    watch: EpochWatch = unwatched
     publisher: SinkPublisher | None = None
     engine_name: str | None = None
     losses: Losses = field(kw_only=True)
@@ -203,22 +206,31 @@ class Runner:
                 self._ledger = None
 
     def _epoch(self, pace: Pace) -> bool:
-        self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
-        phase, ledger = Phases(), self.ledger
-        check_loaded(ledger, self.service)
-        with phase("read"), add_place(self.options.source_place):
-            now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
-            offsets = self._plan_epoch(now)
-            if offsets is None:
-                if pace is not Pace.SCHEDULE and self.beside and self.beside.settle():
-                    return True  # other pipelines of the run may read what has just been published
-                return self._idle(now.time)
-            self._last_rows = now.time
-            lag = self.source.lag(offsets.until)
+        with self.watch(self.pipeline, self.engine_name) as phase:
+            self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
+            ledger = self.ledger
+            check_loaded(ledger, self.service)
+            with phase("read"), add_place(self.options.source_place):
+                now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
+                offsets = self._plan_epoch(now)
+                if offsets is not None:
+                    self._last_rows = now.time
+                    lag = self.source.lag(offsets.until)
+            if offsets is not None:
+                self._run_epoch(offsets, lag, phase)
+                return True
+        with add_place(self.options.source_place):
+            if pace is not Pace.SCHEDULE and self.beside and self.beside.settle():
+                return True  # other pipelines of the run may read what has just been published
+            return self._idle(now.time)
+
+    def _run_epoch(self, offsets: OffsetRange, lag: str, phase: Phases) -> None:
+        """Read, publish and report an epoch, and do what is due after it."""
         try:
             step, written, loss, passed_over = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
+        ledger = self.ledger
         epoch = ledger.next_epoch.number - 1
         watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
@@ -228,11 +240,10 @@ class Runner:
         finally:  # the epoch is published, even if the upkeep fails
             place, seconds = Epoch(self.pipeline, epoch), phase.seconds
             report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
-            report = evolve(report, engine=self.engine_name)
-            self.report(report)
+            phase.report = evolve(report, engine=self.engine_name)
+            self.report(phase.report)
             self._warnings.log(self.pipeline, step.warnings)
             self.losses.add(step, loss, passed_over)
-        return True
 
     def _plan_epoch(self, now: Now) -> OffsetRange | None:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
@@ -280,26 +291,16 @@ class Runner:
         latest = self.ledger.latest
         if latest is None:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
-        phase = Phases()
-        try:
-            with self.engine.working():
-                epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
-                with phase("step"):
-                    step = work(epoch, self.ledger.snapshot())
-                removed = step.dead_letters - step.rows if task == REPLAY else 0
-                written = self._commit(step, phase, latest.tally and latest.tally.plus(0, removed))
-        except HeadwaterError:
-            self._ledger = None
-            raise
-        finally:
-            self.engine.release()
-        counts = (step.rows, step.dead_letters, written)
-        watermark = self.ledger.latest.watermark if self.ledger.latest else None
-        with self.engine.working():
-            self.publish_to_sink(phase)
-        self.report(
-            EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats, engine=self.engine_name)
-        )
+        with self._separate_epoch(task) as phase:
+            epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
+            phase.epoch = epoch.number
+            with phase("step"):
+                step = work(epoch, self.ledger.snapshot())
+            removed = step.dead_letters - step.rows if task == REPLAY else 0
+            written = commit_step(self, step, phase, latest.tally and latest.tally.plus(0, removed))
+            counts = (step.rows, step.dead_letters, written)
+            watermark = self.ledger.latest.watermark if self.ledger.latest else None
+            phase.report = EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats)
         self._warnings.log(self.pipeline, step.warnings)
         return step
 
@@ -314,23 +315,33 @@ class Runner:
             ConfigError: the pipeline already has publications.
             HeadwaterError: the load failed; readers see nothing of it, and the call can be repeated.
         """
-        phase = Phases()
-        try:
-            with self.engine.working():
-                epoch = self.ledger.adopt(base)
-                written = self._commit(Step(changes, 0, 0, None), phase, base.tally, base)
-        except HeadwaterError:
-            self._ledger = None
-            raise
-        finally:
-            self.engine.release()
-        with self.engine.working():
-            self.publish_to_sink(phase)
-        loaded = EpochReport(epoch, 0, 0, written, base.watermark, "", phase.seconds, "history loaded")
-        self.report(evolve(loaded, engine=self.engine_name))
+        task = "history loaded"
+        with self._separate_epoch(task) as phase:
+            epoch = self.ledger.adopt(base)
+            phase.epoch = epoch.number
+            written = commit_step(self, Step(changes, 0, 0, None), phase, base.tally, base)
+            phase.report = EpochReport(epoch, 0, 0, written, base.watermark, "", phase.seconds, task)
         latest = self.ledger.latest
         assert latest is not None
         return latest
+
+    @contextmanager
+    def _separate_epoch(self, task: str) -> Iterator[Phases]:
+        """Publish and report an epoch that reads nothing of the source; its report is made inside the block."""
+        with self.watch(self.pipeline, self.engine_name, task=task) as phase:
+            try:
+                with self.engine.working():
+                    yield phase
+            except HeadwaterError:
+                self._ledger = None
+                raise
+            finally:
+                self.engine.release()
+            with self.engine.working():
+                self.publish_to_sink(phase)
+            assert phase.report is not None
+            phase.report = evolve(phase.report, engine=self.engine_name)
+            self.report(phase.report)
 
     def publish_to_sink(self, phase: Phases) -> None:
         """Publish the epochs that the sink is missing, or have them published beside the next ones."""
@@ -351,6 +362,7 @@ class Runner:
             BadInput: all rows that the pipeline has ever read are dead letters; nothing is committed.
         """
         epoch = self.ledger.begin(offsets)
+        phase.epoch = epoch.number
         if self._rows is not None:  # the next epoch is likely to be as large as the last one
             self.engine.expect(self._rows)
         with ExitStack() as holding:
@@ -361,40 +373,7 @@ class Runner:
                 so_far = self.ledger.latest.tally if self.ledger.latest else Tally()
                 tally = so_far and so_far.plus(step.rows, step.dead_letters)
                 loss = self.losses.check(epoch, step, tally)
-            written = self._commit(step, phase, tally)
+            written = commit_step(self, step, phase, tally)
             if not batch.inputs:  # these are more rows than are new
                 self._rows = step.rows
             return step, written, loss, batch.passed_over()
-
-    def _commit(self, step: Step, phase: Phases, tally: Tally | None, base: Publication | None = None) -> int:
-        """Commit every table that changes, and last the anchor table with the publication; return the rows written.
-
-        The watermarks of the publication come from the step, or from `base` if it is set.
-        """
-        ledger, before = self.ledger, self.ledger.snapshot()
-        written = 0
-        *others, anchor = self.tables
-        for spec in others:
-            with phase(_short(spec)):
-                change = self._change(spec, step)
-                if not change.empty:
-                    written += self._count_written(spec, ledger.commit(spec.name, change))
-        with phase(_short(anchor)):
-            watermark, reached = watermarks_after(step, before.publication, self.options.watermark_delay)
-            if base:
-                watermark, reached = base.watermark, base.watermarks
-            published = ledger.publish(self._change(anchor, step), watermark, reached, tally)
-            written += self._count_written(anchor, published.tables[anchor.name])
-        return written
-
-    def _count_written(self, spec: TableSpec, version: str) -> int:
-        return self.store.version(spec.name, Version(version)).written or 0
-
-    def _change(self, spec: TableSpec, step: Step) -> Change:
-        if (view := _short(spec)) not in self.options.materialize:
-            return step.changes.get(spec.name, Change())
-        return materialized_change(self.service, view, self.ledger, self.engine)
-
-
-def _short(spec: TableSpec) -> str:
-    return spec.name.split(".", 1)[1]

@@ -49,6 +49,8 @@ def check_packages(deployment: Deployment) -> None:
         needed["fastavro"] = "avro"
     if any(each.publish for each in deployment.pipelines.values()):
         needed["confluent_kafka"] = "kafka"
+    if deployment.telemetry.endpoint:
+        needed["opentelemetry"] = "otel"
     for package, extra in needed.items():
         if find_spec(package) is None:
             raise not_installed(package, extra)

@@ -19,6 +19,7 @@ from ..registry.sources import spark_packages
 from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
 from ..run.options import RunOptions
+from ..run.report import unwatched
 from ..run.runner import Runner
 from ..run.sink_publisher import SinkPublisher
 from ..services.kind import SourceParts, kind_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ...domain.service.base import Service
     from ..config import Deployment, KafkaOutput, PipelineSettings
     from ..run.bootstrap import HistoryTable
-    from ..run.report import EpochReport
+    from ..run.report import EpochReport, EpochWatch
 
     Others = Callable[[str], Runner]
     """Returns the runner of another pipeline by its name."""
@@ -103,19 +104,23 @@ class Container:
     def queries(self) -> QueryEngine:
         return self._parts.queries
 
-    def runner(self, name: str, report: Callable[[EpochReport], None], others: Others) -> Runner:
+    def runner(
+        self, name: str, report: Callable[[EpochReport], None], others: Others, watch: EpochWatch = unwatched
+    ) -> Runner:
         """Create the runner of a pipeline.
 
         Args:
             name: of the pipeline.
             report: called with each published epoch.
             others: returns the runner of another pipeline by its name.
+            watch: sees its epochs.
         """
         if (large := self._large) is None:
-            return Runner(**self._of_runner(name, self._parts, others), report=report)
+            return Runner(**self._of_runner(name, self._parts, others), report=report, watch=watch)
         return AutoRunner(
             **self._of_runner(name, self._parts, others, engine_name=self._parts.backend.engine_name),
             report=report,
+            watch=watch,
             make_large=lambda small: self._make_large(name, large, small, others),
             limit=local_bytes(self.deployment.backend.local_mb),
             find_refusal=lambda: self._refusals.get(name),
@@ -126,7 +131,7 @@ class Container:
         """Create the other runner of a pipeline; its engine starts here, if it has not started yet."""
         with _keep_interrupt():
             found = self._of_runner(name, parts, lambda other: others(other).large, parts.backend.engine_name)
-        shared = {"writer": small.writer, "clock": small.clock, "options": small.options}
+        shared = {"writer": small.writer, "clock": small.clock, "options": small.options, "watch": small.watch}
         return Runner(**{**found, **shared}, report=small.report, losses=small.losses, stop_asked=small.stop_asked)
 
     @cached_property

@@ -11,7 +11,7 @@ import pytest
 from headwater import Headwater
 from headwater.app.api import options
 from headwater.app.api.declarations import Declarations
-from headwater.app.config.load import ALERTS, BACKEND, RUN, source_keys
+from headwater.app.config.load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 from headwater.app.registry.sources import load_bulk_kind, load_source_kind, source_kinds
 from headwater.app.services import kind as services
 from headwater.app.services.keys import PLAIN_TABLE, PUBLISH, RETAIN
@@ -256,6 +256,7 @@ def test_every_key_of_a_source_is_a_parameter(source: str) -> None:
     [
         (options.RunOptions, RUN),
         (options.AlertOptions, ALERTS),
+        (options.TelemetryOptions, TELEMETRY),
         (options.BackendOptions, {name: key for name, key in BACKEND.items() if name not in {"name", "path"}}),
         (options.RetainOptions, RETAIN),
         (options.PublishOptions, PUBLISH),

@@ -170,7 +170,7 @@ class TestReading:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: alerts, backend, pipelines, run, sources; "
+        ("[backend]", "[backnd]", "deploy.toml:1: backnd: unknown table; allowed: alerts, backend, pipelines, run, sources, telemetry; "
          "did you mean 'backend'?"),
         ('name = "delta"', 'nam = "delta"', "deploy.toml:2: backend.nam: unknown key; allowed: compact_every, engine, "
          "expire_every, file_mb, local_mb, name, path, retain, spark; did you mean 'name'?"),
