@@ -9,7 +9,7 @@ import click
 from ...domain.errors import ConfigError
 from ..run.bootstrap import FILES_PER_CHUNK, HISTORY_FORMATS, HistoryTable
 from .arguments import PIPELINE, argument, command, count
-from .console import choose_report, print_message
+from .console import choose_bars, print_message
 from .durable import open_durable
 from .signals import graceful_stop
 
@@ -55,9 +55,10 @@ def bootstrap(
     history = dict(tables)
     if len(history) < len(tables):
         raise ConfigError("--from names a topic twice; put all files of a topic into one folder")
-    with open_durable(config, choose_report()) as headwater:
+    report, bars = choose_bars(backlog=True)
+    with open_durable(config, report) as headwater:
         headwater.start([pipeline])
-        with graceful_stop(headwater, "this chunk"):
+        with graceful_stop(headwater, "this chunk"), bars:
             published = headwater.bootstrap(pipeline, history, stream_from=stream_from, files_per_chunk=files_per_chunk)
     if published is None:
         print_message(f"headwater: {pipeline}: stopped; run the same command again to resume after this chunk")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ..run.progress import exact_moment, moment, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from ..run.report import EpochReport
 
@@ -70,6 +72,23 @@ def choose_report() -> Callable[[EpochReport], None]:
     """Return what prints the progress line of each epoch, or nothing if the command is quiet."""
     quiet = click.get_current_context().meta.get("quiet")
     return (lambda _report: None) if quiet else _print_report
+
+
+def choose_bars(*, backlog: bool) -> tuple[Callable[[EpochReport], None], AbstractContextManager[object]]:
+    """Return what prints progress lines, see `choose_report`, and what shows bars while it is open.
+
+    There are bars only on a terminal, and if progress lines are printed as text.
+
+    Args:
+        backlog: whether all input is to be read; else there are bars only for bulk loads.
+    """
+    report = choose_report()
+    if report is not _print_report or LOG_FORM.json or not sys.stderr.isatty():
+        return report, nullcontext()
+    from .bars import Bars
+
+    bars = Bars(backlog=backlog)
+    return bars.below(report), bars
 
 
 def _print_report(report: EpochReport) -> None:

@@ -28,7 +28,7 @@ from ..services.kind import kind_of
 from ..wiring.checks import check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
-from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_report, print_message
+from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_bars, print_message
 from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
@@ -112,13 +112,14 @@ def run(*, config: str | None, pipelines: Sequence[str], until_idle: bool, show:
         show, config, pipelines = _split(show)
     if show and not until_idle:
         raise ConfigError("--show prints views when the run has ended: add --until-idle")
-    with Headwater.from_config(config, report=choose_report()) as headwater:
+    report, bars = choose_bars(backlog=until_idle)
+    with Headwater.from_config(config, report=report) as headwater:
         for name in show:
             headwater.find(name)
         named = pipelines or None
         # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
         headwater.start(named)
-        with graceful_stop(headwater, "this epoch"):
+        with graceful_stop(headwater, "this epoch"), bars:
             headwater.run(named, until_idle=until_idle)
         for name in show:
             print_answer(headwater.answer(name), form, title=name if len(show) > 1 else None)

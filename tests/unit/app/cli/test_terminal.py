@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
 
+from headwater.app.cli.bars import Bars
 from headwater.app.cli.console import print_message
+from headwater.app.cli.main import main
 from headwater.app.cli.output import write
 from headwater.app.cli.terminal import print_styled
+from headwater.app.run.report import EpochReport
+from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.table.schema import Schema
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SCHEMA = Schema.parse("id int, name string, n int")
+WIPED = "\x1b[2K"
+CONFIG = """
+[backend]
+name = "memory"
+[sources.orders]
+kind = "files"
+path = "."
+format = "json"
+schema = "id bigint, at timestamp"
+event_time = "at"
+[pipelines.curve]
+service = "cumulate"
+source = "orders"
+step = "1m"
+measures = { n = "count(*)" }
+"""
 ROWS = [[1, "契約", 5], [2, "🎉", 10], [3, None, 7]]
 
 
@@ -112,3 +137,63 @@ def test_messages_have_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatc
         print_message("headwater: it failed", "red")
         printed.append(err.getvalue())
     assert printed == ["\x1b[31mheadwater\x1b[0m: it failed\n", "headwater: it failed\n"]
+
+
+def report(lag: str) -> EpochReport:
+    return EpochReport(Epoch("shop", 3), 10, 0, 10, None, lag, {"read": 0.1})
+
+
+def shown(lags: list[str], *, backlog: bool) -> list[str]:
+    """The last line on the terminal after each epoch."""
+    err = sys.stderr = Terminal()
+    found = []
+    with Bars(backlog=backlog) as bars:
+        take = bars.below(lambda each: print_message(f"epoch with {each.lag} left"))
+        for lag in lags:
+            before = len(err.getvalue())
+            take(report(lag))
+            written = err.getvalue()[before:]
+            assert f"epoch with {lag} left\n" in written
+            last = re.sub(
+                r"\x1b\[[\d;?]*[A-Za-z]|[\r━╸╺]", "", written.rpartition(WIPED)[2].strip().rpartition("\n")[2]
+            )
+            found.append(" ".join(last.split()))
+    return found
+
+
+@pytest.fixture
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+
+
+@pytest.mark.usefixtures("_wide")
+def test_bars_show_how_much_of_a_backlog_is_left() -> None:
+    first, second, third, last = shown(["4 files", "3 files", "5 files", "0 files"], backlog=True)
+    assert (first, second, third) == ("shop 0/4 -:--:--", "shop 1/4 -:--:--", "shop 1/6 -:--:--")
+    assert last == ""
+
+
+@pytest.mark.usefixtures("_wide")
+def test_without_a_backlog_bars_show_only_bulk_loads() -> None:
+    lags = ["7 records", "9 records, bulk: 2 files", "a: 1 record, b: 3 records, bulk: 1 file, 1 failed", "0 records"]
+    assert shown(lags, backlog=False) == [
+        "epoch with 7 records left",
+        "shop: bulk 0/2 -:--:--",
+        "shop: bulk 1/2 -:--:--",
+        "",
+    ]
+
+
+@pytest.mark.usefixtures("_wide")
+def test_a_run_has_bars_only_beside_lines_of_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.json").write_text('{"id": 1, "at": "2024-03-01T09:00:00Z"}\n')
+    (tmp_path / "deploy.toml").write_text(CONFIG)
+    found = {}
+    for options in ("", "--quiet", "--log-format=json"):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        assert main(["run", str(tmp_path / "deploy.toml"), "--until-idle", *filter(None, [options])]) == 0
+        written = sys.stderr.getvalue()  # type: ignore[attr-defined]
+        found[options] = ("━" in written, written.count(" rows in,"))
+    assert found == {"": (True, 3), "--quiet": (False, 0), "--log-format=json": (False, 3)}
