@@ -106,7 +106,7 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(QUICK): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[web,testing]' pytest-xdist hypothesis httpx2 jsonschema
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,otel,web,testing]' pytest-xdist hypothesis httpx2 jsonschema
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
