@@ -23,10 +23,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater import EpochReport, Headwater
+from headwater import EpochReport, Headwater, TelemetrySettings
 from headwater.app.read.metrics import METRICS
+from headwater.app.run.telemetry import Telemetry
 from headwater.app.serve.metrics import metrics_text
-from headwater.domain.errors import BadInput, ConfigError, HeadwaterError, NotInstalled
+from headwater.domain.errors import BadInput, ConfigError, EngineLimit, HeadwaterError, NotInstalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -46,8 +47,8 @@ class Program:
         self.tracing.add_span_processor(SimpleSpanProcessor(self.spans))
         measuring = MeterProvider([self.reader])
         # The API lets a program set its providers only once.
-        monkeypatch.setattr(trace, "get_tracer", self.tracing.get_tracer)
-        monkeypatch.setattr(metrics, "get_meter", measuring.get_meter)
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: self.tracing)
+        monkeypatch.setattr(metrics, "get_meter_provider", lambda: measuring)
 
     def take(self) -> list[ReadableSpan]:
         """The spans that have ended since the last call, by their beginnings."""
@@ -140,6 +141,14 @@ class TestProvidersOfTheProgram:
         epoch, read = program.take()
         assert (about(epoch), read.name) == ({"pipeline": "curve", "engine": "memory"}, "read")
 
+    def test_an_epoch_that_another_engine_does_has_not_failed(self, program: Program) -> None:
+        telemetry = Telemetry(TelemetrySettings(), "auto", lambda _: ())
+        with pytest.raises(EngineLimit), telemetry.watch("curve", "local"):
+            raise EngineLimit("it needs more memory")
+        (epoch,) = program.take()
+        assert about(epoch) == {"pipeline": "curve", "engine": "local", "handed_over": "it needs more memory"}
+        assert epoch.status.is_unset
+
     def test_pushes_and_replays_are_epochs(self, program: Program, tmp_path: Path) -> None:
         (tmp_path / "a.json").write_text(ORDER % (1, 0) + '{"id": "x"}\n')
         with orders(Headwater(run={"dead_letter_stop": 0}), tmp_path) as headwater:
@@ -186,6 +195,13 @@ class TestProvidersOfTheProgram:
             headwater.run(until_idle=True)
         assert "the metrics cannot be read: no table" in caplog.text
         assert program.reader.get_metrics_data() is None
+
+
+def test_a_program_that_has_set_no_provider_pays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.app.pipeline.Pipeline.status", lambda *_: pytest.fail("a status was read"))
+    (tmp_path / "a.json").write_text(ORDER % (1, 0))
+    with orders(Headwater(), tmp_path) as headwater:
+        headwater.run(until_idle=True)
 
 
 class Collector:

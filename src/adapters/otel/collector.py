@@ -23,6 +23,7 @@ from .instruments import SCOPE, OpenTelemetry
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS, _LEAST_SECONDS = 5.0, 0.001
+_EXPORTERS = (OTLPSpanExporter, OTLPMetricExporter)
 _ABOUT_OUTAGES = ("Transient error", "Failed to export", "Shutdown in progress")
 """How the exporters' own messages about a collector begin; see `_Session`."""
 
@@ -58,16 +59,22 @@ class Collector(OpenTelemetry):
         measuring = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self._tracer, self._meter = tracing.get_tracer(SCOPE), measuring.get_meter(SCOPE)
         self._providers = (tracing, measuring)
-        for each in (spans, values):
-            logging.getLogger(type(each).__module__).addFilter(session.is_news)
+        for each in _EXPORTERS:
+            logging.getLogger(each.__module__).addFilter(session.is_news)
         atexit.register(self.close)
 
+    @property
+    def takes_metrics(self) -> bool:
+        return True
+
     def close(self) -> None:
-        """Send what waits; that takes a few seconds at most if the collector does not answer."""
+        """Send what waits; a collector that does not answer is waited for as long as a request may take, and 5 s."""
         atexit.unregister(self.close)
         self._session.ends = monotonic() + _CLOSE_SECONDS
         for each in self._providers:
             each.shutdown()
+        for exporter in _EXPORTERS:
+            logging.getLogger(exporter.__module__).removeFilter(self._session.is_news)
 
 
 class _Session(requests.Session):

@@ -42,7 +42,13 @@ class OpenTelemetry:
     _instruments: dict[str, Any] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._tracer, self._meter = trace.get_tracer(SCOPE), metrics.get_meter(SCOPE)
+        self._tracer = trace.get_tracer_provider().get_tracer(SCOPE)
+        self._meter = metrics.get_meter_provider().get_meter(SCOPE)
+
+    @property
+    def takes_metrics(self) -> bool:
+        """Whether metrics go anywhere: those of the API itself do not, as long as the program has set no provider."""
+        return not type(metrics.get_meter_provider()).__module__.startswith("opentelemetry.metrics")
 
     def record(self, operation: Operation) -> None:
         """Make a span of an operation that has ended, and of each of its parts, below the current span."""
@@ -72,7 +78,7 @@ class OpenTelemetry:
             told[key] = value
 
     def _made(self, make: Callable[..., Any], name: str, about: str) -> Any:
-        """An instrument; a meter of a program without a provider would keep each one that is made."""
+        """An instrument; each is made once."""
         if name not in self._instruments:
             self._instruments[name] = make(name, "s" if name.endswith("_seconds") else "", about)
         return self._instruments[name]

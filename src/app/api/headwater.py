@@ -339,8 +339,10 @@ class Headwater(Declarations, ViewReader):
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it, and send the telemetry that waits."""
-        self._telemetry.close()
-        self._container.close()
+        try:
+            self._telemetry.close()
+        finally:
+            self._container.close()
 
     def __enter__(self) -> Self:
         return self

@@ -64,7 +64,8 @@ class Telemetry:
     def look(self, *, now: bool = False) -> None:
         """Look at the metrics of the pipelines that have been run, if it is time to, or now."""
         sender, every = self._open(), self.settings.metrics_every.total_seconds()
-        if sender is None or not (now or self._looked is None or monotonic() - self._looked >= every):
+        due = now or self._looked is None or monotonic() - self._looked >= every
+        if sender is None or not due or not sender.takes_metrics:
             return
         try:
             found = tuple(self.status(self._pipelines))
