@@ -17,6 +17,7 @@ from attrs.validators import ge, optional
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
 from .compressed import COMPRESSED
@@ -72,6 +73,8 @@ class _Read:
 
     @classmethod
     def of(cls, offsets: Offsets) -> _Read:
+        if not isinstance(offsets.get("first"), str):
+            raise other_kind("files")
         return cls(offsets["first"], offsets["count"], dict(sorted(offsets["newest"].items())))
 
     @property
@@ -123,6 +126,10 @@ class Listing:
         if not following:
             return None
         return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
+
+    def check(self, after: Offsets) -> None:
+        """Check that the files that were read are as they were; see `Source.check_after`."""
+        self._check(_Read.of(after), self.names())
 
     def _fitting(self, waiting: list[str]) -> list[str]:
         """The first of these files that make an epoch within the limits; the very first one in any case."""

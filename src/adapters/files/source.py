@@ -79,6 +79,9 @@ class FileSource(StreamSource):
         """
         return self._listing.plan(after)
 
+    def check_after(self, after: Offsets) -> None:
+        self._listing.check(after)
+
     def end(self) -> Offsets | None:
         """The offsets after all present files; None if there are none. Raises the same errors as `plan`."""
         return self._listing.end()

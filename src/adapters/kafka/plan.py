@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import SourceChanged
+from ...domain.ports import other_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ...domain.epoch.epoch import Offsets
 
 Partition: TypeAlias = tuple[str, int]
@@ -65,6 +65,11 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
     ends = {each: start + quotas[each] for each, start in starts.items()}
     # Topics that are no longer read keep their offsets, so that reading them can be resumed.
     return OffsetRange(_offsets(read | starts), _offsets(read | ends))
+
+
+def check_kind(after: Offsets) -> None:
+    """Check that offsets are those of topics; see `Source.check_after`."""
+    _partitions(after)
 
 
 def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:
@@ -123,6 +128,8 @@ def _shares(available: Mapping[Partition, int], limit: int) -> dict[Partition, i
 
 
 def _partitions(offsets: Mapping[str, Any]) -> dict[Partition, int]:
+    if not all(isinstance(numbers, Mapping) for numbers in offsets.values()):
+        raise other_kind("kafka")
     return {(topic, int(number)): at for topic, numbers in offsets.items() for number, at in numbers.items()}
 
 

@@ -73,6 +73,7 @@ class KafkaSource(StreamSource):
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records were deleted before they were read, or a topic was created again.
         """
+        self.check_after(after or {})
         held, limit = self._reader.offset_bounds(), self.settings.limit
         found = planning.plan(after, held, limit.rows)
         if found is None or limit.bytes is None:
@@ -86,6 +87,9 @@ class KafkaSource(StreamSource):
                 return few
         rows = max(int(limit.bytes / self._mean_bytes), 1)
         return found if planning.count(found) <= rows else planning.plan(after, held, rows)
+
+    def check_after(self, after: Offsets) -> None:
+        planning.check_kind(after)
 
     def _rereading(self) -> ReadAgain:
         """The reader of dead letters of these topics."""

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, NotSupported, SourceChanged
-from ...domain.ports import StreamSource
+from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
 from .typed_rows import check_columns, decode_rows
 
@@ -91,6 +91,8 @@ class ProgramSource(StreamSource):
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query.
         """
+        if after:
+            self.check_after(after)
         if (frame := self._frame) is None:
             return None
         if after and after["query"] != frame.query:
@@ -101,6 +103,10 @@ class ProgramSource(StreamSource):
             return None
         self._frame = evolve(frame, number=number)
         return OffsetRange(after, self._frame.offsets)
+
+    def check_after(self, after: Offsets) -> None:
+        if not isinstance(after.get("query"), str):
+            raise other_kind("stream")
 
     def readable(self, offsets: OffsetRange) -> bool:
         """Whether the frame of an unfinished epoch is here. A push is not the same one if it is made again."""

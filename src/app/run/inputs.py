@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import OffsetRange
@@ -134,10 +134,11 @@ class PipelineInputs(Source):
             return False
         try:
             with ExitStack() as holding:
-                self._pin_inputs(plan, holding)
+                snapshots = self._pin_inputs(plan, holding)
+                now = {at: each.publication for at, each in snapshots.items()}
         except (VersionExpired, VersionNotFound):
             return False
-        return True
+        return plan.is_like(evolve(plan, published=self._published(now)))
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
@@ -169,7 +170,13 @@ class PipelineInputs(Source):
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
-        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint)
+        published = self._published(latest)
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published)
+
+    def _published(self, read: Mapping[str, Publication | None]) -> dict[str, str]:
+        """The times at which publications of the inputs were made, by input; `read` has them by pipeline."""
+        views = self.settings.pipelines
+        return {name: each.published_at.isoformat() for name, pipeline in views.items() if (each := read[pipeline])}
 
     def _has_columns(self, plan: Plan) -> bool:
         """Whether every input has columns: the table of a query has none before its first version."""

@@ -26,9 +26,13 @@ def materialized_tables(service: Service, pipeline: str, names: Iterable[str]) -
 
 
 def materialized_change(service: Service, view: str, ledger: LedgerWriter, cache: FrameCache) -> Change:
-    """The change of a view's table by the epoch that the ledger is in; a new table begins with all rows."""
+    """The change of a view's table by the epoch that the ledger is in.
+
+    A new table begins with all rows. All rows are replaced if the settings of the view were edited.
+    """
     before, ahead = ledger.snapshot(), ledger.ahead()
     spec = service.known(view)
-    if before.publication and before.version(f"{ledger.pipeline}.{view}") is None:
+    latest, table = before.publication, f"{ledger.pipeline}.{view}"
+    if latest and (before.version(table) is None or view in service.changed_views(latest.fingerprint)):
         return Change(overwrite=service.view(view, ReadAt(ahead)))
     return to_change(cache.persist(service.view_changes(view, before, ahead)), spec)

@@ -96,6 +96,7 @@ class SinkPublisher:
             if before is None:
                 changes = self._all_rows(ledger.snapshot(after))
             else:
+                check_unedited(self.service, self.view, before, stored=self.table is not None)
                 at = ledger.snapshot(before), ledger.snapshot(after)
                 changes = changes_between(self.service, self.view, self.table, *at)
             self.sink.publish(self.engine.persist(changes), after)
@@ -104,6 +105,26 @@ class SinkPublisher:
 
     def _all_rows(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         return self.service.view(self.view, ReadAt(snapshot)).with_columns(nw.lit(INSERT).alias(ROW_KIND))
+
+
+def check_unedited(service: Service, view: str, published: Publication, *, stored: bool) -> None:
+    """Check that the changes of a view since a publication that a sink holds can be computed.
+
+    Args:
+        service: of the pipeline.
+        view: the name of the view.
+        published: the publication.
+        stored: whether a table has the former rows, because the view is materialized.
+
+    Raises:
+        SinkChanged: the settings of the view were edited since, and no table has its former rows.
+    """
+    if not stored and view in service.changed_views(published.fingerprint):
+        raise SinkChanged(
+            f"pipeline {published.epoch.pipeline!r}: the settings of view {view!r} were edited, and the sink holds its"
+            " rows by the former ones: set them back, or publish to a new topic. If the view is in `materialize` before"
+            " the edit, the sink gets the difference"
+        )
 
 
 def _find_missing(ledger: Ledger, held: Receipt | None) -> Missing:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
@@ -77,7 +77,9 @@ class ViewInputs(Source):
         last = None if after is None else ViewPlan.of(after)
         self._keep(last, now.time)
         found = self._next(last)
-        return None if isinstance(found, Blocker) or found == last else OffsetRange(after, found.to_offsets())
+        if isinstance(found, Blocker) or (last and found == last and found.reads_same(last)):
+            return None
+        return OffsetRange(after, found.to_offsets())
 
     def readable(self, offsets: OffsetRange) -> bool:
         self._pipelines.refresh()
@@ -86,9 +88,9 @@ class ViewInputs(Source):
             return False
         try:
             self._lease(plan)
+            return self._dated(plan).reads_same(plan)
         except (VersionExpired, VersionNotFound):
             return False
-        return True
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
@@ -145,8 +147,10 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        if self.settings.aligned:
-            return self._plan_aligned(latest, last)
+        found = self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
+        return found if isinstance(found, Blocker) else self._dated(found)
+
+    def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
         marks = [publication.watermark for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if len(known) == len(marks) else None
@@ -226,6 +230,11 @@ class ViewInputs(Source):
             name, f"its publications up to {format_watermark(limit)} have expired; let it keep more (retain)"
         )
 
+    def _dated(self, plan: ViewPlan) -> ViewPlan:
+        """The plan with the times at which its inputs were published."""
+        published = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
+        return evolve(plan, published={name: each.published_at.isoformat() for name, each in published.items()})
+
     # ---- what is read ----------------------------------------------------------------------------------------------
 
     def _service(self, name: str) -> Service:
@@ -245,7 +254,10 @@ class ViewInputs(Source):
         return found
 
     def _before(self, after: Offsets | None) -> Mapping[str, ReadAt]:
-        """The snapshots of the last epoch; empty if they have expired, or if the settings of the view have changed."""
+        """The snapshots of the last epoch.
+
+        Empty if they have expired, if the view was edited, or if an input was edited or built again.
+        """
         if after is None:
             return {}
         plan = ViewPlan.of(after)
@@ -253,17 +265,27 @@ class ViewInputs(Source):
             return {}
         try:
             self._lease(plan)
-            return self._places(plan)
+            if self._dated(plan).reads_same(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
+                return self._places(plan)
         except (VersionExpired, VersionNotFound):
-            return {}
+            pass
+        return {}
+
+    def _publication(self, name: str, epoch: int) -> Publication:
+        publication = self._pipelines.at(self.settings.inputs[name].pipeline, epoch).publication
+        assert publication is not None  # else nothing would have been planned
+        return publication
+
+    def _edited(self, name: str, epoch: int) -> bool:
+        """Whether the settings of an input's view have been edited since an epoch."""
+        view = self._pipelines.spec(self.settings.inputs[name]).name
+        return view in self._service(name).changed_views(self._publication(name, epoch).fingerprint)
 
     def _lease(self, plan: ViewPlan) -> None:
         for name, epoch in plan.inputs.items():
             pipeline = self.settings.inputs[name].pipeline
             if (pipeline, epoch) not in self._pins:
-                publication = self._pipelines.at(pipeline, epoch).publication
-                assert publication is not None  # else nothing would have been planned
-                self._pins[pipeline, epoch] = self._pipelines.pin(pipeline, publication)
+                self._pins[pipeline, epoch] = self._pipelines.pin(pipeline, self._publication(name, epoch))
 
     def _keep(self, last: ViewPlan | None, now: datetime) -> None:
         """Renew the leases on what the last epoch read, and release all others."""

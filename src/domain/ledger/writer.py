@@ -151,7 +151,9 @@ class LedgerWriter(Ledger):
             EpochConflict: another writer has committed to the table.
         """
         anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
-        before = dict(self.latest.tables) if self.latest else {}
+        latest = self.latest.tables if self.latest else {}
+        # A table that is no longer declared stays behind, so it must start empty if it is declared again.
+        before = {table: latest[table] for table in self.tables if table in latest}
         if watermarks is None:
             watermarks = self.latest.watermarks if self.latest else {}
         publication = Publication(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, QueryEngine
 from .sinks import Receipt, StreamSink
-from .sources import BulkRows, BulkSource, Now, Pace, Source, StreamSource
+from .sources import BulkRows, BulkSource, Now, Pace, Source, StreamSource, other_kind
 from .system import Clock
 from .tables import (
     BaseReading,
@@ -51,4 +51,5 @@ __all__ = [
     "TableStore",
     "Version",
     "VersionedStore",
+    "other_kind",
 ]

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..epoch.key_range import KeyRange
-from ..errors import NotSupported
+from ..errors import NotSupported, SourceChanged
 from ..table.schema import Schema
 
 
@@ -96,6 +96,14 @@ class Source(Protocol):
             SourceChanged: records read before are gone or have been rewritten.
         """
 
+    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that the next epoch can be planned after these offsets, as far as no network is needed to know.
+
+        Raises:
+            SourceChanged: they are those of another kind of source, or what was read is gone or has been rewritten.
+        """
+        return  # by default a source finds out when it plans
+
     def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - overriding methods use it
         """Whether an unfinished epoch can be repeated: its range can still be read, with the same rows.
 
@@ -138,6 +146,14 @@ class Source(Protocol):
             now: the present moment.
         """
         return ()
+
+
+def other_kind(kind: str) -> SourceChanged:
+    """The error for offsets that a source of this kind has not made."""
+    return SourceChanged(
+        f"the pipeline has read a source of another kind until now, and cannot continue with one of kind {kind}: name"
+        " the former source, or give the pipeline another name"
+    )
 
 
 class StreamSource(Source, Protocol):

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..ledger.label import Label
 from ..ledger.ledger import Snapshot
 from ..table.change import Change
-from ..table.fingerprint import changed_settings
+from ..table.fingerprint import changed_settings, changed_views
 from ..table.net_changes import net_changes
 from ..table.spec import TableSpec
 from ..table.view_spec import ViewSpec
@@ -154,6 +154,17 @@ class Service(Protocol):
         None if they can be continued.
         """
         return changed_settings(fingerprint, self.fingerprint)
+
+    def recomputes(self, fingerprint: str) -> bool:  # noqa: ARG002 - overriding methods use it
+        """Whether the next epoch computes all rows again, because tables have another fingerprint; see `changed`."""
+        return False
+
+    def changed_views(self, fingerprint: str) -> frozenset[str]:
+        """The views that have other rows than under the settings of a fingerprint, over the same tables.
+
+        Whoever keeps rows of such a view, as of a publication with that fingerprint, must compute all of them again.
+        """
+        return changed_views(fingerprint, self.fingerprint)
 
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:

@@ -1,27 +1,45 @@
 """Fingerprints of the settings that tables were built with.
 
-The digest decides whether the tables can be continued; the settings are for messages.
+The digest decides whether the tables can be continued; the settings are for messages. Besides, a fingerprint records
+the types of the columns that changes are computed from, and the settings of views that are computed on read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
-_DIGEST, _SETTINGS = "digest", "settings"
+from .schema import INTEGERS, Schema
+
+_DIGEST, _SETTINGS, _TYPES, _VIEWS = "digest", "settings", "types", "views"
 
 
-def fingerprint(text: str, settings: Mapping[str, object]) -> str:
+def fingerprint(
+    text: str,
+    settings: Mapping[str, object],
+    *,
+    columns: Schema | None = None,
+    views: Mapping[str, object] = MappingProxyType({}),
+) -> str:
     """The fingerprint of a service's settings, as JSON.
 
     Args:
         text: everything that stored rows depend on; two fingerprints are equal if the digests of this text are.
         settings: the same settings by their configuration keys, for messages.
+        columns: the columns of the source whose values a later row takes back, so that their types must stay; see
+            `changed_settings`.
+        views: by view, the settings that its rows depend on although no stored row does; see `changed_views`.
     """
     digest_ = hashlib.sha256(text.encode()).hexdigest()[:16]
-    texts = {name: str(value) for name, value in settings.items()}
-    return json.dumps({_DIGEST: digest_, _SETTINGS: texts}, sort_keys=True, separators=(",", ":"))
+    found: dict[str, Any] = {_DIGEST: digest_, _SETTINGS: {name: str(value) for name, value in settings.items()}}
+    if columns:
+        found[_TYPES] = {each.name: each.type.ddl for each in columns.columns}
+    if views:
+        found[_VIEWS] = {name: str(value) for name, value in views.items()}
+    return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
 def digest(fingerprint_: str) -> str:
@@ -30,15 +48,44 @@ def digest(fingerprint_: str) -> str:
     return str(stored.get(_DIGEST, fingerprint_))
 
 
-def changed_settings(built: str, now: str) -> str | None:
+def changed_settings(built: str, now: str, also: Collection[str] = ()) -> str | None:
     """The settings that differ between two fingerprints, with old and new values, for display; None if they are equal.
+
+    They are equal if the digests are, and the types of columns where both record them; one integer type is as good as
+    another.
+
+    Args:
+        built: the fingerprint of the tables.
+        now: the fingerprint of the present settings.
+        also: settings that are compared besides, because the digest does not contain them.
 
     >>> changed_settings(fingerprint("a", {"method": "rank"}), fingerprint("b", {"method": "dense_rank"}))
     'settings: method rank -> dense_rank'
     """
-    if digest(built) == digest(now):
-        return None
-    old, new = (json.loads(each).get(_SETTINGS, {}) if each.startswith("{") else {} for each in (built, now))
-    names = [name for name in new if name in old and old[name] != new[name]]
-    listed = ", ".join(f"{name} {old[name]} -> {new[name]}" for name in names)
-    return f"settings: {listed}" if listed else "settings (what they were is not on record)"
+    same = digest(built) == digest(now)
+    settings = _describe(each for each in _differences(_SETTINGS, built, now) if not same or each[0] in also)
+    types = _describe(each for each in _differences(_TYPES, built, now) if not (same and INTEGERS.issuperset(each[1:])))
+    found = [f"{what}: {text}" for what, text in (("settings", settings), ("types of columns", types)) if text]
+    if not (found or same):
+        return "settings (what they were is not on record)"
+    return "; ".join(found) or None
+
+
+def changed_views(built: str, now: str) -> frozenset[str]:
+    """The views that have other rows under the present settings, over the same tables.
+
+    >>> changed_views(fingerprint("a", {}, views={"top": 10}), fingerprint("a", {}, views={"top": 20}))
+    frozenset({'top'})
+    """
+    return frozenset(name for name, _, _ in _differences(_VIEWS, built, now))
+
+
+def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
+    """The names whose values differ, with both values; a name that only one of them has is left out."""
+    stored = (json.loads(each).get(part) if each.startswith("{") else None for each in fingerprints)
+    old, new = (each if isinstance(each, dict) else {} for each in stored)  # a wide table's is a text for each topic
+    return [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
+
+
+def _describe(differences: Iterable[tuple[str, str, str]]) -> str:
+    return ", ".join(f"{name} {old} -> {new}" for name, old, new in differences)

@@ -23,6 +23,7 @@ from ...epoch.key_range import KeyRange
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.change import Matching
+from ...table.fingerprint import changed_settings
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt, Service, Step
 from .complete_transactions import TransactionFilter
@@ -53,6 +54,7 @@ class BulkMerge(Service):
         events, progress = Events(settings, tables), BulkLoadProgress(settings, tables, engine)
         undo_log = UndoLog(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
+        self._dated = settings.timed and not settings.transactional
         self.tables = tables.in_order(settings)
         self.views = view_specs(settings)
         transactions = TransactionFilter(settings, tables, engine)
@@ -61,6 +63,10 @@ class BulkMerge(Service):
         merger = ImageMerger(settings, tables, events, keeps_deleted, engine)
         self._step = BulkMergeStep(settings, tables, events, transactions, progress, merger, undo_log, engine)
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
+
+    def changed(self, fingerprint: str) -> str | None:
+        """Return the settings that differ; so does the column of event times, if the history has them."""
+        return changed_settings(fingerprint, self.fingerprint, ["event_time"] if self._dated else [])
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)

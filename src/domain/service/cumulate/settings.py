@@ -121,6 +121,11 @@ class CumulateSettings:
         return self.schema.select(names)
 
     @property
+    def _measured_columns(self) -> tuple[str, ...]:
+        named = {name.lower() for measure in self.measures for name in measure.columns}
+        return tuple(name for name in self.schema.names if name.lower() in named)
+
+    @property
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
         measures = sorted(
@@ -137,7 +142,8 @@ class CumulateSettings:
             "time_zone": self.time_zone,
             "ticks": self.ticks,
         }
-        return fingerprint(text, settings)
+        retracted = self.schema.select(self._measured_columns) if self.retracts else None
+        return fingerprint(text, settings, columns=retracted)
 
 
 def grouping_of(dimensions: tuple[str, ...]) -> str:

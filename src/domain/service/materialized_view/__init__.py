@@ -75,6 +75,10 @@ class MaterializedView(Service):
         """None: after any change of its settings, the whole view is recomputed; see `Service.changed`."""
         return None
 
+    def recomputes(self, fingerprint: str) -> bool:
+        """Whether its settings have changed; see `Service.recomputes`."""
+        return fingerprint != self.fingerprint
+
     def exact_as_of(self, publication: Publication) -> datetime | None:
         return ViewPlan.of(publication.offsets).as_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ...epoch.epoch import Offsets
 
@@ -20,12 +20,20 @@ class ViewPlan:
         as_of: the event time as of which all inputs are read (UTC); None if they are not read as of an event time.
         watermark: the event time up to which the view is complete (UTC); None if its inputs have no watermark.
         settings: the fingerprint of the view's settings.
+        published: for each input the time at which that epoch was published (UTC, as text). It differs if the input's
+            pipeline was built again. Empty in plans of old versions, which did not record it.
     """
 
     inputs: Mapping[str, int]
     as_of: datetime | None
     watermark: datetime | None
     settings: str
+    published: Mapping[str, str] = field(factory=dict, eq=False)
+
+    def reads_same(self, other: ViewPlan) -> bool:
+        """Whether both plans read the same publications; if that is all that is known, the same epochs."""
+        known = self.published.keys() & other.published.keys()
+        return self.inputs == other.inputs and all(self.published[name] == other.published[name] for name in known)
 
     def to_offsets(self) -> dict[str, Any]:
         """The plan as offsets of an epoch."""
@@ -34,10 +42,11 @@ class ViewPlan:
             "as_of": self.as_of and self.as_of.isoformat(),
             "watermark": self.watermark and self.watermark.isoformat(),
             "settings": self.settings,
+            "published": dict(self.published),
         }
 
     @classmethod
     def of(cls, offsets: Offsets) -> ViewPlan:
         """The plan from offsets that `to_offsets` made."""
         as_of, watermark = (offsets[name] and datetime.fromisoformat(offsets[name]) for name in ("as_of", "watermark"))
-        return cls(offsets["inputs"], as_of, watermark, offsets["settings"])
+        return cls(offsets["inputs"], as_of, watermark, offsets["settings"], offsets.get("published", {}))

@@ -108,4 +108,4 @@ class RankingSettings:
         order = f"{'-' if self.descending else ''}{self.order_by} ({self.schema[self.order_by].ddl})"
         columns = {name: ", ".join(getattr(self, name)) or "none" for name in ("group", "id", "tie_break")}
         own = {name: values[name] for name in ("method", "segment", "offset", "time_zone", "nulls")}
-        return fingerprint(text, {**columns, "order_by": order, **own})
+        return fingerprint(text, {**columns, "order_by": order, **own}, views={"top": self.top})

@@ -163,4 +163,4 @@ class RetractionSettings:
             "identity": ", ".join(identity) or "auto or none",
             "past": "a table of yours" if self.past else "made of the days that passed",
         }
-        return fingerprint(text, settings)
+        return fingerprint(text, settings, columns=self.schema.select(self.used_columns))

@@ -67,6 +67,10 @@ class Snapshots(Service):
         """Return None: each version is computed from scratch, so any setting may change; see `Service.changed`."""
         return None
 
+    def recomputes(self, fingerprint: str) -> bool:
+        """Whether its settings have changed; see `Service.recomputes`."""
+        return fingerprint != self.fingerprint
+
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Run the queries whose results may have changed; see `Service.step`."""
         return self._step.step(batch, snapshot)

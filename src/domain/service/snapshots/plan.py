@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ...epoch.epoch import Offsets
 from ...epoch.watermark import format_watermark
@@ -28,16 +28,27 @@ class Plan:
         watermark: the earliest of the inputs' watermarks (UTC); None if any of them has none.
         planned_at: when the plan was made (UTC).
         settings: the fingerprint of the inputs and queries; see `SnapshotSettings.fingerprint`.
+        published: by input, the time at which the pipeline's epoch was published (UTC, as text). It differs if the
+            pipeline was built again. Without plain tables; empty in plans of old versions, which did not record it.
     """
 
     inputs: Mapping[str, int | str]
     watermark: datetime | None
     planned_at: datetime
     settings: str
+    published: Mapping[str, str] = field(factory=dict)
 
     def is_like(self, other: Plan) -> bool:
         """Whether both plans give the same tables."""
-        return (dict(self.inputs), self.settings) == (dict(other.inputs), other.settings)
+        same = self.inputs.keys() == other.inputs.keys() and self.settings == other.settings
+        return same and all(self.reads_same(other, name) for name in self.inputs)
+
+    def reads_same(self, other: Plan, name: str) -> bool:
+        """Whether both plans read the same state of an input; of a pipeline, the same publication."""
+        if self.inputs[name] != other.inputs.get(name):
+            return False
+        times = {each.published[name] for each in (self, other) if name in each.published}
+        return len(times) <= 1
 
     @property
     def label(self) -> str | None:
@@ -51,6 +62,7 @@ class Plan:
             "label": self.label,
             "planned_at": self.planned_at.isoformat(),
             "settings": self.settings,
+            "published": dict(self.published),
         }
 
     @classmethod
@@ -58,7 +70,8 @@ class Plan:
         """Convert the result of `to_offsets` back to a plan."""
         label = offsets["label"]
         watermark = None if label is None else datetime.fromisoformat(label)
-        return cls(offsets["inputs"], watermark, datetime.fromisoformat(offsets["planned_at"]), offsets["settings"])
+        planned_at, published = datetime.fromisoformat(offsets["planned_at"]), offsets.get("published", {})
+        return cls(offsets["inputs"], watermark, planned_at, offsets["settings"], published)
 
 
 @frozen

@@ -49,10 +49,10 @@ class SnapshotsStep:
         Tables without inputs are always selected. The others stay as they are in the version before.
         """
         last = Plan.of(before.offsets) if before else None
-        was = last.inputs if last and last.settings == plan.settings else {}
+        last = last if last and last.settings == plan.settings else None
         for table in self.settings.tables:
             read = self.settings.inputs_of(table)
-            if not read or any(was.get(name) != plan.inputs[name] for name in read):
+            if not read or last is None or any(not plan.reads_same(last, name) for name in read):
                 yield table
 
     def _persist_shared(

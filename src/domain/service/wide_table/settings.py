@@ -20,6 +20,8 @@ GENERATORS = frozenset({"explode"})
 NULLS = ("overwrite", "keep")
 ABSENT_MEANS = ("keep", "null")
 
+_KEY = ""
+"""The part of a fingerprint that is for the key."""
 _TOPIC = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
 
 
@@ -218,7 +220,8 @@ class WideTableSettings:
     @property
     def fingerprint(self) -> str:
         """A JSON object with a hash of each part that stored rows depend on: the key, each topic and each column."""
-        parts: dict[str, tuple[object, ...]] = {"": ("key", *((each.name, each.type.ddl) for each in self.key_columns))}
+        key = ((each.name, each.type.ddl) for each in self.key_columns)
+        parts: dict[str, tuple[object, ...]] = {_KEY: ("key", *key)}
         for topic in self.topics:
             parts[topic.name] = (
                 *((each.name, each.expression.sql, each.type.ddl) for each in topic.sequence),
@@ -235,16 +238,16 @@ class WideTableSettings:
 
     def changed(self, fingerprint: str) -> str | None:
         """Return the settings that differ from another fingerprint; None if there are only new topics and columns."""
-        if not fingerprint.startswith("{"):
+        now, built = json.loads(self.fingerprint), json.loads(fingerprint) if fingerprint.startswith("{") else {}
+        if _KEY not in built:
             return "service"
-        now, built = json.loads(self.fingerprint), json.loads(fingerprint)
         other = [name for name, hash_ in built.items() if now.get(name) != hash_]
         return ", ".join(_describe_change(name, removed=name not in now) for name in other) or None
 
 
 def _describe_change(name: str, *, removed: bool) -> str:
     topic, _, column = name.partition(".")
-    if not name:
+    if name == _KEY:
         return "key"
     if not column:
         return (

@@ -1,0 +1,150 @@
+"""Tables that were stored under former settings never go on silently wrong: rows are computed again, or refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater import Headwater
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RANKED = """
+[backend]
+name = "delta"
+engine = "local"
+path = "{folder}/lake"
+[sources.events]
+kind = "files"
+path = "{folder}/in"
+format = "json"
+schema = "g string, id int, v int"
+[pipelines.ranked]
+service = "ranking"
+source = "events"
+group = ["g"]
+id = ["id"]
+order_by = "v"
+segment = "10"
+offset = "0"
+"""
+VIEWS = """
+[pipelines.seen]
+service = "materialized_view"
+inputs = {{ r = "ranked.{view}" }}
+key = ["id"]
+sql = "SELECT id, rank FROM r"
+[pipelines.shown]
+service = "snapshots"
+inputs = {{ r = "ranked.{view}" }}
+every = "1s"
+[pipelines.shown.tables]
+best = "SELECT id, rank FROM r"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    arrive(tmp_path, 1, ("a", 1, 10), ("a", 2, 20), ("a", 3, 30))
+    return tmp_path
+
+
+def arrive(folder: Path, number: int, *rows: tuple[str, int, int]) -> None:
+    lines = (json.dumps(dict(zip(("g", "id", "v"), row, strict=True))) for row in rows)
+    (folder / "in" / f"{number}.json").write_text("".join(f"{line}\n" for line in lines))
+
+
+def ranks(folder: Path, text: str, *views: str, only: list[str] | None = None) -> list[dict[int, int]]:
+    """Run a deployment, and return the rank of each id in these views."""
+    with Headwater.from_text(text.replace("{folder}", str(folder))) as headwater:
+        headwater.run(only, until_idle=True)
+        return [dict(headwater.view(view).select("id", "rank").rows()) for view in views]
+
+
+def stored(folder: Path, table: str) -> dict[int, int]:
+    import polars as pl
+
+    return dict(pl.read_delta(str(folder / "lake" / table)).select("id", "rank").rows())
+
+
+def test_a_stored_view_that_was_not_stored_for_a_while(folder: Path) -> None:
+    text = f'{RANKED}materialize = ["ranks"]\n'
+    ranks(folder, text)
+    arrive(folder, 2, ("a", 4, 5))
+    ranks(folder, RANKED)
+    arrive(folder, 3, ("a", 5, 25))
+    assert ranks(folder, text, "ranked") == [{4: 1, 1: 2, 2: 3, 5: 4, 3: 5}]
+    assert stored(folder, "ranked/ranks") == {4: 1, 1: 2, 2: 3, 5: 4, 3: 5}
+
+
+def test_the_settings_of_a_view_that_others_keep(folder: Path) -> None:
+    views = VIEWS.format(view="top")
+    kept = f'{RANKED}materialize = ["top"]\ntop = 1\n{views}'
+    assert ranks(folder, kept, "seen", "shown.best") == [{1: 1}, {1: 1}]
+    arrive(folder, 2, ("b", 4, 5))
+    wider = kept.replace("top = 1", "top = 2")
+    wanted = {1: 1, 2: 2, 4: 1}
+    assert ranks(folder, wider, "ranked.top", "seen", "shown.best") == [wanted, wanted, wanted]
+    assert stored(folder, "ranked/top") == wanted
+
+
+def test_an_input_that_was_built_again(folder: Path) -> None:
+    text = RANKED + VIEWS.format(view="ranks")
+    wanted = {1: 1, 2: 2, 3: 3}
+    assert ranks(folder, text, "seen", "shown.best") == [wanted, wanted]
+    shutil.rmtree(folder / "lake" / "ranked")
+    turned = text.replace('"v"', '"-v"')
+    ranks(folder, turned, only=["ranked"])  # it reaches the same epoch before its readers look
+    assert ranks(folder, turned, "seen", "shown.best") == [{3: 1, 2: 2, 1: 3}] * 2
+
+
+def test_a_source_of_another_kind(folder: Path) -> None:
+    from headwater.domain.errors import SourceChanged
+
+    ranks(folder, RANKED)
+    text = RANKED.replace('kind = "files"\npath = "{folder}/in"\nformat = "json"', 'kind = "stream"')
+    with pytest.raises(SourceChanged, match="a source of another kind until now"):
+        ranks(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("service", "old", "new", "why"),
+    [
+        (
+            'service = "retraction"\nupdated_at = "t"\nidentity = "none"\ngroup = ["g"]\n'
+            'measures = { n = { measure = "count(*)", where = "v > \'5\'" } }\n',
+            "v string",
+            "v int",
+            "types of columns: v string -> int",
+        ),
+        (
+            'service = "bulk_merge"\nkey = ["id"]\ncolumns = ["g"]\n',
+            'event_time = "t"',
+            'event_time = "t2"',
+            "event_time t -> t2",
+        ),
+    ],
+)
+def test_values_that_later_rows_take_back(folder: Path, service: str, old: str, new: str, why: str) -> None:
+    from headwater.domain.errors import ConfigError
+
+    row: dict[str, Any] = {"op": "+I", "id": 1, "g": "a", "v": "10", "t": "2024-03-01T00:00:00Z"}
+    (folder / "in" / "1.json").write_text(json.dumps(row | {"t2": row["t"]}))
+    source = RANKED[: RANKED.index("schema")] + (
+        'schema = "op string, id int, g string, v string, t timestamp, t2 timestamp"\nrow_kind = "op"\n'
+        'event_time = "t"\n[pipelines.p]\n'
+    )
+    reads = 'source = "events"\n'
+    if "bulk" in service:
+        (folder / "bulk").mkdir()
+        reads = 'changelog = "events"\nbulk = { path = "{folder}/bulk", format = "json", search_ts = "2024-03-01T00:00:00Z" }\n'
+    text = (source + service + reads).replace("{folder}", str(folder))
+    with Headwater.from_text(text) as headwater:
+        headwater.run(until_idle=True)
+    with Headwater.from_text(text.replace(old, new)) as headwater, pytest.raises(ConfigError, match=why):
+        headwater.run(until_idle=True)
