@@ -11,6 +11,7 @@ from ..domain.epoch.epoch import Mark
 from ..domain.errors import StoreUnavailable
 from ..domain.ports import Commit, Version, VersionedStore
 from ..domain.table.change import Change, Matching
+from ..domain.table.schema import Schema
 from ..domain.table.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class FailingStore(VersionedStore):
     _commits: int = 0
     _failed: bool = False
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
-        self.store.ensure(spec, published)
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        return self.store.ensure(spec, published)
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         return self.store.read(table, at, matching)

@@ -53,6 +53,7 @@ class EnsureContract(StoreHarness):
         narrow = evolve(NAMES, layout=layout)
         first = self.table(store, narrow).commit(append=[(1, "a"), (2, "b")])
         wide = evolve(narrow, schema=narrow.schema.plus(column("n", "int")))
+        assert self.reopen().ensure(wide).names == ("n",)
         table = self.table(self.reopen(), wide)
         assert table.rows_at(first) == bag((1, "a", None), (2, "b", None))
         table.sequence = 1

@@ -62,9 +62,9 @@ class TakingTurns:
     turns: Iterator[str]
     session: SparkSession
 
-    def ensure(self, *arguments: Any) -> None:
+    def ensure(self, *arguments: Any) -> Schema:
         self.local.ensure(*arguments)
-        self.spark.ensure(*arguments)
+        return self.spark.ensure(*arguments)
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any, **more: Any) -> Any:

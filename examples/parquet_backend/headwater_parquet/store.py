@@ -44,13 +44,14 @@ class ParquetStore(KeptStore):
     root: Path = field(converter=Path)
     _specs: Ensured[TableSpec] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
-        manifests = self._manifests(spec.name)
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        manifests, added = self._manifests(spec.name), Schema(())
         if newest := next(manifests.all(), None):
             counted = newest.commit.version if published is None else published.get(spec.name)
             columns = spec.schema if counted is None else manifests.at(counted).spec(spec.name).schema
-            newest.spec(spec.name).with_schema(columns).added_columns(spec)
+            added = newest.spec(spec.name).with_schema(columns).added_columns(spec)
         self._specs[spec.name] = spec
+        return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         spec, files = self._specs[table], self._files(table, at)

@@ -80,8 +80,8 @@ def read_spec(metadata: TableMetadata, name: str) -> TableSpec:
     )
 
 
-def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], Schema] | None) -> None:
-    """Check that a stored table can be used as declared; see `TableStore.ensure`.
+def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], Schema] | None) -> Schema:
+    """Check that a stored table can be used as declared, and return the columns that it lacks; see `TableStore.ensure`.
 
     Args:
         there: the stored table.
@@ -97,11 +97,11 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
             " another name, or remove the old table"
         )
     try:
-        there.added_columns(wanted)
+        return there.added_columns(wanted)
     except SchemaConflict:
         if counted is None:
             raise
-        there.with_schema(counted()).added_columns(wanted)
+        return there.with_schema(counted()).added_columns(wanted)
 
 
 def columns(schema_text: str) -> Schema:

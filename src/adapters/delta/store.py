@@ -80,14 +80,16 @@ class DeltaStore(FolderStore):
     sweep: SweepPolicy = field(factory=SweepPolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        added = Schema(())
         log = TableLog(self.session, folder_of(self.root, spec.name))
         definition.check_column_names(spec)
         with translate_errors(spec.name, log.path):
             if log.newest() >= 0:
                 counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
-                definition.check_continues(definition.read_spec(_metadata(log), spec.name), spec, counted)
+                added = definition.check_continues(definition.read_spec(_metadata(log), spec.name), spec, counted)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
+        return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._tables[table]

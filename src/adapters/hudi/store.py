@@ -15,6 +15,7 @@ from ...domain.epoch.epoch import Mark
 from ...domain.errors import ConfigError
 from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table.change import Change, Matching
+from ...domain.table.schema import Schema
 from ...domain.table.spec import Ensured, Layout, TableSpec
 from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
@@ -120,7 +121,8 @@ class HudiStore(FolderStore, BaseReading):
     archiving: ArchivePolicy = field(factory=ArchivePolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        added = Schema(())
         folder = Folder(self.session, folder_of(self.root, spec.name))
         timeline, definition = Timeline(folder), self._wanted(spec)
         with translate_errors(spec.name, folder.path):
@@ -128,8 +130,10 @@ class HudiStore(FolderStore, BaseReading):
             if there:
                 stored = _as_stored(there, timeline)
                 definition = stored.continue_as(definition, published, begun=timeline.newest() is not None)
+                added = definition.spec.schema.without(stored.spec.schema.names)
         lease_files = LeaseFiles(folder.path, partial(HadoopFiles, self.session))
         self._tables[spec.name] = _Table(definition, spec, folder, timeline, lease_files, is_kept=definition == there)
+        return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._tables[table]

@@ -109,14 +109,16 @@ class MemoryStore(KeptStore):
         self._tables: Ensured[_Table] = Ensured()
         self._lock = RLock()
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
         with self._lock:
+            added = Schema(())
             table = self._tables.setdefault(spec.name, _Table(spec))
             if table.newest is not None:
                 counted = table.newest if published is None else published.get(spec.name)
                 columns = spec.schema if counted is None else table.state(counted).schema
-                table.spec.with_schema(columns).added_columns(spec)
+                added = table.spec.with_schema(columns).added_columns(spec)
             table.spec = spec
+            return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         stored = self._tables[table]

@@ -33,6 +33,7 @@ from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
 from .output import write
+from .plan import plan
 from .plot import plot
 from .read import diff, print_answer, show, wait_for
 from .serve import serve
@@ -218,7 +219,7 @@ def schema() -> None:
 SECTIONS = {
     "Run": [run, bootstrap, roll, move],
     "Read": [show, diff, wait_for, plot],
-    "Look after": [status, serve, dead_letters, check, explain],
+    "Look after": [status, serve, dead_letters, check, plan, explain],
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],
     "Write a configuration": [init, schema],
 }

@@ -103,6 +103,15 @@ class Backend(Module):
         return cls
 
     @classmethod
+    def for_metadata(cls, settings: BackendSettings) -> type[Backend]:
+        """Return the backend that reads versions and columns of tables: of several engines, the one that starts first.
+
+        Raises the same errors as `chosen`.
+        """
+        chosen = cls.chosen(settings)
+        return chosen.engines[0] if chosen.engines else chosen
+
+    @classmethod
     def spark_settings(cls) -> Mapping[str, str]:
         """The settings with which a Spark session must be started for this backend; empty if it uses no Spark."""
         return {}

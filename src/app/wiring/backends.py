@@ -184,6 +184,13 @@ class DeltaBackend(_SparkBackend):
         return AutoDeltaBackend if settings.engine == "auto" and installed else LocalDeltaBackend
 
     @classmethod
+    def for_metadata(cls, settings: BackendSettings) -> type[Backend]:
+        """The local engine where it is installed and sees the folder: it needs no JVM, whatever engine wrote."""
+        chosen = super().for_metadata(settings)
+        here = settings.path is not None and not _SCHEME.match(settings.path)
+        return LocalDeltaBackend if here and all(map(find_spec, LocalDeltaBackend.packages)) else chosen
+
+    @classmethod
     def table_format(cls) -> TableFormat:
         from ...adapters.delta import package
 

@@ -13,6 +13,7 @@ from attrs import frozen
 from ..epoch.epoch import Mark
 from ..table.change import Change, Matching
 from ..table.lease import Lease
+from ..table.schema import Schema
 from ..table.spec import TableSpec
 
 Version = NewType("Version", str)
@@ -57,7 +58,7 @@ class TableStore(Protocol):
     """Versioned tables."""
 
     @abstractmethod
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
         """Check that a table can be used as declared. Call it once before any method except `versions` and `version`.
 
         It writes nothing. The first commit creates the table, and a later commit adds new columns. So an epoch that
@@ -68,6 +69,9 @@ class TableStore(Protocol):
             published: the version of each table in the latest publication; a missing table has no version there.
                 Columns added after that version are ignored, because their commits will be rolled back. None: all
                 columns count.
+
+        Returns:
+            The columns that the stored table lacks and a commit will add; none if there is no such table yet.
 
         Raises:
             SchemaConflict: the stored table differs by more than new columns.

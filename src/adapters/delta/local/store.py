@@ -13,6 +13,7 @@ from ....domain.errors import StoreUnavailable, VersionExpired
 from ....domain.ports import Commit, Expiry, Version
 from ....domain.table.change import Matching
 from ....domain.table.net_changes import net_changes
+from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
 from ...polars.schema import empty, lazy
 from ...shared.kept_store import FolderStore
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from ....domain.epoch.epoch import Mark
     from ....domain.table.change import Change
-    from ....domain.table.schema import Schema
     from .write import Writing
 
 _TRIES = 5
@@ -78,14 +78,15 @@ class LocalDeltaStore(FolderStore):
     lookups: Lookups = field(factory=Lookups)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> None:
-        log = LocalLog(folder_of(self.root, spec.name))
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        log, added = LocalLog(folder_of(self.root, spec.name)), Schema(())
         definition.check_column_names(spec)
         if (newest := log.newest()) >= 0:
             counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
             there = definition.read_spec(log.state(newest).table, spec.name)
-            definition.check_continues(there, spec, counted)
+            added = definition.check_continues(there, spec, counted)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), cache=self.cache)
+        return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._tables[table]

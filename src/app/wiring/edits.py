@@ -1,0 +1,217 @@
+"""What an edit of the configuration changes, compared with the tables that are stored; ``headwater plan`` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from ...domain.epoch.epoch import Offsets, Publication
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict
+from ...domain.ledger.ledger import Ledger
+from ...domain.ports import Clock, KeptStore
+from ...domain.service.base import Service
+from ...domain.source.bulk import CHANGELOG
+from ..config import Deployment, PipelineSettings
+from ..read.keyed_views import feed_of
+from ..registry.backends import Part, load_backend
+from ..run.loading import check_loaded
+from ..run.materialized import materialized_tables
+from ..run.sink_publisher import check_unedited
+from ..services.kind import kind_of
+from .blueprints import in_order
+from .engine_parts import EngineParts
+from .sources import PolarsSources
+
+_TABLE_LOGS = ("_delta_log", ".hoodie")
+
+
+class Verdict(Enum):
+    """What the next run does with a pipeline or a source of the configuration."""
+
+    NEW = "new"
+    """It begins: nothing is published yet."""
+    NOTHING = "nothing"
+    """It continues as before."""
+    WIDENED = "widened"
+    """It continues with more columns, tables or topics."""
+    RECOMPUTED = "recomputed"
+    """It continues; rows are computed again from its inputs or its own tables."""
+    REMOVED = "removed"
+    """Something is no longer declared; its tables or rows are left behind."""
+    REBUILD = "rebuild"
+    """It stops: the stored tables cannot be continued with these settings."""
+    REFUSED = "refused"
+    """It stops: something else must be put right first."""
+
+
+@frozen
+class Edit:
+    """What the next run does with a pipeline or a source.
+
+    Args:
+        kind: ``pipeline`` or ``source``.
+        name: its name.
+        verdict: in one word.
+        details: what changes, or the message with which a run stops; it names the remedy.
+    """
+
+    kind: str
+    name: str
+    verdict: Verdict
+    details: tuple[str, ...] = ()
+
+    @property
+    def stops(self) -> bool:
+        """Whether a run stops with an error."""
+        return self.verdict in {Verdict.REBUILD, Verdict.REFUSED}
+
+
+def plan_edits(deployment: Deployment, services: Mapping[str, Service], clock: Clock) -> list[Edit] | None:
+    """What the next run changes: pipelines, sources, and pipelines that are no longer declared.
+
+    Only metadata is read, and nothing is written. On Delta in a folder of this machine no JVM is started.
+
+    Args:
+        deployment: the edited one.
+        services: of its pipelines, by name; see `blueprints`.
+        clock: the present time.
+
+    Returns:
+        The edits, or None if the backend keeps nothing beyond a run.
+    """
+    backend = load_backend(deployment.backend.name)
+    if not backend.offers(Part.DURABILITY):
+        return None
+    with ExitStack() as exits:
+        parts = EngineParts(deployment, backend.for_metadata(deployment.backend), exits)
+        planner = _Planner(deployment, services, parts.store, clock)
+        return [*planner.pipelines(), *planner.sources(), *_removed(deployment)]
+
+
+@define(eq=False)
+class _Planner:
+    """Compares a deployment with its tables."""
+
+    deployment: Deployment
+    services: Mapping[str, Service]
+    store: KeptStore
+    clock: Clock
+    _latest: dict[str, Publication] = field(init=False, factory=dict)
+    _source_errors: dict[str, str] = field(init=False, factory=dict)
+
+    def pipelines(self) -> list[Edit]:
+        found = {name: self._pipeline(self.deployment.pipelines[name]) for name in in_order(self.deployment)}
+        return [found[name] for name in self.deployment.pipelines]
+
+    def _pipeline(self, pipeline: PipelineSettings) -> Edit:
+        """Open the tables as a run does, and look at what differs."""
+        name, service = pipeline.name, self.services[pipeline.name]
+        tables = (*service.tables, *materialized_tables(service, name, pipeline.materialize))
+        ledger = Ledger(self.store, name, [spec.name for spec in tables], self.clock, service.changed)
+        try:
+            ledger.open()
+            versions = ledger.snapshot().versions
+            added = {spec.name: self.store.ensure(spec, versions) for spec in tables}
+        except (ConfigError, SchemaConflict) as error:
+            return Edit("pipeline", name, Verdict.REBUILD, (str(error),))
+        try:
+            check_loaded(ledger, service)
+            if ledger.latest is None:
+                return Edit("pipeline", name, Verdict.NEW)
+            self._latest[name] = ledger.latest
+            self._check_sources(pipeline, ledger.latest.offsets)
+            if pipeline.publish:
+                view = feed_of(name, pipeline.publish, service).view.name
+                check_unedited(service, view, ledger.latest, stored=view in pipeline.materialize)
+        except HeadwaterError as error:
+            return Edit("pipeline", name, Verdict.REFUSED, (str(error),))
+        recomputed = list(self._recomputed(pipeline, ledger.latest))
+        widened = [f"table {table}: new columns {columns.ddl}" for table, columns in added.items() if columns.columns]
+        left = [f"table {table} is no longer written, and left behind" for table in versions if table not in added]
+        return Edit("pipeline", name, _first(recomputed, widened, left), (*recomputed, *widened, *left))
+
+    def _recomputed(self, pipeline: PipelineSettings, latest: Publication) -> Iterator[str]:
+        name, service = pipeline.name, self.services[pipeline.name]
+        if service.recomputes(latest.fingerprint):
+            yield "its settings were edited: all rows are computed again"
+        for view in sorted(service.changed_views(latest.fingerprint)):
+            yield f"view {view} was edited: all of its rows change, also where they are stored"
+        for view in pipeline.materialize:
+            if f"{name}.{view}" not in latest.tables:
+                yield f"view {view} will be stored: the next epoch writes all of its rows"
+        for each in kind_of(pipeline).reads(pipeline.service).values():
+            read = self.services[each.pipeline]
+            at = self._latest.get(each.pipeline)
+            if at and each.of(read).name in read.changed_views(at.fingerprint):
+                yield f"input {each} was edited: all rows are computed again when it changes"
+
+    # ---- sources ---------------------------------------------------------------------------------------------------
+
+    def sources(self) -> Iterator[Edit]:
+        for name, settings in self.deployment.sources.items():
+            if name in self._source_errors:
+                yield Edit("source", name, Verdict.REFUSED, (self._source_errors[name],))
+                continue
+            read = list(self._offsets_read(name))
+            topics, before = settings.input.topics, {topic for offsets in read for topic in offsets}
+            more = [f"topic {each} is read from its beginning" for each in topics if read and each not in before]
+            left = [f"topic {each} is no longer read; its rows stay" for each in sorted(before.difference(topics))]
+            if not topics:  # the offsets are not by topic
+                more, left = [], []
+            yield Edit("source", name, _first([], more, left) if read else Verdict.NEW, (*more, *left))
+
+    def _offsets_read(self, source: str) -> Iterator[Offsets]:
+        """The offsets up to which pipelines have read a source."""
+        for name, latest in self._latest.items():
+            by_source = _offsets_by_source(self.deployment.pipelines[name], latest.offsets)
+            yield from (offsets for each, offsets in by_source if each == source)
+
+    def _check_sources(self, pipeline: PipelineSettings, offsets: Offsets) -> None:
+        """Check that each source continues after these offsets; see `Source.check_after`."""
+        for name, after in _offsets_by_source(pipeline, offsets):
+            try:
+                source = self._polars_sources.open(self.deployment.sources[name])
+            except NotSupported:  # only another engine reads it, and it is not started for this
+                continue
+            try:
+                source.check_after(after)
+            except HeadwaterError as error:
+                self._source_errors[name] = str(error)
+                raise
+
+    @cached_property
+    def _polars_sources(self) -> PolarsSources:
+        return PolarsSources(self.deployment.backend.name)
+
+
+def _offsets_by_source(pipeline: PipelineSettings, offsets: Offsets) -> Iterator[tuple[str, Offsets]]:
+    if isinstance(pipeline.source, Mapping):
+        for topic, source in pipeline.source.items():
+            if topic in offsets:
+                yield source, offsets[topic]
+    elif pipeline.source and pipeline.bulk is None:
+        yield pipeline.source, offsets
+    elif pipeline.source and CHANGELOG in offsets:
+        yield pipeline.source, offsets[CHANGELOG]
+
+
+def _first(recomputed: Iterable[str], widened: Iterable[str], left: Iterable[str]) -> Verdict:
+    """The verdict on something that continues."""
+    found = ((Verdict.RECOMPUTED, recomputed), (Verdict.WIDENED, widened), (Verdict.REMOVED, left))
+    return next((verdict for verdict, details in found if details), Verdict.NOTHING)
+
+
+def _removed(deployment: Deployment) -> Iterator[Edit]:
+    """The pipelines with tables at the path of a deployment that does not declare them; none if it is not a folder."""
+    root = Path(deployment.backend.path or "")
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        if folder.name not in deployment.pipelines and folder.is_dir():
+            tables = sorted(each.name for each in folder.iterdir() if any((each / log).is_dir() for log in _TABLE_LOGS))
+            if tables:
+                names = ", ".join(f"{folder.name}.{table}" for table in tables)
+                yield Edit("pipeline", folder.name, Verdict.REMOVED, (f"left behind: {names}",))

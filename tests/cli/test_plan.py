@@ -1,0 +1,216 @@
+"""`headwater plan` says before an edit what the next run does with it; each verdict is held against that run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater import Headwater
+from headwater.app.cli.main import main
+from headwater.app.run.clock import SystemClock
+from headwater.app.wiring.edits import Edit, Verdict, plan_edits
+from headwater.domain.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEPLOYMENT = """
+[backend]
+name = "delta"
+engine = "local"
+path = "{folder}/lake"
+[sources.events]
+kind = "files"
+path = "{folder}/in"
+format = "json"
+schema = "op string, id int, g string, v int, w double, t timestamp"
+row_kind = "op"
+event_time = "t"
+
+[pipelines.ranked]
+service = "ranking"
+source = "events"
+group = ["g"]
+id = ["id"]
+order_by = "v"
+segment = "10"
+offset = "0"
+top = 2
+materialize = ["top"]
+
+[pipelines.totals]
+service = "retraction"
+source = "events"
+group = ["g"]
+updated_at = "t"
+identity = "none"
+measures = {{ n = "count(*)", total = "sum(v)" }}
+
+[pipelines.ticks]
+service = "cumulate"
+source = "events"
+step = "1m"
+dimensions = [["g"], []]
+measures = {{ n = "count(*)", total = "sum(v)" }}
+
+[pipelines.wide]
+service = "wide_table"
+key = ["id"]
+[pipelines.wide.topics.one]
+source = "events"
+sequence = ["t"]
+columns = ["g", "v"]
+
+[pipelines.merged]
+service = "bulk_merge"
+key = ["id"]
+columns = ["g", "v"]
+changelog = "events"
+bulk = {{ path = "{folder}/bulk", format = "json", search_ts = "2024-03-01T00:00:00Z" }}
+
+[pipelines.best]
+service = "materialized_view"
+inputs = {{ r = "ranked.top" }}
+key = ["id"]
+sql = "SELECT id, rank FROM r"
+
+[pipelines.shown]
+service = "snapshots"
+inputs = {{ r = "ranked.ranks" }}
+every = "15m"
+[pipelines.shown.tables]
+counted = "SELECT g, count(*) AS n FROM r GROUP BY g"
+"""
+SCHEMA = 'schema = "op string, id int, g string, v int, w double, t timestamp"'
+WIDER = "v bigint, w double"
+EDITS = [
+    # ranking
+    ("ranked", 'offset = "0"', 'offset = "0"\nrepeats = "same-segment"', Verdict.NOTHING, ""),
+    ("ranked", "top = 2", "top = 3", Verdict.RECOMPUTED, "view top was edited"),
+    ("ranked", 'materialize = ["top"]', "", Verdict.REMOVED, "table ranked.top is no longer written"),
+    ("ranked", '["top"]', '["top", "ranks"]', Verdict.RECOMPUTED, "view ranks will be stored"),
+    ("ranked", 'group = ["g"]\nid', 'group = ["g"]\nmethod = "rank"\nid', Verdict.REBUILD, "method dense_rank -> rank"),
+    ("ranked", "t timestamp", "t timestamp, x string", Verdict.WIDENED, "new columns `x` string"),
+    ("ranked", "w double, ", "", Verdict.REBUILD, "only new columns can be added"),
+    ("ranked", "w double", "u double", Verdict.REBUILD, "only new columns can be added"),
+    ("ranked", "v int, w double", WIDER, Verdict.REBUILD, "order_by v (int) -> v (bigint)"),
+    ("ranked", "w double", "w decimal(9,2)", Verdict.REBUILD, "only new columns can be added"),
+    # retraction
+    ("totals", "v int, w double", WIDER, Verdict.NOTHING, ""),
+    ("totals", '"sum(v)" }}\n\n[pipelines.ticks]', '"max(v)" }}\n\n[pipelines.ticks]', Verdict.REBUILD, "measures"),
+    ("totals", "w double, ", "", Verdict.NOTHING, ""),
+    ("totals", "w double", "u double", Verdict.NOTHING, ""),
+    ("totals", "v int", "v decimal(9,2)", Verdict.REBUILD, "v int -> decimal(9,2)"),
+    ("totals", "t timestamp", "t timestamp, x string", Verdict.NOTHING, ""),
+    # cumulate
+    ("ticks", 'step = "1m"', 'step = "1m"\nlate = "revise"', Verdict.NOTHING, ""),
+    ("ticks", 'step = "1m"', 'step = "2m"', Verdict.REBUILD, "step 1m -> 2m"),
+    ("ticks", '[["g"], []]', '[["g"]]', Verdict.REBUILD, "dimensions"),
+    # wide table
+    ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g", "v", "w"]\n\n[pipelines.m', Verdict.WIDENED, "`w` double"),
+    ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g"]\n\n[pipelines.m', Verdict.REBUILD, "column v of topic one (it is gone)"),
+    ("wide", "v int, w double", WIDER, Verdict.REBUILD, "type of column v"),
+    # bulk merge
+    ("merged", "t timestamp", "t timestamp, x string", Verdict.NOTHING, ""),
+    ("merged", 'columns = ["g", "v"]\nchangelog', 'columns = ["g", "v", "w"]\nchangelog', Verdict.REBUILD, "columns"),
+    ("merged", "v int, w double", WIDER, Verdict.REBUILD, "`v` int -> "),
+    ("merged", 'columns = ["g", "v"]\nchangelog', 'columns = ["g"]\nchangelog', Verdict.REBUILD, "columns"),
+    ("merged", 'changelog = "events"', 'changelog = "events"\nhistory = "2d"', Verdict.REBUILD, "history 1d -> 2d"),
+    ("merged", 'event_time = "t"', 'event_time = "t2"', Verdict.REBUILD, "event_time t -> t2"),
+    # materialized view
+    ("best", "SELECT id, rank FROM r", "SELECT id FROM r", Verdict.REBUILD, "only new"),
+    ("best", "SELECT id, rank FROM r", "SELECT id, rank, g FROM r", Verdict.RECOMPUTED, "new columns `g` string"),
+    ("best", "SELECT id, rank FROM r", "SELECT id, rank FROM r WHERE rank < 2", Verdict.RECOMPUTED, ""),
+    ("best", "SELECT id, rank FROM r", "SELECT id, CAST(rank AS string) AS rank FROM r", Verdict.REBUILD, "only new"),
+    # snapshots
+    ("shown", "count(*) AS n", "CAST(count(*) AS decimal(9,2)) AS n, max(v) AS v", Verdict.RECOMPUTED, ""),
+    ("shown", "count(*) AS n", "sum(v) AS n", Verdict.RECOMPUTED, ""),
+    ("shown", 'every = "15m"', 'every = "30m"', Verdict.NOTHING, ""),
+    # sources
+    ("ranked", 'kind = "files"\npath = "{folder}/in"\nformat = "json"', 'kind = "kafka"\nservers = "127.0.0.1:9"\ntopics = ["x"]', Verdict.REFUSED, "another kind"),
+    ("totals", 'path = "{folder}/in"', 'path = "{folder}/bulk"', Verdict.REFUSED, "came after"),
+]  # fmt: skip
+
+
+def arrive(folder: Path, number: int, *rows: tuple[Any, ...]) -> None:
+    lines = (
+        json.dumps({"op": op, "id": id_, "g": "a", "v": v, "w": 0.5, "t": f"2024-03-01T0{number}:00:00Z"})
+        for op, id_, v in rows
+    )
+    (folder / f"{number}.json").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a deployment that has run, and a further file that has not been read."""
+    folder = tmp_path_factory.mktemp("plan")
+    for name in ("in", "bulk"):
+        (folder / name).mkdir()
+    arrive(folder / "in", 1, ("+I", 1, 10), ("+I", 2, 20), ("+I", 3, 30))
+    arrive(folder / "bulk", 0, ("+I", 9, 90))
+    with Headwater.from_text(DEPLOYMENT.format(folder=folder)) as headwater:
+        headwater.run(until_idle=True)
+    arrive(folder / "in", 2, ("+I", 4, 5))
+    return folder
+
+
+def planned(headwater: Headwater) -> dict[str, Edit]:
+    edits = plan_edits(headwater.deployment, headwater.services, SystemClock())
+    assert edits is not None
+    return {edit.name: edit for edit in edits}
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit[0]}: {edit[2]}")
+def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[str, str, str, Verdict, str]) -> None:
+    pipeline, old, new, verdict, why = edit
+    former = DEPLOYMENT.replace("t timestamp", "t timestamp, t2 timestamp") if "t2" in new else DEPLOYMENT
+    assert former.count(old) >= 1
+    text = former.replace(old, new).format(folder=built)
+    if verdict not in {Verdict.REBUILD, Verdict.REFUSED}:  # the others write nothing
+        shutil.copytree(built / "lake", tmp_path / "lake")
+        text = text.replace(f"{built}/lake", f"{tmp_path}/lake")
+    with Headwater.from_text(text) as headwater:
+        found = planned(headwater)[pipeline]
+        assert (found.verdict, why in "; ".join(found.details)) == (verdict, True), found
+        if found.stops:
+            with pytest.raises(HeadwaterError) as refused:
+                headwater.run([pipeline], until_idle=True)
+            assert (str(refused.value),) == found.details
+        else:
+            headwater.run([pipeline], until_idle=True)
+            assert planned(headwater)[pipeline].verdict is Verdict.NOTHING
+
+
+def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(built / "lake", tmp_path / "lake")
+    text = DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")
+    start, end = text.index("[pipelines.merged]"), text.index("[pipelines.best]")
+    anew = '[pipelines.anew]\nservice = "ranking"\nsource = "events"\ngroup = ["g"]\nid = ["id"]\norder_by = "t"\n'
+    (tmp_path / "deploy.toml").write_text(text[:start] + anew + text[end:])
+    before = sorted((each, each.stat().st_mtime_ns) for each in (tmp_path / "lake").rglob("*"))
+    assert main(["plan", str(tmp_path / "deploy.toml"), "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(each["kind"], each["name"]): each["verdict"] for each in rows} == {
+        **{("pipeline", name): "nothing" for name in ("ranked", "totals", "ticks", "wide", "best", "shown")},
+        ("pipeline", "anew"): "new",
+        ("source", "events"): "nothing",
+        ("pipeline", "merged"): "removed",
+    }
+    assert "left behind: merged." in rows[-1]["details"]
+    assert sorted((each, each.stat().st_mtime_ns) for each in (tmp_path / "lake").rglob("*")) == before
+    (tmp_path / "deploy.toml").write_text(text.replace('step = "1m"', 'step = "2m"').replace('"local"', '"spark"'))
+    assert main(["plan", str(tmp_path / "deploy.toml")]) == 2
+    told = capsys.readouterr()
+    assert "built with other settings: step 1m -> 2m" in told.out
+    assert "a run would stop at pipeline ticks; nothing was changed" in told.err
+
+
+def test_memory_keeps_nothing(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = DEPLOYMENT.format(folder=built).replace('name = "delta"\nengine = "local"', 'name = "memory"')
+    (tmp_path / "deploy.toml").write_text(text)
+    assert main(["plan", str(tmp_path / "deploy.toml")]) == 0
+    told = capsys.readouterr()
+    assert (told.out, "nothing is stored" in told.err) == ("", True)
