@@ -42,6 +42,7 @@ READING: dict[tuple[str, ...], int] = {
     ("dead-letters", "ranked"): 0,
     ("explain", "totals"): 0,
     ("check",): 0,
+    ("plan",): 0,
     ("expire",): 0,
     ("wait-for", "ranked", *WAIT): 0,
 }
