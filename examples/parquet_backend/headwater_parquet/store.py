@@ -101,10 +101,9 @@ class ParquetStore(KeptStore):
         newest = next(manifests.all(), Manifest.of(spec))
         small = [file for file, rows in newest.files.items() if rows < _SMALL]
         places = Counter(file[:_PLACE] for file in small)
-        if not (chosen := [file for file in small if places[file[:_PLACE]] >= _MANY]):
+        if not (old := [file for file in small if places[file[:_PLACE]] >= _MANY]):
             return None
-        new = self._write(spec, self._rows(spec, chosen))
-        return manifests.add(newest.next(None, _without(newest.files, chosen) | new))
+        return manifests.add(newest.next(None, _without(newest.files, old) | self._write(spec, self._rows(spec, old))))
 
     def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
         manifests, lease_files = self._manifests(table), self._lease_files(table)

@@ -13,13 +13,13 @@ from ...domain.epoch.epoch import Epoch
 from ...domain.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future, ThreadPoolExecutor
+    from contextlib import AbstractContextManager
 
     from ...domain.epoch.batch import Batch
     from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.ports import Now
-    from .runner import Runner
+    from ...domain.ports import FrameEngine, Now, Source
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +48,15 @@ class ReadAhead:
     again.
 
     Args:
-        runner: of the pipeline.
+        source: of the pipeline.
+        engine: of its frames.
+        memory: limits what is read ahead.
         thread: reads.
     """
 
-    runner: Runner
+    source: Source
+    engine: FrameEngine
+    memory: Callable[[], AbstractContextManager[None]]
     thread: ThreadPoolExecutor
     _next: Future[_Opened | None] | None = field(init=False, default=None)
     _planned_at: Now | None = field(init=False, default=None)
@@ -62,7 +66,7 @@ class ReadAhead:
         self._planned_at, opened = now, self._next.result() if self._next else None
         if opened and opened.batch.offsets.after == after:
             return opened.batch.offsets
-        return self.runner.source.plan(after, now)
+        return self.source.plan(after, now)
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
@@ -79,7 +83,7 @@ class ReadAhead:
             else:
                 opened = self._open(epoch, offsets)
                 holding.push(opened.holding)
-            if self._planned_at and self.runner.source.eager:
+            if self._planned_at and self.source.eager:
                 following = Epoch(epoch.pipeline, epoch.number + 1)
                 self._next = self.thread.submit(self._read, following, offsets.until, self._planned_at)
             yield opened.batch
@@ -96,11 +100,10 @@ class ReadAhead:
 
     def _read(self, epoch: Epoch, after: Offsets, now: Now) -> _Opened | None:
         """Read the next epoch, if more is waiting behind it."""
-        source = self.runner.source
         try:
-            with self.runner.engine.working(), self.runner.memory_beside():
-                offsets = source.plan(after, now)
-                if offsets is None or source.plan(offsets.until, now) is None:
+            with self.engine.working(), self.memory():
+                offsets = self.source.plan(after, now)
+                if offsets is None or self.source.plan(offsets.until, now) is None:
                     return None
                 return self._open(epoch, offsets)
         except HeadwaterError as fault:  # the epoch itself will meet it, and raise it or find another engine
@@ -108,10 +111,9 @@ class ReadAhead:
             return None
 
     def _open(self, epoch: Epoch, offsets: OffsetRange) -> _Opened:
-        source = self.runner.source
         with ExitStack() as holding:
-            batch = holding.enter_context(source.open(epoch, offsets))
-            if source.eager:  # the next read of the source counts on
+            batch = holding.enter_context(self.source.open(epoch, offsets))
+            if self.source.eager:  # the next read of the source counts on
                 passed_over = batch.passed_over()
                 batch = evolve(batch, passed_over=lambda: passed_over)
             return _Opened(batch, held_rows(), holding.pop_all())
