@@ -74,9 +74,9 @@ class Runner:
     writer: str
     options: RunOptions = field(factory=RunOptions)
     report: Callable[[EpochReport], None] = field(default=lambda _report: None)
-    watch: EpochWatch = unwatched
     publisher: SinkPublisher | None = None
     engine_name: str | None = None
+    watch: EpochWatch = field(kw_only=True, default=unwatched)
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     beside: WorkBeside | None = field(init=False, default=None)
