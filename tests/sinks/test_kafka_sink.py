@@ -7,7 +7,6 @@ import socket
 import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -145,9 +144,9 @@ def test_every_type_is_read_back_by_the_json_source(topic: Topic) -> None:
     publish(sink, 0, (*nulls.values(), "+I"), (*_VALUES.values(), "-D"))
     spec = RecordSpec(Schema.parse(f"{_TYPES}, row_kind string"), row_kind="row_kind")
     source = PolarsKafkaSource(KafkaSettings(topic.broker.servers, (topic.name,)), spec)
-    deadline = monotonic() + 10  # the broker shows a transaction a moment after it was committed
+    deadline = time.monotonic() + 10  # the broker shows a transaction a moment after it was committed
     while (planned := source.plan(None, NOW)) is None:
-        assert monotonic() < deadline
+        assert time.monotonic() < deadline
     read = source.read(planned).select(*schema.names, "_row_kind", "_error").collect().rows(named=True)
     assert read == [
         nulls | {"_row_kind": "+I", "_error": None},
