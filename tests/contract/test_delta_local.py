@@ -35,6 +35,7 @@ from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
+from tests.properties.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -281,7 +282,7 @@ class TestLookups(LocalDelta):
     """What is answered from memory is what is read from files."""
 
     @given(work=st.lists(st.tuples(WORK, st.booleans()), max_size=9), asked=st.lists(ASKED, min_size=1, max_size=6))
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     def test_counts_after_any_commits(self, work: list[Any], asked: list[tuple[int, str, int]]) -> None:
         self.root = self.root / uuid4().hex
         eager = CompactionPolicy(min_files=2, min_share=0)
