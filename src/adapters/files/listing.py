@@ -128,7 +128,7 @@ class Listing:
         return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
 
     def check(self, after: Offsets) -> None:
-        """Check that the files that were read are as they were; see `Source.check_after`."""
+        """Check that the files that were read are as they were; see `StreamSource.check_after`."""
         self._check(_Read.of(after), self.names())
 
     def _fitting(self, waiting: list[str]) -> list[str]:

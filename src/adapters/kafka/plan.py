@@ -68,7 +68,7 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
 
 
 def check_kind(after: Offsets) -> None:
-    """Check that offsets are those of topics; see `Source.check_after`."""
+    """Check that offsets are those of topics; see `StreamSource.check_after`."""
     _partitions(after)
 
 

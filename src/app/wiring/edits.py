@@ -172,7 +172,7 @@ class _Planner:
             yield from (offsets for each, offsets in by_source if each == source)
 
     def _check_sources(self, pipeline: PipelineSettings, offsets: Offsets) -> None:
-        """Check that each source continues after these offsets; see `Source.check_after`."""
+        """Check that each source continues after these offsets; see `StreamSource.check_after`."""
         for name, after in _offsets_by_source(pipeline, offsets):
             try:
                 source = self._polars_sources.open(self.deployment.sources[name])

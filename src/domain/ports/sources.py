@@ -96,14 +96,6 @@ class Source(Protocol):
             SourceChanged: records read before are gone or have been rewritten.
         """
 
-    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
-        """Check that the next epoch can be planned after these offsets, as far as no network is needed to know.
-
-        Raises:
-            SourceChanged: they are those of another kind of source, or what was read is gone or has been rewritten.
-        """
-        return  # by default a source finds out when it plans
-
     def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - overriding methods use it
         """Whether an unfinished epoch can be repeated: its range can still be read, with the same rows.
 
@@ -164,6 +156,14 @@ class StreamSource(Source, Protocol):
 
     lanes: bool = False
     """Whether several logs (Kafka partitions) are read in parallel; see `Batch`."""
+
+    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that the next epoch can be planned after these offsets, as far as no network is needed to know.
+
+        Raises:
+            SourceChanged: they are those of another kind of source, or what was read is gone or has been rewritten.
+        """
+        return  # by default a source finds out when it plans
 
     @abstractmethod
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:

@@ -91,10 +91,6 @@ class BulkGroup(Source):
         until = {member: each.until for member, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
-    def check_after(self, after: Offsets) -> None:
-        if CHANGELOG in after:
-            self.changelog.check_after(after[CHANGELOG])
-
     def readable(self, offsets: OffsetRange) -> bool:
         changes, chunks = _part(offsets, CHANGELOG), _part(offsets, BULK)
         again = changes is None or self.changelog.readable(changes)

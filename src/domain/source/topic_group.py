@@ -62,11 +62,6 @@ class TopicGroup(Source):
         until = {topic: each.until for topic, each in planned.items() if each is not None}
         return OffsetRange(after, {**so_far, **until}) if until else None
 
-    def check_after(self, after: Offsets) -> None:
-        for topic, member in self.members.items():
-            if topic in after:
-                member.check_after(after[topic])
-
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """The rows of a range, of the topics that have rows in it, and those of each topic in `Batch.topics`."""
