@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 PartitionValues: TypeAlias = "tuple[tuple[str, str | None], ...]"
 """A partition: the name and the value (as text) of each partition column."""
@@ -64,6 +64,14 @@ class DataFile:
     def place(self) -> PartitionValues:
         """The partition as a value that can be compared and hashed."""
         return tuple(sorted(self.partition.items()))
+
+
+def by_partition(files: Iterable[DataFile]) -> dict[PartitionValues, list[DataFile]]:
+    """The files of each partition, in their order."""
+    found: dict[PartitionValues, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.place, []).append(file)
+    return found
 
 
 @frozen(eq=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from attrs import frozen
 
-from .actions import DataFile
+from .actions import DataFile, by_partition
 
 _MEBIBYTE = 1024 * 1024
 
@@ -33,10 +32,7 @@ class CompactionPolicy:
 
     def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
         """All files of the partitions worth compacting, most small files first, up to `max_bytes`."""
-        partitions = defaultdict(list)
-        for file in files:
-            partitions[file.place].append(file)
-        paying = sorted(filter(self._pays, partitions.values()), key=self._small_files, reverse=True)
+        paying = sorted(filter(self._pays, by_partition(files).values()), key=self._small_files, reverse=True)
         return self._affordable(paying)
 
     def _affordable(self, partitions: list[list[DataFile]]) -> list[DataFile]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from ....domain.table.merge import Max, Min, Sum
 from ...polars.sorting import order_code, sort_rows
+from ..actions import by_partition
 from ..compaction_policy import total_bytes
 from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, stored_schema
 from .rows import fold_parts, fold_rows
@@ -30,10 +31,7 @@ def prepare_compaction(
 ) -> tuple[list[DataFile], list[str]]:
     """Rewrite whole partitions; the new files, and the actions that replace the old ones."""
     chosen = list(files)
-    places: dict[object, list[DataFile]] = {}
-    for file in chosen:
-        places.setdefault(file.place, []).append(file)
-    added = [new for found in places.values() for new in _rewrite(found, stored, file_bytes)]
+    added = [new for found in by_partition(chosen).values() for new in _rewrite(found, stored, file_bytes)]
     return added, [*(f.removed(changes=False) for f in chosen), *(f.added(changes=False) for f in added)]
 
 
@@ -44,57 +42,42 @@ def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> It
     slices_of_part = -(-rows.height // (parts * _SLICE))
     bounded = bounded_columns(spec) if has_log(spec) else None
     order = [name for name in spec.key if name not in spec.partition_by]
-    slices = filter(len, _slices(rows, order, _compacting(files, spec, order), parts * slices_of_part))
+    deletes = has_log(spec) and any(file.highest.get(OPERATION, DELETED) == DELETED for file in files)
+    compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
+    slices = filter(len, _slices(rows, order, compact, parts * slices_of_part))
     for first in slices:
         yield stored.data.write_slices(chain([first], islice(slices, slices_of_part - 1)), bounded)
 
 
 def _slices(
-    rows: pl.DataFrame, order: Sequence[str], compacted: Callable[[pl.DataFrame], pl.DataFrame], count: int
+    rows: pl.DataFrame, order: Sequence[str], compact: Callable[[pl.DataFrame], pl.DataFrame], count: int
 ) -> Iterator[pl.DataFrame]:
     """The compacted rows of a partition in their order, which is that of their keys, in about this number of slices."""
     code = order_code(rows, order) if order and count > 1 else None
     if code is None:
-        whole = compacted(rows)
+        whole = compact(rows)
         yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
         return
     in_order = code.sort()
     starts = sorted({in_order[at * rows.height // count] for at in range(count)})
     for start, end in zip(starts, [*starts[1:], None], strict=True):
-        yield compacted(rows.filter((code >= start) if end is None else (code >= start) & (code < end)))
+        yield compact(rows.filter((code >= start) if end is None else (code >= start) & (code < end)))
 
 
-def _compacting(
-    files: Sequence[DataFile], spec: TableSpec, order: Sequence[str]
-) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """What turns the stored rows of some keys of these files into their compacted rows, sorted."""
-    operations = [file.highest.get(OPERATION, DELETED) for file in files]
-    deletes = DELETED in operations
-    fold: Callable[[pl.LazyFrame], pl.LazyFrame] = _unfolded
-    if has_log(spec) and _adds_up(spec) and not deletes:
-        fold = partial(fold_rows, spec=spec, deletes=False)
-    elif has_log(spec) and any(operation > APPENDED for operation in operations):
-        fold = partial(_fold_parts, spec=spec, deletes=deletes)
-    return partial(_compacted, spec=spec, order=order, fold=fold)
-
-
-def _compacted(
-    rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], fold: Callable[[pl.LazyFrame], pl.LazyFrame]
-) -> pl.DataFrame:
-    found = fold(rows.lazy()).collect()
+def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
+    """Stored rows of some keys folded, and sorted; `deletes`: whether there may be deletes among them."""
     if has_log(spec):
-        found = found.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
-    found = found.select(stored_schema(spec).names)
-    return sort_rows(found, order) if order else found
+        rows = _folded(rows.lazy(), spec, deletes=deletes).collect()
+        rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
+    rows = rows.select(stored_schema(spec).names)
+    return sort_rows(rows, order) if order else rows
 
 
-def _unfolded(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows
-
-
-def _fold_parts(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
-    operation = pl.col(OPERATION)
-    return fold_parts(rows.filter(operation == APPENDED), rows.filter(operation > APPENDED), spec, deletes=deletes)
+def _folded(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
+    if _adds_up(spec) and not deletes:
+        return fold_rows(rows, spec, deletes=False)
+    appended = pl.col(OPERATION) == APPENDED
+    return fold_parts(rows.filter(appended), rows.filter(~appended), spec, deletes=deletes)
 
 
 def _adds_up(spec: TableSpec) -> bool:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from attrs import define, field, frozen
 
 from ...polars.schema import polars_schema, polars_type
-from ..actions import DataFile
+from ..actions import DataFile, by_partition
 from .errors import explain_read_errors, explain_write_errors
 
 if TYPE_CHECKING:
@@ -98,15 +98,8 @@ class DataFiles:
         """
         if not rows.height:
             return []
-        columns = [name for name in (rows.columns if bounded is None else bounded) if name not in self.partition_by]
-        by = list(self.partition_by)
-        if not by:
-            return [self._write_file([part], {}, columns) for part in _slices(rows, parts)]
-        return [
-            self._write_file([part], dict(zip(by, place, strict=True)), columns)
-            for place, found in _split(rows, by).items()
-            for part in _slices(found.drop(by), parts)
-        ]
+        found = _split(rows, list(self.partition_by)) if self.partition_by else [rows]
+        return [self.write_slices([part], bounded) for each in found for part in _slices(each, parts)]
 
     def write_slices(self, slices: Iterable[pl.DataFrame], bounded: Iterable[str] | None = None) -> DataFile:
         """Write rows of one partition to a new file. They come in slices, of which one at a time is in memory.
@@ -117,9 +110,24 @@ class DataFiles:
         """
         remaining, by = iter(slices), list(self.partition_by)
         first = next(remaining)
-        place = dict(zip(by, first.select(by).row(0), strict=True)) if by else {}
-        columns = [name for name in (first.columns if bounded is None else bounded) if name not in by]
-        return self._write_file((each.drop(by) for each in chain([first], remaining)), place, columns)
+        place = first.select(by).row(0) if by else ()
+        bounded = [name for name in (first.columns if bounded is None else bounded) if name not in by]
+        partition = {name: _partition_text(value) for name, value in zip(by, place, strict=True)}
+        folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
+        name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
+        path = Path(self.root) / name
+        with explain_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            statistics = self._write_rows(path, (each.drop(by) for each in chain([first], remaining)), bounded)
+        action = {
+            "path": name,
+            "partitionValues": {self.names.get(column, column): text for column, text in partition.items()},
+            "size": path.stat().st_size,
+            "modificationTime": time.time_ns() // 1_000_000,
+            "dataChange": True,
+            "stats": self._stats(statistics),
+        }
+        return DataFile.from_action(action)
 
     def delete(self, files: Iterable[DataFile]) -> None:
         """Delete files that no commit has taken."""
@@ -133,11 +141,8 @@ class DataFiles:
             TableDamaged: a file cannot be read.
         """
         stored = schema.without(tuple(self.partition_by))
-        places: dict[Any, list[DataFile]] = {}
-        for file in files:
-            places.setdefault(file.place, []).append(file)
         parts = []
-        for found in places.values():
+        for found in by_partition(files).values():
             constants = self._constants(found[0], schema)
             rows = self._rows([path_of(file) for file in found], found, stored)
             parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
@@ -185,24 +190,6 @@ class DataFiles:
             ).alias(name)
             for name in self.partition_by
         ]
-
-    def _write_file(self, slices: Iterable[pl.DataFrame], place: Mapping[str, Any], bounded: Sequence[str]) -> DataFile:
-        partition = {name: _partition_text(value) for name, value in place.items()}
-        folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
-        name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
-        path = Path(self.root) / name
-        with explain_write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            statistics = self._write_rows(path, iter(slices), bounded)
-        action = {
-            "path": name,
-            "partitionValues": {self.names.get(column, column): text for column, text in partition.items()},
-            "size": path.stat().st_size,
-            "modificationTime": time.time_ns() // 1_000_000,
-            "dataChange": True,
-            "stats": self._stats(statistics),
-        }
-        return DataFile.from_action(action)
 
     def _write_rows(self, path: Path, slices: Iterator[pl.DataFrame], bounded: Sequence[str]) -> Statistics:
         """Write slices to a file; a file of one slice is cached."""
@@ -266,12 +253,11 @@ class Statistics:
         return Statistics(self.rows + other.rows, nulls, bounds)
 
 
-def _split(rows: pl.DataFrame, by: list[str]) -> dict[tuple[Any, ...], pl.DataFrame]:
+def _split(rows: pl.DataFrame, by: list[str]) -> list[pl.DataFrame]:
     """Rows by their values in some columns."""
-    first = rows.select(by).row(0)
     if rows.select(pl.col(name).eq_missing(pl.col(name).first()).all() for name in by).row(0) == (True,) * len(by):
-        return {first: rows}  # the usual case, which needs no copy
-    return rows.partition_by(by, as_dict=True, maintain_order=True)
+        return [rows]  # the usual case, which needs no copy
+    return rows.partition_by(by, maintain_order=True)
 
 
 def is_scanned(file: DataFile) -> bool:

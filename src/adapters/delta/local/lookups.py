@@ -22,6 +22,7 @@ from ....domain.table.schema import INTEGERS
 from ....domain.table.sums import counts
 from ...polars.key_index import HashCollision, KeyIndex
 from ...polars.schema import collect, empty, polars_schema
+from ..actions import by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
 from ..stored import DELETED, OPERATION, has_log
@@ -89,10 +90,7 @@ class _Lookup:
         by, schema = self.spec.partition_by, self.spec.schema
         literals = {name: (value,) for name, value in self.literals.items() if name in by}
         within = literals | {name: tuple(self.keys[name].unique()) for name in by if name in self.keys.columns}
-        found: dict[PartitionValues, list[DataFile]] = {}
-        for file in prune(stored.files, within, schema):
-            found.setdefault(file.place, []).append(file)
-        return found
+        return by_partition(prune(stored.files, within, schema))
 
     def read(self, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame:
         """The rows of files that such lookups ask for."""
