@@ -30,13 +30,13 @@ class _Opened:
 
     Args:
         batch: of the epoch that is expected to read it.
-        size: bytes of its rows in memory, if they are counted.
         holding: closes the batch.
+        size: bytes of its rows in memory that the epoch itself has not counted.
     """
 
     batch: Batch
-    size: int
     holding: ExitStack
+    size: int = 0
 
 
 @define(eq=False)
@@ -71,18 +71,13 @@ class ReadAhead:
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """See `Source.open`; inside the block the next epoch is read."""
-        with ExitStack() as holding:
-            opened = self._take()
-            if opened:
-                holding.push(opened.holding)
-                if (opened.batch.epoch, opened.batch.offsets) != (epoch, offsets):
-                    holding.close()
-                    opened = None
-            if opened:
-                hold_rows(opened.size)
-            else:
-                opened = self._open(epoch, offsets)
-                holding.push(opened.holding)
+        opened = self._take()
+        if opened and (opened.batch.epoch, opened.batch.offsets) != (epoch, offsets):
+            opened.holding.close()
+            opened = None
+        opened = opened or self._open(epoch, offsets)
+        with opened.holding:
+            hold_rows(opened.size)
             if self._planned_at and self.source.eager:
                 following = Epoch(epoch.pipeline, epoch.number + 1)
                 self._next = self.thread.submit(self._read, following, offsets.until, self._planned_at)
@@ -105,7 +100,7 @@ class ReadAhead:
                 offsets = self.source.plan(after, now)
                 if offsets is None or self.source.plan(offsets.until, now) is None:
                     return None
-                return self._open(epoch, offsets)
+                return evolve(self._open(epoch, offsets), size=held_rows())
         except HeadwaterError as fault:  # the epoch itself will meet it, and raise it or find another engine
             _log.debug("%s: epoch %d was not read ahead: %s", epoch.pipeline, epoch.number, fault)
             return None
@@ -116,4 +111,4 @@ class ReadAhead:
             if self.source.eager:  # the next read of the source counts on
                 passed_over = batch.passed_over()
                 batch = evolve(batch, passed_over=lambda: passed_over)
-            return _Opened(batch, held_rows(), holding.pop_all())
+            return _Opened(batch, holding.pop_all())
