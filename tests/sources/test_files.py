@@ -150,7 +150,7 @@ def test_reads_zstandard(engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_reads_an_array(engine: Engine, tmp_path: Path, indent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_array, "_BYTES_A_BLOCK", 1000)
+    monkeypatch.setattr(json_array, "BYTES_A_BLOCK", 1000)
     records = [{**json.loads(line(at)), "more": {"deep": ['",]', at]}} for at in range(2000)]
     text = json.dumps([*records, 7, {"id": "x"}], indent=indent)
     content = b"\xef\xbb\xbf " + text[:-1].encode() + b', {"id": 1 2} ]\n'

@@ -1,4 +1,4 @@
-"""Files that are compressed as a whole: gzip (``.gz``) and Zstandard (``.zst``)."""
+"""The bytes of files, some of which are compressed as a whole: gzip (``.gz``) and Zstandard (``.zst``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import IO
 import pyarrow as pa
 
 COMPRESSED = (".gz", ".zst")
-"""The ends of their names."""
+"""The ends of the names of compressed files."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What a file of text may begin with."""
+BYTES_A_BLOCK = 8 * 2**20
+"""About this many bytes are read at a time."""
 
 
 def is_compressed(path: str | Path) -> bool:

@@ -11,8 +11,7 @@ from attrs import frozen
 
 from ...domain.source.csv_format import RFC_4180, CsvFormat
 from ...domain.source.decode import Undecodable, shown
-
-_BLANKS = " \t\r\n"
+from ..records.shapes.chunk import BLANKS
 
 
 def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> Iterator[tuple[int, bytes]]:
@@ -26,7 +25,7 @@ def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> It
         Offset and bytes of each record, without the last line break. If a quote is never closed, all that follows is
         one record, which `fields` then refuses.
     """
-    blanks = _BLANKS.replace(csv.delimiter, "").encode()  # a row of a tab-separated file may consist of tabs
+    blanks = BLANKS.replace(csv.delimiter, "").encode()  # a row of a tab-separated file may consist of tabs
     quote, comment = csv.quote.encode(), (csv.comment or "").encode()
     first, held = 0, bytearray()
     for at, line in lines:

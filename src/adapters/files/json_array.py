@@ -8,12 +8,12 @@ from typing import IO
 
 from ...domain.errors import BadInput
 from ...domain.source.decode import shown
+from ..records.shapes.chunk import BLANKS
+from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK
 
-_BYTES_A_BLOCK = 8 * 2**20
-_BLANKS = b" \t\r\n"
+_BLANKS = BLANKS.encode()
 _DEEPEST = 32
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _element() -> re.Pattern[bytes]:
@@ -41,8 +41,8 @@ def elements(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     Raises:
         BadInput: it is not an array, the array is not closed, or something follows it.
     """
-    text = stream.read(_BYTES_A_BLOCK)
-    begin = len(text) - len(text.removeprefix(_BYTE_ORDER_MARK).lstrip(_BLANKS))
+    text = stream.read(BYTES_A_BLOCK)
+    begin = len(text) - len(text.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS))
     if begin == len(text):
         return
     if text[begin : begin + 1] != b"[":
@@ -55,7 +55,7 @@ def elements(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
         found = _ELEMENT.match(text, at)
         if found is None:
             # It is longer than what was read. Each time twice as much is read, so that this costs no more than once.
-            more = stream.read(max(_BYTES_A_BLOCK, len(text) - at))
+            more = stream.read(max(BYTES_A_BLOCK, len(text) - at))
             if not more:
                 raise BadInput(
                     f"file {name}: its array is not closed, has a string or bracket that is not closed, or is nested"
@@ -71,6 +71,6 @@ def elements(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
 
 def _check_end(rest: bytes, stream: IO[bytes], name: str) -> None:
     while not rest.strip(_BLANKS):
-        if not (rest := stream.read(_BYTES_A_BLOCK)):
+        if not (rest := stream.read(BYTES_A_BLOCK)):
             return
     raise BadInput(f"file {name}: something follows its array: {shown(rest.strip(_BLANKS)[:20])}; replace the file")

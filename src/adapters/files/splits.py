@@ -23,7 +23,7 @@ from ..records.shapes.chunk import BLANKS, Chunk
 from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
 from . import json_array, parquet
-from .compressed import is_compressed, open_file
+from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK, is_compressed, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,7 @@ BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40
 TO_THE_END = _FILE_POSITIONS
 _DELIMITERS = (";", "\t", "|", ",")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BYTES_A_BLOCK, _SMALL = 8 * 2**20, 2**17
+_SMALL = 2**17
 
 
 @frozen
@@ -185,7 +184,7 @@ def _blocks(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, byte
     if start:
         stream.seek(start - 1)
         at = start - 1 + len(stream.readline())
-    while at < end and (block := stream.read(min(_BYTES_A_BLOCK, end - at))):
+    while at < end and (block := stream.read(min(BYTES_A_BLOCK, end - at))):
         if not block.endswith(b"\n"):
             block += stream.readline()
         yield at, block
@@ -203,7 +202,7 @@ def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 def _unmarked(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Lines without a byte order mark at the start of the file."""
     for at, line in lines:
-        yield at, (line if at else line.removeprefix(_BYTE_ORDER_MARK))
+        yield at, (line if at else line.removeprefix(BYTE_ORDER_MARK))
 
 
 def _csv(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[Parse, Iterator[tuple[int, bytes]]]:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
-from ...domain.source.csv_format import CsvFormat
+from ...domain.source.csv_format import RFC_4180, CsvFormat
 from ...domain.source.dead_letter import USUAL_LIMIT, Limit
 from ...domain.source.record_spec import LINES, PLAIN_FORMATS
 
@@ -191,7 +191,7 @@ class BulkInput:
     @property
     def csv(self) -> CsvFormat:
         """How its CSV is written."""
-        return CsvFormat()
+        return RFC_4180
 
     @property
     def layout(self) -> str:
@@ -221,7 +221,7 @@ class BulkFiles(BulkInput):
     search_ts: datetime | str | None = None
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
-    csv: CsvFormat = field(factory=CsvFormat)
+    csv: CsvFormat = RFC_4180
     layout: str = LINES
 
     @property

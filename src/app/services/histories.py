@@ -12,7 +12,7 @@ from ...domain.service.base import Service
 from ...domain.service.history_load import NoHistory
 from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.changelog.settings import ChangeSpec
-from ...domain.source.csv_format import CsvFormat
+from ...domain.source.csv_format import RFC_4180
 from ...domain.source.record_spec import LINES, PLAIN_FORMATS
 from ...domain.source.topic_group import TopicGroup
 from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
@@ -92,7 +92,7 @@ def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSett
         row_kind=None,
         format=format_,
         changes=ChangeSpec(),
-        csv=source.records.csv if format_ == "csv" else CsvFormat(),
+        csv=source.records.csv if format_ == "csv" else RFC_4180,
         layout=source.records.layout if format_ == "json" else LINES,
         tells_absent=partial and format_ == "json",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...domain.source.csv_format import CsvFormat
+from ...domain.source.csv_format import RFC_4180
 from ...domain.source.epoch_size import EpochSize
 from ...domain.source.record_spec import FORMATS
 from ..deployment.deployment import FilesInput
@@ -31,7 +31,7 @@ class FilesKind(SourceKind[FilesInput]):
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),
         **WRITTEN,
-        "header": Key(FLAG, CsvFormat().header),
+        "header": Key(FLAG, RFC_4180.header),
     }
 
     def parse(self, table: Section) -> FilesInput:

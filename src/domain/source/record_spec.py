@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..table.schema import Schema, column
 from .changelog.log_columns import LOG_COLUMNS
 from .changelog.settings import CHANGE_FORMATS, DEBEZIUM, MAXWELL, NONE, ORDERED, ChangeSpec
-from .csv_format import CsvFormat
+from .csv_format import RFC_4180, CsvFormat
 from .transactions import TRANSACTION_COLUMNS
 
 PLAIN_FORMATS = ("json", "csv", "parquet")
@@ -57,7 +57,7 @@ class RecordSpec:
     tells_transactions: bool = False
     tells_log: bool = False
     optional: tuple[str, ...] = ()
-    csv: CsvFormat = field(factory=CsvFormat)
+    csv: CsvFormat = RFC_4180
     layout: str = LINES
     avro: bool = False
 
