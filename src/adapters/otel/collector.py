@@ -107,7 +107,7 @@ class _Session(requests.Session):
         return answer
 
     def is_news(self, record: logging.LogRecord) -> bool:
-        """Whether an exporter's message is about anything else than what is told here."""
+        """Whether an exporter's message is about something that is not reported here."""
         return record.thread not in self._threads or not str(record.msg).startswith(_ABOUT_OUTAGES)
 
     def _note(self, failed: str | None) -> None:

@@ -10,8 +10,8 @@ from attrs import define, field, frozen
 from opentelemetry import metrics, trace
 
 SCOPE = "headwater"
-_told: WeakKeyDictionary[metrics.Counter, dict[tuple[str, ...], float]] = WeakKeyDictionary()
-"""What each counter has been told, by its labels: all who ask a meter for a counter get the same one."""
+_counted: WeakKeyDictionary[metrics.Counter, dict[tuple[str, ...], float]] = WeakKeyDictionary()
+"""The value of each counter, by its labels: all who ask a meter for a counter get the same one."""
 
 
 @frozen(eq=False)
@@ -72,10 +72,10 @@ class OpenTelemetry:
     def set_counter(self, name: str, about: str, value: float, labels: Mapping[str, str]) -> None:
         """Set a value that only grows."""
         counter = self._made(self._meter.create_counter, name, about)
-        told, key = _told.setdefault(counter, {}), tuple(labels.values())
-        if (more := value - told.get(key, 0)) > 0:
+        counted, key = _counted.setdefault(counter, {}), tuple(labels.values())
+        if (more := value - counted.get(key, 0)) > 0:
             counter.add(more, labels)
-            told[key] = value
+            counted[key] = value
 
     def _made(self, make: Callable[..., Any], name: str, about: str) -> Any:
         """An instrument; each is made once."""

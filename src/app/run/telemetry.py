@@ -1,4 +1,4 @@
-"""Tells OpenTelemetry of the epochs of a process, and of the metrics of its pipelines."""
+"""Reports the epochs of a process, and the metrics of its pipelines, to OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class Telemetry:
             found = ()
         self._looked = monotonic()
         for metric in METRICS:
-            tell = sender.set_counter if metric.counter else sender.set_gauge
+            set_value = sender.set_counter if metric.counter else sender.set_gauge
             for status in found:
                 if (value := metric.value(status)) is not None:
-                    tell(metric.name, metric.about, value, {LABEL: status.pipeline})
+                    set_value(metric.name, metric.about, value, {LABEL: status.pipeline})
 
     def close(self) -> None:
         """Send what waits, if it is sent from here."""
