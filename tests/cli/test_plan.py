@@ -188,14 +188,14 @@ def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     shutil.copytree(built / "lake", tmp_path / "lake")
     text = DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")
     start, end = text.index("[pipelines.merged]"), text.index("[pipelines.best]")
-    anew = '[pipelines.anew]\nservice = "ranking"\nsource = "events"\ngroup = ["g"]\nid = ["id"]\norder_by = "t"\n'
-    (tmp_path / "deploy.toml").write_text(text[:start] + anew + text[end:])
+    added = '[pipelines.added]\nservice = "ranking"\nsource = "events"\ngroup = ["g"]\nid = ["id"]\norder_by = "t"\n'
+    (tmp_path / "deploy.toml").write_text(text[:start] + added + text[end:])
     before = sorted((each, each.stat().st_mtime_ns) for each in (tmp_path / "lake").rglob("*"))
     assert main(["plan", str(tmp_path / "deploy.toml"), "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {(each["kind"], each["name"]): each["verdict"] for each in rows} == {
         **{("pipeline", name): "nothing" for name in ("ranked", "totals", "ticks", "wide", "best", "shown")},
-        ("pipeline", "anew"): "new",
+        ("pipeline", "added"): "new",
         ("source", "events"): "nothing",
         ("pipeline", "merged"): "removed",
     }
@@ -203,14 +203,14 @@ def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sorted((each, each.stat().st_mtime_ns) for each in (tmp_path / "lake").rglob("*")) == before
     (tmp_path / "deploy.toml").write_text(text.replace('step = "1m"', 'step = "2m"').replace('"local"', '"spark"'))
     assert main(["plan", str(tmp_path / "deploy.toml")]) == 2
-    told = capsys.readouterr()
-    assert "built with other settings: step 1m -> 2m" in told.out
-    assert "a run would stop at pipeline ticks; nothing was changed" in told.err
+    printed = capsys.readouterr()
+    assert "built with other settings: step 1m -> 2m" in printed.out
+    assert "a run would stop at pipeline ticks; nothing was changed" in printed.err
 
 
 def test_memory_keeps_nothing(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = DEPLOYMENT.format(folder=built).replace('name = "delta"\nengine = "local"', 'name = "memory"')
     (tmp_path / "deploy.toml").write_text(text)
     assert main(["plan", str(tmp_path / "deploy.toml")]) == 0
-    told = capsys.readouterr()
-    assert (told.out, "nothing is stored" in told.err) == ("", True)
+    printed = capsys.readouterr()
+    assert (printed.out, "nothing is stored" in printed.err) == ("", True)

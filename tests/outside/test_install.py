@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from .environments import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,36 +69,13 @@ hw.ranking("again", source=visits, group=["page"], id=["visit"], order_by="at", 
 """
 
 
-class Environment:
-    """A clean virtual environment."""
-
-    def __init__(self, folder: Path, *installed: str | Path) -> None:
-        self.folder = folder
-        venv.create(folder / "venv", with_pip=False)
-        self._bin = folder / "venv" / "bin"
-        self.install(*installed)
-
-    def install(self, *what: str | Path) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", self._bin / "python", "install", "--quiet"]
-        subprocess.run([*pip, "--disable-pip-version-check", *what], check=True)
-
-    def run(self, program: str, *arguments: str | Path, code: int = 0, **variables: str) -> str:
-        """Run one of its programs in its folder; what it prints. Nothing of this environment is set there."""
-        kept = {name: os.environ[name] for name in ("HOME", "PATH", "JAVA_HOME", "TZ") if name in os.environ}
-        command = [self._bin / program, *arguments]
-        done = subprocess.run(
-            command, cwd=self.folder, env={**kept, **variables}, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
-
-    def run_pipelines(self, backend: str, settings: str = "") -> None:
-        (self.folder / "in").mkdir()
-        (self.folder / "in" / "a.json").write_text('{"page": "a", "visit": 1, "at": "2024-03-01T09:00:00Z"}\n')
-        (self.folder / "deploy.toml").write_text(DEPLOYMENT.format(backend=backend, settings=settings))
-        shown = self.run("headwater", "run", "deploy.toml", "--until-idle", "--show", "ranks", "pages")
-        assert "a         1  2024-03-01T09:00:00Z     1" in shown
-        assert "a     1" in shown.splitlines()
+def run_pipelines(clean: Environment, backend: str, settings: str = "") -> None:
+    (clean.folder / "in").mkdir()
+    (clean.folder / "in" / "a.json").write_text('{"page": "a", "visit": 1, "at": "2024-03-01T09:00:00Z"}\n')
+    (clean.folder / "deploy.toml").write_text(DEPLOYMENT.format(backend=backend, settings=settings))
+    shown = clean.run("headwater", "run", "deploy.toml", "--until-idle", "--show", "ranks", "pages")
+    assert "a         1  2024-03-01T09:00:00Z     1" in shown
+    assert "a     1" in shown.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +100,11 @@ def test_without_extras_it_runs_on_memory(built: dict[str, Path], tmp_path: Path
     clean = Environment(tmp_path, built[kind])
     assert clean.run("python", "-c", "import headwater; print(headwater.__version__)").strip() in built[kind].name
     assert clean.run("headwater", "--help").startswith("Usage: headwater ")
-    clean.run_pipelines("memory")
+    run_pipelines(clean, "memory")
 
 
 def run_locally(clean: Environment) -> None:
-    clean.run_pipelines("delta", 'path = "lake"\nengine = "local"')
+    run_pipelines(clean, "delta", 'path = "lake"\nengine = "local"')
 
 
 def run_locally_without_spark(clean: Environment) -> None:
@@ -166,7 +143,7 @@ def test_each_extra_is_enough(built: dict[str, Path], tmp_path: Path, extra: str
 def test_type_checkers_follow_an_install(built: dict[str, Path], tmp_path: Path, how: str) -> None:
     clean = Environment(tmp_path, "mypy", *([built["wheel"]] if how == "wheel" else ["--editable", ROOT]))
     (tmp_path / "program.py").write_text(PROGRAM)
-    told = clean.run("mypy", "--strict", "program.py", code=1)
-    assert '"headwater.app.api.status.StatusTable"' in told
-    assert 'Unexpected keyword argument "metod"' in told
-    assert "Found 1 error in 1 file" in told
+    printed = clean.run("mypy", "--strict", "program.py", code=1)
+    assert '"headwater.app.api.status.StatusTable"' in printed
+    assert 'Unexpected keyword argument "metod"' in printed
+    assert "Found 1 error in 1 file" in printed

@@ -20,6 +20,8 @@ from headwater.testing.failing_store import FailingStore, Fault
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
 
+from .contracts import feed, ranks, record, right
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -49,9 +51,7 @@ class Run:
     reports: list[EpochReport] = field(factory=list)
 
     def feed(self, *contracts: int) -> None:
-        """Add one epoch for each contract."""
-        for contract in contracts:
-            self.trial.feed("contracts", [json.dumps(_row(contract))])
+        feed(self.trial, *contracts)
 
     def open(self) -> Headwater:
         self.trial.prepare = self._prepare
@@ -71,16 +71,7 @@ class Run:
         return [(report.epoch.number, report.rows) for report in self.reports]
 
     def ranks(self) -> dict[int, int]:
-        rows = self.trial.open().view("ranked.ranks")
-        return dict(rows.select("contract", "rank").rows())
-
-
-def _row(contract: int) -> dict[str, Any]:
-    return {"project": 1, "contract": contract, "signed": f"2024-03-01T{20 - contract:02}:00:00Z"}
-
-
-def right(count: int) -> dict[int, int]:
-    return {contract: count - contract for contract in range(count)}
+        return ranks(self.trial)
 
 
 @pytest.fixture(params=["memory", pytest.param("delta:local", marks=pytest.mark.local)])
@@ -190,7 +181,7 @@ def test_skipped_messages_are_counted_in_their_own_epoch(run: Run) -> None:
 
 
 def _message(table: str, contract: int) -> dict[str, Any]:
-    return {"database": "shop", "table": table, "type": "insert", "ts": 1, "xid": contract, "data": _row(contract)}
+    return {"database": "shop", "table": table, "type": "insert", "ts": 1, "xid": contract, "data": record(contract)}
 
 
 def test_what_is_too_large_to_be_read_ahead_is_read_by_its_epoch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from contextlib import AbstractContextManager, ExitStack
@@ -24,6 +23,8 @@ from headwater.domain.table.collect import collect_small
 from headwater.domain.table.row_kind import INSERT
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
+
+from .contracts import feed, ranks, right
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,9 +60,7 @@ class Run:
     def feed(self, *contracts: int) -> None:
         """Add one epoch for each contract."""
         self.trial.deploy(ranked_contracts(backend=f'name = "delta"\n{self.backend}'))
-        for contract in contracts:
-            record = {"project": 1, "contract": contract, "signed": f"2024-03-01T{20 - contract:02}:00:00Z"}
-            self.trial.feed("contracts", [json.dumps(record)])
+        feed(self.trial, *contracts)
 
     def open(self) -> Headwater:
         self.trial.prepare = self._prepare
@@ -94,8 +93,7 @@ class Run:
         return sum(commit.mark is None for commit in runner.store.versions("ranked.cells"))
 
     def ranks(self) -> dict[int, int]:
-        rows = self.trial.open().view("ranked.ranks")
-        return dict(rows.select("contract", "rank").rows())
+        return ranks(self.trial)
 
 
 @pytest.fixture
@@ -130,10 +128,6 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
     held = Held(LocalDeltaStore.compact)
     monkeypatch.setattr(LocalDeltaStore, "compact", lambda store, table: held(store, table))  # noqa: PLW0108 - becomes a method
     return held
-
-
-def right(count: int) -> dict[int, int]:
-    return {contract: count - contract for contract in range(count)}
 
 
 class TestUpkeep:
