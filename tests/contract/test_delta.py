@@ -107,3 +107,16 @@ class TestSparkEngine(SparkFrames, FrameEngineContract):
             assert frame.collect(backend="polars").rows() == [(1, 2)]
             assert len(str(frame.to_native()._jdf.queryExecution().toString())) < 10_000
         engine.release()
+
+    @pytest.mark.parametrize(("rows", "checkpoints"), [(1, 1), (1_000_000, 0)])
+    def test_a_small_epochs_cached_frame_forgets_what_it_was_made_of(
+        self, engine: SparkEngine, rows: int, checkpoints: int
+    ) -> None:
+        """Each task carries the origins of what it reads; with Hudi's tables among them that was half of an epoch."""
+        engine.expect(rows)
+        with engine.working():
+            kept = engine.persist(self.frame([(1, 2)], Schema.parse("x bigint, y bigint")))
+            assert kept.collect(backend="polars").rows() == [(1, 2)]
+            origins = kept.to_native()._jdf.queryExecution().toRdd().toDebugString()
+        assert origins.count("LocalCheckpointRDD") == checkpoints
+        engine.release()

@@ -18,6 +18,7 @@ from ...domain.ports import FrameEngine
 from .errors import explain_read_errors
 from .executors import follow_cores
 from .jvm import each_of, java_class, option, sequence
+from .master import is_one_process, master_of
 from .own_session import working_in
 from .schema import bring_into, empty_frame, frame_of_plan, lazy, literals, named, quoted
 from .sums import counted_or_total
@@ -71,10 +72,13 @@ class SparkEngine(FrameEngine):
     program: SparkSession | None = None
     _persisted: list[DataFrame] = field(init=False, factory=list)
     _usual: dict[str, str] = field(init=False, factory=dict)
+    _forgets_origins: bool = field(init=False, default=False)
 
     def expect(self, rows: int) -> None:
         self._restore()
-        for name, value in (_FOR_SMALL if rows <= _SMALL_ROWS else self._for_large()).items():
+        small = rows <= _SMALL_ROWS
+        self._forgets_origins = small and is_one_process(master_of(self.session.sparkContext))
+        for name, value in (_FOR_SMALL if small else self._for_large()).items():
             if name not in self.fixed:
                 self._usual[name] = str(self.session.conf.get(name))
                 self.session.conf.set(name, value)
@@ -90,6 +94,10 @@ class SparkEngine(FrameEngine):
         self._persisted.append(kept)
         cache = self.session._jsparkSession.sharedState().cacheManager()
         cached = cache.lookupCachedData(kept._jdf).get().cachedRepresentation()
+        if self._forgets_origins:
+            # A task carries the origins of all cached frames that it reads, tables and closures with them. They are for
+            # the case that an executor is lost, and here there is one, in this process.
+            cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
         # Start a new plan at the cache: a longer plan is analyzed again at every step on it.
         return lazy(frame_of_plan(self.session, cached))
 

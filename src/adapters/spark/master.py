@@ -28,6 +28,11 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
+def is_one_process(master: str) -> bool:
+    """Whether driver and executor are one process, so that neither is lost without the other."""
+    return master == "local" or master.startswith("local[")
+
+
 def addresses(master: str) -> Iterator[tuple[str, int]]:
     """Host and port of each standalone master; empty for other cluster managers."""
     if master.startswith(_STANDALONE):

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from ...domain.errors import ClusterUnavailable, ConfigError, NotInstalled
 from .errors import Fault
 from .executors import follow_cores, wait_for_executors
+from .hadoop_settings import leave_out_defaults
 from .java import java_home
 from .jvm import remember_names
 from .master import LOOPBACK, check_answers, is_local
@@ -107,6 +108,8 @@ def _start(wanted: Wanted) -> SparkSession:
         if _PARTITIONS not in settings and (cores := follow_cores(session)):
             # Spark's 200 tasks cost a small epoch more than its work.
             session.conf.set(_PARTITIONS, cores)
+        if is_local(settings[MASTER]):
+            leave_out_defaults(session)
         send_package(session.sparkContext)
     except BaseException:
         stop_session(session)

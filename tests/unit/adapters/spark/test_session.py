@@ -11,6 +11,7 @@ import pytest
 
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.java import java_home
+from headwater.adapters.spark.jvm import java_class
 from headwater.adapters.spark.own_session import running_session
 from headwater.adapters.spark.session import open_session
 from headwater.domain.errors import ConfigError, NotInstalled
@@ -117,6 +118,19 @@ def test_the_running_session_is_used_if_it_fits(program_session: SparkSession) -
     assert open_session({"spark.sql.shuffle.partitions": "7"}, extensions=EXTENSIONS) is program_session
     with pytest.raises(ConfigError, match=r"without org\.example\.Missing.*start a new Python process"):
         open_session({}, extensions=["org.example.Missing"])
+
+
+@pytest.mark.delta
+def test_tasks_carry_no_defaults_of_clusters(program_session: SparkSession, tmp_path: Path) -> None:
+    program_session.range(3).write.parquet(str(tmp_path / "written"))  # the first file once brought them back
+    configuration = program_session._jsparkSession.sessionState().newHadoopConf()
+    assert configuration.get("yarn.resourcemanager.hostname") is None
+    assert configuration.get("io.file.buffer.size") == "65536"
+    # Spark sets it, and not to Hadoop's default.
+    assert configuration.get("mapreduce.fileoutputcommitter.algorithm.version") == "1"
+    written = java_class(program_session, "java.io.ByteArrayOutputStream")()
+    configuration.write(java_class(program_session, "java.io.DataOutputStream")(written))
+    assert written.size() < 40_000
 
 
 @pytest.mark.delta

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.adapters.spark import workers
-from headwater.adapters.spark.master import address_towards, check_answers, is_local
+from headwater.adapters.spark.master import address_towards, check_answers, is_local, is_one_process
 from headwater.adapters.spark.start_settings import Wanted, given_before_launch, parse_properties
 from headwater.domain.errors import ClusterUnavailable
 
@@ -196,3 +196,8 @@ def test_local_masters() -> None:
     assert [is_local(each) for each in ("local", "local[2]", "local-cluster[2,1,1024]", "spark://h:1", "yarn")] == [
         True, True, True, False, False,
     ]  # fmt: skip
+
+
+def test_masters_of_one_process() -> None:
+    masters = ("local", "local[2]", "local[*, 3]", "local-cluster[2,1,1024]", "spark://h:1", "yarn")
+    assert [is_one_process(each) for each in masters] == [True, True, True, False, False, False]
