@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import create_autospec
 
+import click
 import pytest
 
 from headwater import Headwater
@@ -86,6 +87,14 @@ class TestEachPage:
                 command.make_context(command.name, arguments, parent=group)
         tasks = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
         assert set(_TASK.findall(shell)) <= tasks
+
+    def test_commands_in_the_text_exist_with_their_options(self, page: Path) -> None:
+        text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for name, rest in re.findall(r"`headwater\s+([a-z][\w-]*)([^`]*)`", text):
+            command = COMMANDS.get_command(click.Context(COMMANDS), name)
+            assert command is not None, name
+            known = {option for each in command.params for option in each.opts}
+            assert set(re.findall(r"(?<!\S)--[\w-]+", rest)) <= known, (name, rest)
 
     def test_configurations_are_accepted(self, page: Path) -> None:
         for tables in deployments(page):
