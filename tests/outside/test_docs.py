@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import shlex
+import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import create_autospec
 
+import click
 import pytest
 
+from headwater import Headwater
 from headwater.app.cli.main import COMMANDS
+from headwater.app.config import load_tables
 
 from .projects import blocks, follow, register, run_pytest, write_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FOLLOWED = [ROOT / "README.md", DOCS / "index.md", DOCS / "programs.md", *sorted(DOCS.glob("tutorials/[!R]*.md"))]
+ON_SPARK = DOCS / "spark-jobs.md"
 STORED = {"snapshots"}
 """Tutorials whose tables are stored, by Delta without Spark."""
 _NUMBER = re.compile(r"[\d,]*\d(?:\.\d+)?")
 _COMMAND = re.compile(r"^\s*(?:\$ )?(headwater .*?)(?=$| [|>]| &&)", re.MULTILINE)
+_TASK = re.compile(r"^\s*(?:\$ )?make ([\w-]+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", DOCS / "index.md", *sorted(DOCS.glob("tutorials/[!R]*.md"))],
-    ids=lambda page: page.stem,
-)
+@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
 def test_a_reader_who_follows_it_gets_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,6 +46,14 @@ def test_a_reader_who_follows_it_gets_what_it_shows(
         pytest.importorskip("deltalake")
     monkeypatch.chdir(tmp_path)
     assert follow(page, tmp_path, capsys) > 0
+
+
+@pytest.mark.delta
+def test_a_reader_who_follows_it_in_a_spark_job_gets_what_it_shows(
+    program_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert follow(ON_SPARK, tmp_path, capsys) > 0
 
 
 @pytest.mark.parametrize("page", ["index", "deployment"])
@@ -57,14 +77,79 @@ def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_and_configurations_can_be_read(page: Path) -> None:
+class TestEachPage:
+    def test_commands_can_be_read(self, page: Path) -> None:
+        shell = "".join(blocks(page, "sh", "console", "text"))
+        for line in _COMMAND.findall(shell):
+            with COMMANDS.make_context("headwater", shlex.split(line, comments=True)[1:]) as group:
+                _, command, arguments = COMMANDS.resolve_command(group, [*group._protected_args, *group.args])
+                assert command is not None, line
+                command.make_context(command.name, arguments, parent=group)
+        tasks = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert set(_TASK.findall(shell)) <= tasks
+
+    def test_commands_in_the_text_exist_with_their_options(self, page: Path) -> None:
+        text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for name, rest in re.findall(r"`headwater\s+([a-z][\w-]*)([^`]*)`", text):
+            command = COMMANDS.get_command(click.Context(COMMANDS), name)
+            assert command is not None, name
+            known = {option for each in command.params for option in each.opts}
+            assert set(re.findall(r"(?<!\S)--[\w-]+", rest)) <= known, (name, rest)
+
+    def test_configurations_are_accepted(self, page: Path) -> None:
+        for tables in deployments(page):
+            load_tables(tables, dict.fromkeys(re.findall(r"\$\{(\w+)\}", json.dumps(tables)), "http://127.0.0.1"))
+
+    def test_entry_points_are_those_of_an_example(self, page: Path) -> None:
+        examples = [entry_points(file.read_text()) for file in ROOT.glob("examples/*/pyproject.toml")]
+        written = [entry_points(text) for text in blocks(page, "toml", files=False) if "project" in tomllib.loads(text)]
+        assert all(each in examples for each in written)
+
+
+@pytest.mark.parametrize("page", ["operations", "versions"])
+def test_programs_use_what_there_is(page: str) -> None:
+    """A stand-in for a deployment has the methods of the real one, with their parameters."""
+    programs = list(blocks(DOCS / f"{page}.md", "python", files=False))
+    assert programs
+    for text in programs:
+        exec(text, {"headwater": create_autospec(Headwater, instance=True)})
+
+
+def test_no_program_is_left_out() -> None:
+    followed = {*FOLLOWED, ON_SPARK, DOCS / "operations.md", DOCS / "versions.md"}
+    assert not [page for page in PAGES if page not in followed and list(blocks(page, "python", files=False))]
+
+
+def deployments(page: Path) -> Iterator[dict[str, Any]]:
+    """The configurations of a page; a part is put into the deployment that the page shows before it, if any."""
+    shown: Mapping[str, Any] = {"backend": {"name": "delta", "path": "lake"}}
     for text in blocks(page, "toml"):
-        tomllib.loads(text)
-    for line in _COMMAND.findall("".join(blocks(page, "sh", "console", "text"))):
-        with COMMANDS.make_context("headwater", shlex.split(line, comments=True)[1:]) as group:
-            _, command, arguments = COMMANDS.resolve_command(group, [*group._protected_args, *group.args])
-            assert command is not None, line
-            command.make_context(command.name, arguments, parent=group)
+        tables = tomllib.loads(text)
+        if "project" in tables:
+            continue
+        if {"backend", "sources", "pipelines"} <= set(tables):
+            shown = tables
+        yield put_into(shown, tables, depth=2)
+
+
+def put_into(whole: Mapping[str, Any], part: Mapping[str, Any], *, depth: int) -> dict[str, Any]:
+    """Replace keys of a source, of a pipeline or of the backend by those of a part."""
+    nested = {name for name in part if depth and name in whole and isinstance(part[name], dict)}
+    return {**whole, **part, **{name: put_into(whole[name], part[name], depth=depth - 1) for name in nested}}
+
+
+def entry_points(project: str) -> Any:
+    return tomllib.loads(project)["project"]["entry-points"]
+
+
+def test_a_program_for_spark_submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert write_out(DOCS / "operations.md", tmp_path) == ["run.py"]
+    monkeypatch.setattr(sys, "argv", ["run.py", "--help"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_path(str(tmp_path / "run.py"))
+    assert capsys.readouterr().out.startswith("Usage: headwater ")
 
 
 def test_adding_a_backend(tmp_path: Path) -> None:

@@ -6,14 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from .environments import Environment
+from .projects import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +96,23 @@ def test_a_wheel_holds_every_module(built: dict[str, Path]) -> None:
     wanted = [*SRC.rglob("*.py"), SRC / "py.typed", *SRC.rglob("page.*")]
     assert {str("headwater" / file.relative_to(SRC)) for file in wanted} <= names
     assert all(name.startswith(("headwater/", "headwater-")) for name in names)
+
+
+def test_links_of_the_project_page_lead_somewhere(built: dict[str, Path], tmp_path: Path) -> None:
+    with zipfile.ZipFile(built["wheel"]) as content:
+        (metadata,) = (name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
+        about = message_from_bytes(content.read(metadata))
+    with tarfile.open(built["source"]) as content:
+        files = {name.partition("/")[2] for name in content.getnames()}
+    page = tmp_path / "page.md"
+    page.write_text(about.get_payload())
+    assert about["Description-Content-Type"] == "text/markdown"
+    assert list(blocks(page, "toml", "sh", "python")) == list(blocks(ROOT / "README.md", "toml", "sh", "python"))
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", page.read_text()) if "://" not in link] == []
+    links = re.findall(r"(?<!!)\[[^\]]+\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text())
+    assert len(links) > 20
+    assert set(links) <= files
+    assert all(f"({link})" in page.read_text() for link in links if link != "LICENSE")
 
 
 @pytest.mark.parametrize("kind", ["wheel", "source"])

@@ -8,24 +8,27 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from headwater.adapters.spark.java import java_home
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+MARKS = {"ranking": [pytest.mark.core], "spark_job": [pytest.mark.delta]}
+OTHERS = {"spark_job", "weather"}
 SERVICES = {"ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view"}
 
 
 def test_there_is_one_for_each_service() -> None:
-    assert {each.stem for each in NOTEBOOKS} == SERVICES
+    assert {each.stem for each in NOTEBOOKS} == SERVICES | OTHERS
 
 
 @pytest.mark.example
 @pytest.mark.parametrize(
     "notebook",
-    [
-        pytest.param(each, id=each.stem, marks=[pytest.mark.core] if each.stem == "ranking" else [])
-        for each in NOTEBOOKS
-    ],
+    [pytest.param(each, id=each.stem, marks=MARKS.get(each.stem, [])) for each in NOTEBOOKS],
 )
-def test_it_runs(notebook: Path) -> None:
+def test_it_runs(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if notebook.stem == "spark_job":
+        monkeypatch.setenv("JAVA_HOME", java_home())
     book = nbformat.read(notebook, as_version=4)
     checks = [cell for cell in book.cells if cell.cell_type == "code" and "assert" in cell.source]
     assert checks

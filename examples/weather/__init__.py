@@ -1,0 +1,1 @@
+"""Real weather of four years (vega_datasets): monthly normals as versions."""
