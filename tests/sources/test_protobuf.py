@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from headwater.adapters.kafka.decoder import RegistryDeadLetters, registry_decod
 from headwater.adapters.kafka.registry import Registry
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.adapters.records.decoder import Record
-from headwater.domain.errors import ConfigError, SourceUnavailable
+from headwater.domain.errors import ConfigError, NotInstalled, SourceUnavailable
 from headwater.domain.source.changelog.settings import DEBEZIUM, ChangeSpec
 from headwater.domain.source.record_spec import PROTOBUF, RecordSpec
 from headwater.domain.table.schema import Schema
@@ -418,6 +419,28 @@ def test_debezium_without_nulls_is_refused_but_not_its_heartbeats(registry: Sche
         "schema 1: null and 0 are the same in it, as its `ts_ms` is not optional; set optional.for.nullables=true for"
         " the connector's value.converter"
     )
+    wrapped = file(
+        message("Envelope", "string op; .google.protobuf.Int64Value ts_ms"), imports=["google/protobuf/wrappers.proto"]
+    )
+    registry.add_file(3, wrapped)
+    registry.add_file(4, file(message("Envelope", "string op")))
+    found = decoded(registry, declared, wire(3, b"\n\1m"), wire(4, b"\n\1m"))  # of the op m come no rows
+    assert [row["_error"][:40] for row in found] == ["schema 4: null and 0 are the same in it, "[:40]]
+
+
+def test_what_is_not_installed(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared, schemas = spec("id bigint"), "headwater.adapters.kafka.protobuf_schema"
+    monkeypatch.delitem(sys.modules, "headwater.adapters.kafka.protobuf", raising=False)
+    monkeypatch.delitem(sys.modules, schemas, raising=False)
+    for package, named in (("google.protobuf.descriptor_pb2", "protobuf"), ("google.type", "googleapis-common-protos")):
+        with monkeypatch.context() as inside:
+            inside.setitem(sys.modules, package, None)
+            with pytest.raises(NotInstalled, match=rf"Protobuf needs {named}: pip install 'headwater\[protobuf\]'"):
+                registry_decoder(declared, Registry(registry.url))
+    with pytest.raises(
+        ConfigError, match="records of csv have no encoding 'protobuf'; known: avro, debezium-avro, prot"
+    ):
+        spec("id bigint", format="csv")
 
 
 @pytest.mark.kafka

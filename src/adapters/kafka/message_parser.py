@@ -30,8 +30,8 @@ class MessageParser(ABC):
 
     registry: Registry
     changelog: bool
-    _raw: bytes | None = field(init=False, default=None)
-    _last: tuple[int, dict[str, Any]] = field(init=False, default=(0, {}))
+    _last: tuple[bytes | None, int, dict[str, Any]] = field(init=False, default=(None, 0, {}))
+    """The message that was read last, the number of its schema, and its record."""
 
     def parse(self, raw: bytes) -> object:
         """The parsed record of a message.
@@ -51,9 +51,10 @@ class MessageParser(ABC):
             return raw
 
     def _record(self, raw: bytes) -> tuple[int, dict[str, Any]]:
-        if raw is not self._raw:  # each message is parsed, and then shown
-            self._last, self._raw = self._read(raw), raw
-        return self._last
+        last = self._last  # several threads may parse
+        if raw is not last[0]:  # each message is parsed, and then shown
+            last = self._last = (raw, *self._read(raw))
+        return last[1:]
 
     def _read(self, raw: bytes) -> tuple[int, dict[str, Any]]:
         if len(raw) < HEADER or raw[0]:

@@ -102,7 +102,7 @@ class TestReading:
         assert source.input == KafkaInput("127.0.0.1:9092", ("shop.orders",), 500, options)
         assert "s3cret" not in repr(source)
 
-    def test_a_kafka_source_of_avro(self, deploy, refusal, tmp_path):
+    def test_a_kafka_source_with_a_schema_registry(self, deploy, refusal, tmp_path):
         avro = GOOD + changed("topics", 'registry = "http://127.0.0.1:8081"\ntopics', KAFKA).split("options")[0]
         given = avro + 'format = "avro"\nregistry_auth = "${REGISTRY}"\n'
         source = deploy(given, REGISTRY="me:s3cret").sources["orders"]
@@ -114,6 +114,9 @@ class TestReading:
         source = deploy(changes).sources["orders"]
         assert (source.records.format, source.records.encoding) == ("debezium-json", "avro")
         assert (source.records.changes.tables, source.input.registry_auth) == (("shop.orders",), "me:other")
+        for form, plain in (("protobuf", "json"), ("debezium-protobuf", "debezium-json")):
+            records = deploy(avro + f'format = "{form}"\n').sources["orders"].records
+            assert (records.format, records.encoding) == (plain, "protobuf")
         for text, told in (
             (avro, "sources.orders.registry: has no effect unless format is one of avro, debezium-avro, protobuf,"),
             (given.replace("registry = ", "# "), "sources.orders.registry: is missing; avro needs the address of a"),
