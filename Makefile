@@ -106,11 +106,11 @@ $(BASE): pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(QUICK): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,otel,web,testing]' pytest-xdist hypothesis httpx2 jsonschema
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,otel,protobuf,web,testing]' pytest-xdist hypothesis httpx2 jsonschema
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,web,testing,dev,site$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,protobuf,web,testing,dev,site$(JDK)]'
 	@touch $(BASE) $(QUICK) $(SITE) $@
 
 $(SITE): pyproject.toml | $(BIN)/python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64encode
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,6 +15,8 @@ from fastavro import parse_schema, schemaless_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 
 @define(eq=False)
@@ -34,6 +37,20 @@ class SchemaRegistry:
         stream = io.BytesIO()
         schemaless_writer(stream, parse_schema(written), record)
         return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
+
+    def add_file(self, number: int, file: FileDescriptorProto, *references: tuple[str, str], **more: Any) -> None:
+        """A schema of Protobuf; references are pairs of the name that is imported and its subject, in version 1."""
+        self.answers[f"/schemas/ids/{number}?format=serialized"] = _serialized(file, *references) | more
+
+    def add_subject(self, subject: str, file: FileDescriptorProto, *references: tuple[str, str]) -> None:
+        """A schema of Protobuf that others refer to, as version 1 of its subject."""
+        self.answers[f"/subjects/{subject}/versions/1?format=serialized"] = _serialized(file, *references)
+
+
+def _serialized(file: FileDescriptorProto, *references: tuple[str, str]) -> dict[str, Any]:
+    named = [{"name": name, "subject": subject, "version": 1} for name, subject in references]
+    text = b64encode(file.SerializeToString()).decode()
+    return {"schema": text, "schemaType": "PROTOBUF", "references": named}
 
 
 @contextmanager

@@ -224,3 +224,16 @@ def test_what_kafka_needs(config: Path, capsys: pytest.CaptureFixture[str], monk
     change(config, 'kind = "files"\npath = "topic"', 'kind = "kafka"\nservers = "127.0.0.1:1"\ntopics = ["words"]')
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert "run pip install 'headwater[kafka]'" in refused(config, capsys, code=1)
+
+
+@pytest.mark.parametrize("case", [("avro", "fastavro"), ("protobuf", "google.protobuf"), ("protobuf", "google.type")])
+def test_what_a_schema_registry_needs(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, case: tuple[str, str]
+) -> None:
+    form, package = case
+    kafka = f'kind = "kafka"\nservers = "127.0.0.1:1"\ntopics = ["words"]\nformat = "{form}"\nregistry = "http://127.0.0.1:1"'
+    change(config, 'kind = "files"\npath = "topic"', kafka)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert refused(config, capsys, code=1) == (
+        f"headwater: {package} is not installed: run pip install 'headwater[{form}]'\n"
+    )

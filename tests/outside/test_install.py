@@ -60,6 +60,11 @@ for wanted in sys.argv[1:]:
         if module.isidentifier() and not module.startswith("_"):
             __import__(module)
 """
+READ_TYPES = """
+from headwater.adapters.kafka.protobuf_schema import _built_in
+
+assert all(map(_built_in, ("google/protobuf/struct.proto", "google/type/date.proto", "google/type/decimal.proto")))
+"""
 JAVA = "from headwater.adapters.spark.java import java_home; print(java_home())"
 PROGRAM = """
 from headwater import Headwater
@@ -145,6 +150,7 @@ USES: dict[str, Callable[[Environment], object]] = {
     "jdk": lambda clean: clean.run("python", "-c", JAVA, PATH="", JAVA_HOME=""),
     "kafka": lambda clean: clean.run("python", "-c", "import headwater.adapters.kafka.broker"),
     "plot": lambda clean: clean.run("python", "-c", "import headwater.adapters.plot.files"),
+    "protobuf": lambda clean: clean.run("python", "-c", READ_TYPES),
     "testing": run_outside_tests,
     "web": lambda clean: clean.run("python", "-c", "import headwater.app.serve.web"),
 }

@@ -10,13 +10,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from headwater.adapters.kafka.avro import AvroDeadLetters, avro_decoder
+from headwater.adapters.kafka.decoder import RegistryDeadLetters, registry_decoder
 from headwater.adapters.kafka.registry import Registry
 from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.adapters.records.decoder import Record
 from headwater.domain.errors import ConfigError, SourceUnavailable
 from headwater.domain.source.changelog.settings import DEBEZIUM, ChangeSpec
-from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.source.record_spec import AVRO, RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from tests.schema_registry import SchemaRegistry, schema_registry
@@ -43,12 +43,12 @@ def record(*fields: tuple[str, Any], name: str = "Order") -> dict[str, Any]:
 
 
 def spec(ddl: str, **more: Any) -> RecordSpec:
-    return RecordSpec(Schema.parse(ddl), avro=True, **more)
+    return RecordSpec(Schema.parse(ddl), encoding=AVRO, **more)
 
 
 def decoded(registry: SchemaRegistry, declared: RecordSpec, *messages: bytes | None) -> list[dict[str, Any]]:
     records = [Record(raw, at, "here") for at, raw in enumerate(messages)]
-    return list(avro_decoder(declared, Registry(registry.url)).batch(records).to_pylist())
+    return list(registry_decoder(declared, Registry(registry.url)).batch(records).to_pylist())
 
 
 def logical(type_: str, name: str, **more: Any) -> dict[str, Any]:
@@ -177,13 +177,13 @@ def test_what_cannot_be_decoded_is_a_dead_letter_and_is_read_again(registry: Sch
         "schema 3: it is not a valid Avro schema: {'type': 'nonsense'}",
     ]
     assert told[9:] == ["schema 4 is not that of a record", "column 'name': int wanted, not 'né'"]
-    letters = avro_decoder(declared, Registry(registry.url)).batch(
+    letters = registry_decoder(declared, Registry(registry.url)).batch(
         [Record(good, 0, "here"), Record(wrong[0], 9, "there")]
     )
     chosen = letters.select(["_row_kind", "_origin", "_raw", "_bytes"]).rename_columns(
         ["row_kind", "origin", "raw", "bytes"]
     )
-    (again,) = AvroDeadLetters(spec("id bigint, name string"), Registry(registry.url))([chosen], 5)
+    (again,) = RegistryDeadLetters(spec("id bigint, name string"), Registry(registry.url))([chosen], 5)
     fixed, broken = again.to_pylist()
     assert (fixed["id"], fixed["name"], fixed["_position"], fixed["_origin"]) == (7, "né", 5, "here")
     assert broken["_error"].startswith("not a record of schema 1")
@@ -202,7 +202,7 @@ def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry)
     with pytest.raises(ConfigError, match=r"refuses the credentials \(HTTP status 401\): set registry_auth or"):
         decoded(registry, declared, other)
     allowed = Registry(registry.url, "me:secret")
-    assert avro_decoder(declared, allowed).batch([Record(other, 0, "")]).to_pylist()[0]["id"] == 1
+    assert registry_decoder(declared, allowed).batch([Record(other, 0, "")]).to_pylist()[0]["id"] == 1
     assert "secret" not in repr(allowed)
     registry.auth = None
     registry.answers["/schemas/ids/7"] = {"no": "schema"}
@@ -211,7 +211,7 @@ def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry)
     with pytest.raises(
         SourceUnavailable, match=r"at 127.0.0.1:1 does not answer \(.*\); is it up, and is the source's"
     ):
-        avro_decoder(declared, Registry("http://127.0.0.1:1/")).batch([Record(message, 0, "")])
+        registry_decoder(declared, Registry("http://127.0.0.1:1/")).batch([Record(message, 0, "")])
 
 
 def connect(type_: str, name: str, **more: Any) -> list[Any]:

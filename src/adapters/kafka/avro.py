@@ -1,104 +1,46 @@
-"""Avro messages in Confluent's wire format: a zero byte, the id of the writer's schema in four bytes, the record."""
+"""Avro messages in Confluent's wire format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import msgspec
-from attrs import define, field, frozen
-from fastavro import schemaless_reader
+from attrs import define
 
-from ...domain.source.changelog.settings import DEBEZIUM
+from ...domain.errors import NotInstalled
 from ...domain.source.decode import Undecodable
-from ...domain.source.record_spec import RecordSpec
-from ..records.dead_letters import records
-from ..records.decoder import RecordDecoder, to_json
-from .registry import Registry
+from .message_parser import HEADER, MessageParser
+from .registry import Registry, SchemaKind
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+try:
+    from fastavro import parse_schema, schemaless_reader
+    from fastavro.schema import SchemaParseException, UnknownType
+except ImportError as missing:
+    raise NotInstalled("Avro needs fastavro: pip install 'headwater[avro]'") from missing
 
-_HEADER = 5
 _UNREADABLE = (EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, InvalidOperation)
 """What fastavro raises for bytes that were not written with the schema, and for times out of range."""
-
-
-def avro_decoder(spec: RecordSpec, registry: Registry) -> RecordDecoder:
-    """A decoder of Avro messages; their text is JSON.
-
-    Its methods raise `SourceUnavailable` if the registry cannot be reached or lacks a schema, and `ConfigError` if it
-    refuses the credentials.
-    """
-    parser = _Parser(registry, described=spec.format == DEBEZIUM)
-    return RecordDecoder(spec, parser.parse, parser.show)
-
-
-@frozen
-class AvroDeadLetters:
-    """Decodes dead letters of Avro messages again; see `avro_decoder`.
-
-    Args:
-        spec: the spec of the messages, as declared now.
-        registry: has their schemas.
-    """
-
-    spec: RecordSpec
-    registry: Registry
-
-    def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
-        return avro_decoder(self.spec, self.registry).batches(records(letters, first))
+_TIMES = ("date", "timestamp-millis", "timestamp-micros")
 
 
 @define(eq=False)
-class _Parser:
-    """Parses messages into what JSON would be: times as ISO-8601, bytes as Base64, decimals and all else as they are.
+class AvroParser(MessageParser):
+    """Parses Avro messages. A change of Debezium's comes in an envelope with its schema, as its decoder takes it."""
 
-    Args:
-        registry: has their schemas.
-        described: whether a record comes in an envelope with its schema, as the decoder of Debezium's messages takes
-            it.
-    """
-
-    registry: Registry
-    described: bool
-    _raw: bytes | None = field(init=False, default=None)
-    _last: tuple[int, dict[str, Any]] = field(init=False, default=(0, {}))
+    encoding: ClassVar[str] = "Avro"
 
     def parse(self, raw: bytes) -> object:
-        """The parsed record of a message.
-
-        Raises:
-            Undecodable: it is not in the wire format, or was not written with its schema.
-        """
         number, record = self._record(raw)
-        return {"schema": _described(self.registry, number), "payload": record} if self.described else record
+        return {"schema": _described(self.registry, number), "payload": record} if self.changelog else record
 
-    def show(self, raw: bytes) -> bytes:
-        """The record of a message as JSON; the message if it cannot be decoded."""
-        try:
-            return to_json(self._record(raw)[1]).encode()
-        except Undecodable:  # the reason is known already
-            return raw
-
-    def _record(self, raw: bytes) -> tuple[int, dict[str, Any]]:
-        if raw is not self._raw:  # each message is parsed, and then shown
-            self._last, self._raw = self._read(raw), raw
-        return self._last
-
-    def _read(self, raw: bytes) -> tuple[int, dict[str, Any]]:
-        if len(raw) < _HEADER or raw[0]:
-            raise Undecodable(
-                "not Avro in Confluent's wire format, which begins with a zero byte and the id of a schema"
-            )
-        number = int.from_bytes(raw[1:_HEADER], "big")
-        schema, stream = self.registry.schema(number, connect=self.described), BytesIO(raw)
-        if schema.problem:
-            raise Undecodable(f"schema {number}: {schema.problem}")
-        stream.seek(_HEADER)
+    def _read_record(self, number: int, raw: bytes) -> dict[str, Any]:
+        schema, stream = self._schema(number, _CONNECT if self.changelog else _PLAIN), BytesIO(raw)
+        stream.seek(HEADER)
         try:
             record = msgspec.to_builtins(schemaless_reader(stream, schema.parsed, None), builtin_types=(Decimal,))
         except _UNREADABLE as error:
@@ -107,13 +49,13 @@ class _Parser:
             raise Undecodable(f"not a record of schema {number}: {rest} bytes are left")
         if not isinstance(record, dict):
             raise Undecodable(f"schema {number} is not that of a record")
-        return number, record
+        return record
 
 
 @lru_cache(maxsize=4096)
 def _described(registry: Registry, number: int) -> dict[str, Any] | None:
     """The columns of Debezium's envelope, as Kafka Connect describes them in JSON; None if it has no ``after``."""
-    schema = registry.schema(number, connect=True).parsed
+    schema = registry.schema(number, _CONNECT).parsed
     for each in schema.get("fields", ()) if isinstance(schema, Mapping) else ():
         if each["name"] == "after":
             columns = _record_in(each["type"], schema.get("__named_schemas", {})).get("fields", ())
@@ -135,3 +77,37 @@ def _record_in(type_: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _branches(type_: Any) -> list[Any]:
     return type_ if isinstance(type_, list) else [type_]
+
+
+def _parsed(registry: Registry, answer: Mapping[str, Any], *, connect: bool, named: dict[str, Any]) -> Any:
+    """Parse a schema after those that it refers to.
+
+    Args:
+        registry: where it was found.
+        answer: the schema as the registry returned it.
+        connect: whether times of Kafka Connect stay numbers, as the decoder of Debezium's messages reads them.
+        named: the named types that are known; those of the schema are added.
+    """
+    for each in answer.get("references") or ():
+        _parsed(registry, registry.referred(each), connect=connect, named=named)
+    schema = json.loads(answer["schema"])
+    return parse_schema(_with_numbers(schema) if connect else schema, named_schemas=named)
+
+
+def _with_numbers(schema: Any) -> Any:
+    """A schema in which times of Kafka Connect are numbers, not logical types of Avro."""
+    if isinstance(schema, list):
+        return [_with_numbers(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_time = "connect.name" in schema and schema.get("logicalType") in _TIMES
+    return {name: _with_numbers(each) for name, each in schema.items() if not (is_time and name == "logicalType")}
+
+
+def _parse(registry: Registry, answer: Mapping[str, Any], *, connect: bool) -> Any:
+    return _parsed(registry, answer, connect=connect, named={})
+
+
+_INVALID = (ValueError, TypeError, KeyError, SchemaParseException, UnknownType)
+_PLAIN = SchemaKind("Avro", partial(_parse, connect=False), _INVALID)
+_CONNECT = SchemaKind("Avro", partial(_parse, connect=True), _INVALID)

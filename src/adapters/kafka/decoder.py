@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from ...domain.source.record_spec import PROTOBUF
+from ..records.dead_letters import records
 from ..records.decoder import Record
 from ..records.shapes.decoder import ShapeDecoder
+from .message_parser import message_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,17 +29,40 @@ def topic_decoder(spec: RecordSpec, registry: Registry | None, *, views: bool = 
 
     Args:
         spec: the spec of the records.
-        registry: has their schemas, if they are Avro.
+        registry: has their schemas; None if they are text.
         views: see `ShapeDecoder`.
 
     Raises:
-        NotInstalled: the records are Avro, and fastavro is missing.
+        NotInstalled: a package that parses them is missing.
     """
-    if registry is None:
-        return ShapeDecoder(spec, views=views)
-    from .avro import avro_decoder
+    return ShapeDecoder(spec, views=views) if registry is None else registry_decoder(spec, registry)
 
-    return avro_decoder(spec, registry)
+
+def registry_decoder(spec: RecordSpec, registry: Registry) -> RecordDecoder:
+    """The decoder of records that are parsed with the schemas of a registry; see `topic_decoder`."""
+    if spec.encoding == PROTOBUF:
+        from .protobuf import ProtobufParser
+
+        return message_decoder(spec, ProtobufParser, registry)
+    from .avro import AvroParser
+
+    return message_decoder(spec, AvroParser, registry)
+
+
+@frozen
+class RegistryDeadLetters:
+    """Decodes dead letters again whose records need the schemas of a registry; see `registry_decoder`.
+
+    Args:
+        spec: the spec of the records, as declared now.
+        registry: has their schemas.
+    """
+
+    spec: RecordSpec
+    registry: Registry
+
+    def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+        return registry_decoder(self.spec, self.registry).batches(records(letters, first))
 
 
 @frozen
@@ -46,7 +72,7 @@ class TopicDecoder:
     Args:
         spec: the spec of the records.
         slices: the offsets to read, by partition.
-        registry: has their schemas, if they are Avro.
+        registry: has their schemas; None if they are text.
         passed_over: counts the skipped messages of tables that are not read.
     """
 

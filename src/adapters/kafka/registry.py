@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http.client import HTTPException
 from typing import Any
@@ -13,17 +14,10 @@ from urllib.request import Request, urlopen
 
 from attrs import field, frozen
 
-from ...domain.errors import ConfigError, NotInstalled, SourceUnavailable
-
-try:
-    from fastavro import parse_schema
-    from fastavro.schema import SchemaParseException, UnknownType
-except ImportError as missing:
-    raise NotInstalled("Avro needs fastavro: pip install 'headwater[avro]'") from missing
+from ...domain.errors import ConfigError, SourceUnavailable
 
 _ANSWER_SECONDS = 10.0
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
-_TIMES = ("date", "timestamp-millis", "timestamp-micros")
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 
@@ -33,12 +27,29 @@ class WriterSchema:
     """The schema that a message was written with.
 
     Args:
-        parsed: the schema, as fastavro parses it; None if it cannot be used.
+        parsed: the schema, as its kind parses it; None if it cannot be used.
         problem: why it cannot be used; empty if it can.
     """
 
     parsed: Any
     problem: str = ""
+
+
+@frozen(eq=False)
+class SchemaKind:
+    """How the schemas of an encoding are asked for and parsed.
+
+    Args:
+        name: of the encoding; the registry writes it in capitals.
+        parse: parses the registry's answer, and asks for the schemas that it refers to.
+        refusals: what `parse` raises for a schema that is not valid.
+        query: is added to each question.
+    """
+
+    name: str
+    parse: Callable[[Registry, Mapping[str, Any]], Any]
+    refusals: tuple[type[Exception], ...]
+    query: str = ""
 
 
 @frozen
@@ -53,18 +64,25 @@ class Registry:
     url: str
     auth: str | None = field(default=None, repr=False)
 
-    def schema(self, number: int, *, connect: bool = False) -> WriterSchema:
+    def schema(self, number: int, kind: SchemaKind) -> WriterSchema:
         """The schema of an id. It never changes, so it is asked for once per process.
 
         Args:
             number: the id.
-            connect: whether times of Kafka Connect stay numbers, as the decoder of Debezium's messages reads them.
+            kind: how it is parsed.
 
         Raises:
             SourceUnavailable: the registry does not answer, or does not have the schema at present.
-            ConfigError: the registry refuses the credentials.
+            ConfigError: the registry refuses the credentials, or cannot answer such a question.
         """
-        return _schema(self, number, connect)
+        return _schema(self, number, kind)
+
+    def referred(self, reference: Mapping[str, Any], query: str = "") -> dict[str, Any]:
+        """The answer for a schema that another one refers to; raises the same errors as `schema`."""
+        subject, version = str(reference["subject"]), reference["version"]
+        return self.answer(
+            f"/subjects/{quote(subject, safe='')}/versions/{version}{query}", f"version {version} of subject {subject}"
+        )
 
     def answer(self, path: str, what: str) -> dict[str, Any]:
         """The answer to a question about schemas.
@@ -88,29 +106,30 @@ class Registry:
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise SourceUnavailable(
-                f"{self._name} does not answer ({reason}); is it up, and is the source's `registry` right?"
+                f"{self.title} does not answer ({reason}); is it up, and is the source's `registry` right?"
             ) from error
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
-            raise SourceUnavailable(f"{self._name} is not one, by its answer; correct the source's `registry`")
+            raise SourceUnavailable(f"{self.title} is not one, by its answer; correct the source's `registry`")
         return found
 
     @property
-    def _name(self) -> str:
+    def title(self) -> str:
+        """What messages call it."""
         address = urlsplit(self.url)
         return f"the schema registry at {address.hostname}" + (f":{address.port}" if address.port else "")
 
     def _refusal(self, error: HTTPError, what: str) -> Exception:
         if error.code == _NOT_FOUND:
             return SourceUnavailable(
-                f"{self._name} has no {what}: register it, or set `registry` to the one that the producer uses; nothing"
+                f"{self.title} has no {what}: register it, or set `registry` to the one that the producer uses; nothing"
                 " is read until then"
             )
         if error.code in _REFUSED:
             return ConfigError(
-                f"{self._name} refuses the credentials (HTTP status {error.code}): set registry_auth or"
+                f"{self.title} refuses the credentials (HTTP status {error.code}): set registry_auth or"
                 " registry_auth_file"
             )
-        return SourceUnavailable(f"{self._name} cannot answer now (HTTP status {error.code}); look at its log")
+        return SourceUnavailable(f"{self.title} cannot answer now (HTTP status {error.code}); look at its log")
 
 
 def _authorization(auth: str) -> str:
@@ -118,40 +137,13 @@ def _authorization(auth: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _schema(registry: Registry, number: int, connect: bool) -> WriterSchema:  # noqa: FBT001 - a part of the cache's key
-    answer = registry.answer(f"/schemas/ids/{number}", f"schema {number}")
-    if (kind := answer.get("schemaType", "AVRO")) != "AVRO":
-        return WriterSchema(None, f"it is of type {kind}, not AVRO")
+def _schema(registry: Registry, number: int, kind: SchemaKind) -> WriterSchema:
+    answer = registry.answer(f"/schemas/ids/{number}{kind.query}", f"schema {number}")
+    if (found := answer.get("schemaType", "AVRO")) != kind.name.upper():
+        return WriterSchema(None, f"it is of type {found}, not {kind.name.upper()}")
     try:
-        return WriterSchema(_parsed(registry, answer, {}, connect=connect))
-    except (ValueError, TypeError, KeyError, SchemaParseException, UnknownType) as error:
-        return WriterSchema(None, f"it is not a valid Avro schema: {error}")
-
-
-def _parsed(registry: Registry, answer: dict[str, Any], named: dict[str, Any], *, connect: bool) -> Any:
-    """Parse a schema after those that it refers to.
-
-    Args:
-        registry: where it was found.
-        answer: the schema as the registry returned it.
-        named: the named types that are known; those of the schema are added.
-        connect: see `Registry.schema`.
-    """
-    for each in answer.get("references") or ():
-        subject, version = quote(str(each["subject"]), safe=""), each["version"]
-        found = registry.answer(
-            f"/subjects/{subject}/versions/{version}", f"version {version} of subject {each['subject']}"
-        )
-        _parsed(registry, found, named, connect=connect)
-    schema = json.loads(answer["schema"])
-    return parse_schema(_with_numbers(schema) if connect else schema, named_schemas=named)
-
-
-def _with_numbers(schema: Any) -> Any:
-    """A schema in which times of Kafka Connect are numbers, not logical types of Avro."""
-    if isinstance(schema, list):
-        return [_with_numbers(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    is_time = "connect.name" in schema and schema.get("logicalType") in _TIMES
-    return {name: _with_numbers(each) for name, each in schema.items() if not (is_time and name == "logicalType")}
+        return WriterSchema(kind.parse(registry, answer))
+    except ConfigError:  # of the registry, not of the schema
+        raise
+    except kind.refusals as error:
+        return WriterSchema(None, f"it is not a valid {kind.name} schema: {error}")

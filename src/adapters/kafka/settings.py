@@ -40,7 +40,7 @@ class KafkaSettings:
         options: further client settings as librdkafka names them, for security above all; they are never shown.
         max_bytes_per_epoch: about the largest number of bytes of records in an epoch. If neither limit is set, an epoch
             has at most 100,000 records.
-        registry: the address of the schema registry, for Avro.
+        registry: the address of the schema registry, for Avro and Protobuf.
         registry_auth: ``user:password`` or a token for it; never shown.
     """
 

@@ -9,9 +9,12 @@ from attrs import define, field
 
 from ...domain.errors import ConfigError
 from ...domain.ports import StreamSource
+from ...domain.source.record_spec import TEXT
 from ..records.dead_letters import JsonDeadLetters
 from . import plan as planning
 from .broker import TopicReader
+from .decoder import RegistryDeadLetters, registry_decoder
+from .registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from ...domain.table.schema import Schema
     from ..records.dead_letters import ReadAgain
     from ..records.decoder import Record
-    from .registry import Registry
     from .settings import KafkaSettings
 
 _FEW = 1000
@@ -35,11 +37,11 @@ class KafkaSource(StreamSource):
 
     Args:
         settings: the cluster and its topics.
-        spec: the spec of the records' values, which are JSON of any kind, or Avro.
+        spec: the spec of the records' values, which are JSON of any kind, Avro or Protobuf.
 
     Raises:
         ConfigError: the spec is of another format.
-        NotInstalled: the values are Avro, and fastavro is missing.
+        NotInstalled: a package that parses the values is missing.
     """
 
     settings: KafkaSettings
@@ -57,10 +59,9 @@ class KafkaSource(StreamSource):
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
         self._reader = TopicReader(self.settings)
-        if self.spec.avro:
-            from .registry import Registry
-
+        if self.spec.encoding != TEXT:
             self._registry = Registry(self.settings.registry or "", self.settings.registry_auth)
+            registry_decoder(self.spec, self._registry)  # a missing package is told now, not by a worker
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
@@ -93,11 +94,7 @@ class KafkaSource(StreamSource):
 
     def _rereading(self) -> ReadAgain:
         """The reader of dead letters of these topics."""
-        if self._registry is None:
-            return JsonDeadLetters(self.spec)
-        from .avro import AvroDeadLetters
-
-        return AvroDeadLetters(self.spec, self._registry)
+        return JsonDeadLetters(self.spec) if self._registry is None else RegistryDeadLetters(self.spec, self._registry)
 
     def _learn_size(self, records: Iterator[Record]) -> Iterator[Record]:
         """Learn the mean size of records from the first ones; return all of them."""

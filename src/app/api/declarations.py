@@ -85,7 +85,17 @@ class Declarations:
         servers: str,
         topics: Sequence[str],
         schema: Schema,
-        format: Literal["json", "maxwell-json", "debezium-json", "canal-json", "avro", "debezium-avro"] | None = None,  # noqa: A002 - the key
+        format: Literal[  # noqa: A002 - the key
+            "json",
+            "maxwell-json",
+            "debezium-json",
+            "canal-json",
+            "avro",
+            "debezium-avro",
+            "protobuf",
+            "debezium-protobuf",
+        ]
+        | None = None,
         max_rows_per_epoch: int | None = None,
         max_bytes_per_epoch: int | None = None,
         options: Mapping[str, object] | None = None,

@@ -14,7 +14,7 @@ from ...adapters.spark.settings import check_settings
 from ...domain.ledger.retention import Retention
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.source.csv_format import CsvFormat
-from ...domain.source.record_spec import AVRO_FORMATS, RecordSpec
+from ...domain.source.record_spec import REGISTRY_FORMATS, RecordSpec
 from ...domain.table.schema import TIMES
 from ..deployment.deployment import (
     AlertSettings,
@@ -229,8 +229,8 @@ class _Loader:
         if (event_time := values["event_time"]) and values["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
         options = {name: values[name] for name in _OF_RECORDS if name in values}
-        if (form := values.get("format")) in AVRO_FORMATS:
-            options |= {"format": AVRO_FORMATS[form], "avro": True}
+        if (form := values.get("format")) in REGISTRY_FORMATS:
+            options |= dict(zip(("format", "encoding"), REGISTRY_FORMATS[form], strict=True))
         changes = self._changes(path, values, options.get("format"))
         csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
         records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes, csv=csv))

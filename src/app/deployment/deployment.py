@@ -140,8 +140,8 @@ class FilesInput(Input):
 class KafkaInput(Input):
     """Topics of a broker. `options` are settings of librdkafka; they may contain secrets.
 
-    If no limit is set, an epoch has at most 100,000 records. `registry` is the address of the schema registry for Avro,
-    `registry_auth` the secret that it asks for.
+    If no limit is set, an epoch has at most 100,000 records. `registry` is the address of the schema registry for Avro
+    and Protobuf, `registry_auth` the secret that it asks for.
     """
 
     kind = "kafka"

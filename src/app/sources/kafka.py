@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from ...domain.source.record_spec import AVRO_FORMATS, JSON_FORMATS
+from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS
 from ..deployment.deployment import KafkaInput
 from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, whole
 from ..registry.sources import SourceKind
@@ -26,7 +26,7 @@ _REGISTRY = ("registry", "registry_auth", "registry_auth_file")
 class KafkaKind(SourceKind[KafkaInput]):
     """``kind = "kafka"``."""
 
-    formats = (*JSON_FORMATS, *AVRO_FORMATS)
+    formats = (*JSON_FORMATS, *REGISTRY_FORMATS)
     packages = MappingProxyType({"confluent_kafka": "kafka"})
     keys: ClassVar[Mapping[str, Key]] = {
         "servers": Key(TEXT, required=True),
@@ -45,12 +45,12 @@ class KafkaKind(SourceKind[KafkaInput]):
         return (KAFKA_PACKAGE,)
 
     def parse(self, table: Section) -> KafkaInput:
-        is_avro = table["format"] in AVRO_FORMATS
-        if is_avro and table["registry"] is None:
+        has_schemas = table["format"] in REGISTRY_FORMATS
+        if has_schemas and table["registry"] is None:
             raise table.error(f"is missing; {table['format']} needs the address of a schema registry", "registry")
         for name in _REGISTRY:
-            if not is_avro and table[name] is not None:
-                raise table.error(f"has no effect unless format is {' or '.join(AVRO_FORMATS)}", name)
+            if not has_schemas and table[name] is not None:
+                raise table.error(f"has no effect unless format is one of {', '.join(REGISTRY_FORMATS)}", name)
         if "@" in urlsplit(table["registry"] or "").netloc:
             raise table.error("must not contain a password: set registry_auth or registry_auth_file", "registry")
         return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": read_secret(table, "registry_auth")})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,12 @@ from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
 from ...domain.service.input import PlainTable, ViewOf
+from ...domain.source.record_spec import AVRO, PROTOBUF
 from ...domain.sql import check_column_names
 from ...domain.table.schema import Schema
 from ..config import Deployment, PipelineSettings
 from ..registry.backends import chosen_backend
-from ..registry.packages import not_installed
+from ..registry.packages import is_installed, not_installed
 from ..registry.sources import load_source_kind
 from ..run.runner import Runner
 from ..services.kind import SourceParts, kind_of
@@ -31,6 +31,9 @@ from .memory import local_bytes
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+_DECODERS = {AVRO: {"fastavro": "avro"}, PROTOBUF: {"google.protobuf": "protobuf", "google.type": "protobuf"}}
+"""The packages that decode an encoding, each with the extra that installs it."""
 
 
 def check_packages(deployment: Deployment) -> None:
@@ -45,14 +48,14 @@ def check_packages(deployment: Deployment) -> None:
     if backend.engines or not backend.spark_settings():
         for name in names:
             needed.update(load_source_kind(deployment.sources[name].input.kind).packages)
-    if any(deployment.sources[name].records.avro for name in names):
-        needed["fastavro"] = "avro"
+    for each in {deployment.sources[name].records.encoding for name in names}:
+        needed.update(_DECODERS.get(each, {}))
     if any(each.publish for each in deployment.pipelines.values()):
         needed["confluent_kafka"] = "kafka"
     if deployment.telemetry.endpoint:
         needed["opentelemetry"] = "otel"
     for package, extra in needed.items():
-        if find_spec(package) is None:
+        if not is_installed(package):
             raise not_installed(package, extra)
 
 

@@ -107,7 +107,7 @@ def _floating(target: Target) -> Convert:
     def convert(value: Any) -> float:
         if type(value) not in (int, Decimal, float):
             raise refuse(value)
-        if type(value) is float and not isfinite(value):  # JSON has no such number, Avro does
+        if type(value) is float and not isfinite(value):  # JSON has no such number, Avro and Protobuf do
             return value
         try:
             number = float(value)

@@ -17,8 +17,15 @@ from .transactions import TRANSACTION_COLUMNS
 PLAIN_FORMATS = ("json", "csv", "parquet")
 JSON_FORMATS = ("json", *CHANGE_FORMATS)
 FORMATS = (*PLAIN_FORMATS, *CHANGE_FORMATS)
-AVRO_FORMATS = {"avro": "json", "debezium-avro": DEBEZIUM}
-"""Formats whose records are Avro: once parsed, they are records of these JSON formats."""
+TEXT, AVRO, PROTOBUF = "text", "avro", "protobuf"
+"""The encodings of records: the text of their format, or bytes that are parsed with a schema from a registry."""
+REGISTRY_FORMATS = {
+    "avro": ("json", AVRO),
+    "debezium-avro": (DEBEZIUM, AVRO),
+    "protobuf": ("json", PROTOBUF),
+    "debezium-protobuf": (DEBEZIUM, PROTOBUF),
+}
+"""Formats whose records need the schema of a registry: the JSON format they have once parsed, and their encoding."""
 LINES, ARRAY = "lines", "array"
 LAYOUTS = (LINES, ARRAY)
 """How the records of a JSON file lie in it."""
@@ -38,7 +45,7 @@ class RecordSpec:
         tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
             unavailable; those columns are null. Only for JSON: other formats have every column.
         csv: how CSV is written.
-        avro: whether records are Avro instead of JSON; `format` is then one of the values of `AVRO_FORMATS`.
+        encoding: of the records. If it is not ``text``, `format` and it are one of the values of `REGISTRY_FORMATS`.
         layout: of JSON files: a record in each line (``lines``), or one ``array`` of records.
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
@@ -59,7 +66,7 @@ class RecordSpec:
     optional: tuple[str, ...] = ()
     csv: CsvFormat = RFC_4180
     layout: str = LINES
-    avro: bool = False
+    encoding: str = TEXT
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -81,6 +88,9 @@ class RecordSpec:
     def _check_abilities(self) -> None:
         if (given := self.csv.settings) and self.format != "csv":
             raise ConfigError(f"{given} is for format csv; {self.format} has none")
+        if self.encoding != TEXT and (self.format, self.encoding) not in REGISTRY_FORMATS.values():
+            known = ", ".join(REGISTRY_FORMATS)
+            raise ConfigError(f"records of {self.format} have no encoding {self.encoding!r}; known: {known}")
         if self.layout not in LAYOUTS:
             raise ConfigError(f"unknown layout {self.layout!r}; known: {', '.join(LAYOUTS)}")
         if self.layout != LINES and not self.is_json:
@@ -99,7 +109,7 @@ class RecordSpec:
 
     @property
     def is_json(self) -> bool:
-        """Whether each record is one JSON document, or Avro that is parsed into one."""
+        """Whether each record is one JSON document, or is parsed into one."""
         return self.format in JSON_FORMATS
 
     @property

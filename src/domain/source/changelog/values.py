@@ -148,6 +148,15 @@ def instants(unit: str | None) -> Build:
     return build
 
 
+def scaled(unscaled: int, scale: int) -> Decimal:
+    """The decimal of all digits of an unscaled number.
+
+    >>> scaled(-1230, 2)
+    Decimal('-12.30')
+    """
+    return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+
+
 def _unscaled(text: object, scale: object, refuse: Refusal) -> Decimal:
     """The decimal of an unscaled two's complement in Base64."""
     if type(text) is not str or type(scale) is not int:
@@ -156,7 +165,7 @@ def _unscaled(text: object, scale: object, refuse: Refusal) -> Decimal:
         unscaled = int.from_bytes(base64.b64decode(text, validate=True), signed=True)
     except (binascii.Error, ValueError) as error:
         raise refuse(text, "no base64") from error
-    return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+    return scaled(unscaled, scale)
 
 
 def _decimal_of_bytes(build: Build, scale: object) -> Build:

@@ -102,20 +102,23 @@ class TestReading:
         assert source.input == KafkaInput("127.0.0.1:9092", ("shop.orders",), 500, options)
         assert "s3cret" not in repr(source)
 
-    def test_a_kafka_source_of_avro(self, deploy, refusal, tmp_path):
+    def test_a_kafka_source_with_a_schema_registry(self, deploy, refusal, tmp_path):
         avro = GOOD + changed("topics", 'registry = "http://127.0.0.1:8081"\ntopics', KAFKA).split("options")[0]
         given = avro + 'format = "avro"\nregistry_auth = "${REGISTRY}"\n'
         source = deploy(given, REGISTRY="me:s3cret").sources["orders"]
-        assert (source.records.format, source.records.avro) == ("json", True)
+        assert (source.records.format, source.records.encoding) == ("json", "avro")
         assert (source.input.registry, source.input.registry_auth) == ("http://127.0.0.1:8081", "me:s3cret")
         assert "s3cret" not in repr(source)
         (tmp_path / "secret").write_text("me:other\n")
         changes = avro + 'format = "debezium-avro"\ntables = ["shop.orders"]\nregistry_auth_file = "secret"\n'
         source = deploy(changes).sources["orders"]
-        assert (source.records.format, source.records.avro) == ("debezium-json", True)
+        assert (source.records.format, source.records.encoding) == ("debezium-json", "avro")
         assert (source.records.changes.tables, source.input.registry_auth) == (("shop.orders",), "me:other")
+        for form, plain in (("protobuf", "json"), ("debezium-protobuf", "debezium-json")):
+            records = deploy(avro + f'format = "{form}"\n').sources["orders"].records
+            assert (records.format, records.encoding) == (plain, "protobuf")
         for text, told in (
-            (avro, "sources.orders.registry: has no effect unless format is avro or debezium-avro"),
+            (avro, "sources.orders.registry: has no effect unless format is one of avro, debezium-avro, protobuf,"),
             (given.replace("registry = ", "# "), "sources.orders.registry: is missing; avro needs the address of a"),
             (given.replace("${REGISTRY}", "me:s3cret"), "sources.orders.registry_auth: must not be in the file: write"),
             (given.replace("http://", "http://me:s3cret@"), "sources.orders.registry: must not contain a password"),
@@ -245,7 +248,7 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
     ("old", "new", "message"),
     [
         ('"maxwell-json"', '"csv"', "deploy.toml:31: sources.orders.format: 'csv' is unknown; allowed: json, maxwell-json, "
-         "debezium-json, canal-json, avro, debezium-avro"),
+         "debezium-json, canal-json, avro, debezium-avro, protobuf, debezium-protobuf"),
         ('"maxwell-json"', '"json"', "deploy.toml:32: sources.orders.tables: has no effect unless format is maxwell-json or "
          "debezium-json or canal-json"),
         ('["shop.orders"]\nschema', '["shop.(orders"]\nschema', "deploy.toml:32: sources.orders.tables: "
