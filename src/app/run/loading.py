@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
-from ...domain.service.history_load import loading_table
+from ...domain.service.history_load import HISTORY, loading_table
 
 if TYPE_CHECKING:
+    from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Ledger
     from ...domain.service.base import Service
+    from .runner import Runner
 
 
 def is_loading(ledger: Ledger, service: Service) -> bool:
@@ -29,4 +31,18 @@ def check_loaded(ledger: Ledger, service: Service) -> None:
         raise ConfigError(
             f"pipeline {ledger.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
             " that began it, or remove the pipeline's folder to start again"
+        )
+
+
+def check_no_history(runner: Runner, latest: Publication) -> None:
+    """Check that no row has come from a load of the history, which a rebuild would not read.
+
+    Raises:
+        ConfigError: some have.
+    """
+    loaded = next(runner.store.versions(loading_table(runner.service.tables[-1].name)), None) is not None
+    if loaded or HISTORY in (latest.beginning or {}):
+        raise ConfigError(
+            f"pipeline {runner.pipeline!r} has rows of a history that was loaded with `headwater bootstrap`, and a"
+            " rebuild reads its sources only: declare the edited pipeline under another name, and bootstrap that"
         )
