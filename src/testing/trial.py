@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..app.config import Deployment, PipelineSettings, SourceSettings
-    from ..app.run.rebuild import Rebuilt
+    from ..app.run.rebuild import Rebuild, Rebuilt
     from ..app.run.runner import Runner
     from ..domain.epoch.epoch import Publication
     from ..domain.ports import KeptStore
@@ -205,17 +205,28 @@ class Trial:
             at_record: of the store that has the record of the generations.
             meanwhile: called when the rebuild has begun.
         """
+        rebuild = self.prepare_rebuild(pipeline, fault=fault, at_record=at_record)
+        make = rebuild.make_twin
+
+        def make_twin(generation: int) -> Runner:
+            meanwhile()
+            return make(generation)
+
+        rebuild.make_twin = make_twin
+        return rebuild.run()
+
+    def prepare_rebuild(self, pipeline: str, *, fault: Fault | None = None, at_record: Fault | None = None) -> Rebuild:
+        """Prepare a rebuild, as another process would; see `rebuild`."""
         rebuild = self.open(fault=at_record).prepare_rebuild(pipeline)
         make = rebuild.make_twin
 
         def make_twin(generation: int) -> Runner:
             twin = make(generation)
             self._prepare(twin, fault)
-            meanwhile()
             return twin
 
         rebuild.make_twin, self._reader = make_twin, None
-        return rebuild.run()
+        return rebuild
 
     def _prepare(self, runner: Runner, fault: Fault | None) -> None:
         self._share_store(runner)
