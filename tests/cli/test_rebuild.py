@@ -149,3 +149,16 @@ def test_frames_of_a_program_cannot_be_read_again() -> None:
         headwater.push("events", pl.DataFrame({"g": ["a"], "id": [1], "v": [1]}))
         with pytest.raises(NotSupported, match="reading from the beginning again"):
             headwater.rebuild("ranked")
+
+
+def test_on_memory_within_a_process(config: Path) -> None:
+    text = DEPLOYMENT.format(folder=config.parent).replace('name = "delta"\nengine = "local"', 'name = "memory"')
+    with Headwater.from_text(text) as headwater:
+        headwater.run(until_idle=True)
+        before = sorted(headwater.view("totals").rows())
+        found = headwater.rebuild("totals")
+        assert found
+        assert (found.generation, headwater.epoch("totals")) == (2, 3)
+        arrive(config.parent / "in", 3, ("+I", 5, 7))
+        headwater.run(until_idle=True)
+        assert [(group, n + 1, total + 7) for group, n, total in before] == headwater.view("totals").rows()

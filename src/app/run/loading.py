@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Ledger
     from ...domain.service.base import Service
-    from .runner import Runner
 
 
 def is_loading(ledger: Ledger, service: Service) -> bool:
@@ -34,15 +33,15 @@ def check_loaded(ledger: Ledger, service: Service) -> None:
         )
 
 
-def check_no_history(runner: Runner, latest: Publication) -> None:
+def check_no_history(ledger: Ledger, service: Service, latest: Publication) -> None:
     """Check that no row has come from a load of the history, which a rebuild would not read.
 
     Raises:
         ConfigError: some have.
     """
-    loaded = next(runner.store.versions(loading_table(runner.service.tables[-1].name)), None) is not None
+    loaded = next(ledger.store.versions(loading_table(service.tables[-1].name)), None) is not None
     if loaded or HISTORY in (latest.beginning or {}):
         raise ConfigError(
-            f"pipeline {runner.pipeline!r} has rows of a history that was loaded with `headwater bootstrap`, and a"
+            f"pipeline {ledger.pipeline!r} has rows of a history that was loaded with `headwater bootstrap`, and a"
             " rebuild reads its sources only: declare the edited pipeline under another name, and bootstrap that"
         )

@@ -120,7 +120,7 @@ class Rebuild:
         resumed = self._there.building == self.settings
         twin = self._twin(latest) if resumed else None
         if twin is None or twin.ledger.latest is None:
-            check_no_history(self.runner, latest)
+            check_no_history(self._old, self.runner.service, latest)
             self.runner.source.check_complete(latest.beginning, latest.offsets)
         if twin is None:
             self._record(self._there.begin(self.settings))
