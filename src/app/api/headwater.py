@@ -25,7 +25,7 @@ from ..run.progress import log_progress
 from ..run.rebuild import Rebuild, Rebuilt
 from ..run.rounds import run_all
 from ..run.telemetry import Telemetry
-from ..services.kind import kind_of
+from ..services.kind import describe
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
 from .declarations import Declarations
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Offsets, Publication
     from ...domain.ledger.upkeep import Pin, Upkeep
     from ...domain.service.base import Service
-    from ..config import PipelineSettings
     from ..read.moments import Duration, Moment
     from ..read.status import PipelineStatus
     from ..run.replay import ReplayResult
@@ -320,7 +319,7 @@ class Headwater(Declarations, ViewReader):
         """Build a pipeline again with edited settings, beside its tables, and switch to the new ones at the end.
 
         Runs and readers with the former settings go on until the switch. An interrupted rebuild is resumed if the
-        settings are still the same. Handles on the pipeline from before the switch raise `PipelineRebuilt`.
+        settings are still the same. Handles from before the switch raise `PipelineRebuilt`.
 
         Args:
             pipeline: its name.
@@ -357,13 +356,8 @@ class Headwater(Declarations, ViewReader):
         """What is declared, for notebooks; nothing is started for it."""
         backend = self.deployment.backend
         at = f", {backend.path}" if backend.path else ""
-        rows = map(self._describe, self.deployment.pipelines.values())
+        rows = (describe(each, self.services[each.name]) for each in self.deployment.pipelines.values())
         return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {backend.name}{at}")
-
-    def _describe(self, pipeline: PipelineSettings) -> tuple[str, ...]:
-        reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)
-        views = ", ".join(view.name for view in self.services[pipeline.name].views)
-        return pipeline.name, pipeline.service.kind, reads, views
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it, and send the telemetry that waits."""
