@@ -143,3 +143,9 @@ Feature: Loading a history in bulk, before the stream takes over
       | 2       | South    | 2          |
       | 3       |          | 5          |
     And shop has published 4 epochs
+
+  @core
+  Scenario: A rebuild reads no history, so it is refused
+    Given the history of shop is loaded
+    And the setting pipelines.shop.topics.stock.select = { item_count = "items + 1" }
+    Then rebuilding shop fails with ConfigError: loaded with `headwater bootstrap`

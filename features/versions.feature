@@ -120,3 +120,13 @@ Feature: Readers select versions by their content, and read the changes between 
     And reading reports.projects for 46m fails with RetentionTooShort
     Given a reader leases reports
     Then reading reports.projects for 46m is allowed
+
+  Scenario: What reads a pipeline that was rebuilt computes its rows again
+    Given the setting pipelines.contract_rank.order_by = "-sign_time"
+    And the setting pipelines.reports.tables.projects = "SELECT project, max(contract) AS contracts FROM ranks WHERE rank = 1 GROUP BY project"
+    When contract_rank is rebuilt
+    And all pipelines run until idle
+    Then reports.projects shows exactly
+      | project | contracts |
+      | 1       | 12        |
+      | 2       | 21        |

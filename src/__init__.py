@@ -18,6 +18,7 @@ from .app.config import (
 )
 from .app.read.latency import Latency
 from .app.read.status import PipelineStatus
+from .app.run.rebuild import Rebuilt
 from .app.run.report import EpochReport
 from .domain.errors import HeadwaterError
 from .domain.ledger.label import Label
@@ -44,6 +45,7 @@ __all__ = [
     "PipelineSettings",
     "PipelineStatus",
     "RankingSettings",
+    "Rebuilt",
     "RecordSpec",
     "Retention",
     "RunSettings",

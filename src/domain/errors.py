@@ -71,6 +71,10 @@ class EpochConflict(HeadwaterError, RuntimeError):
     """Another writer has committed to this pipeline; this one stops before it changes anything."""
 
 
+class PipelineRebuilt(HeadwaterError, RuntimeError):
+    """The pipeline has been rebuilt since this process opened its tables; a new process opens the new ones."""
+
+
 class VersionNotFound(HeadwaterError, LookupError):
     """The requested version never existed."""
 

@@ -72,6 +72,9 @@ class FailingStore(VersionedStore):
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         return self.store.changes(table, after, until)
 
+    def check_current(self, pipeline: str, *, writes: bool = False) -> None:
+        self.store.check_current(pipeline, writes=writes)
+
     def versions(self, table: str) -> Iterator[Commit]:
         return self.store.versions(table)
 

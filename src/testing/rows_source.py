@@ -54,6 +54,9 @@ class RowsSource(StreamSource):
             stop += 1
         return OffsetRange(after, {"rows": stop}) if stop > start else None
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
+        """Nothing to check: rows are never removed."""
+
     def end(self) -> Offsets | None:
         """The offsets after the last row; None if there are no rows."""
         return {"rows": len(self.given)} if self.given else None

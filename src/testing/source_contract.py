@@ -113,6 +113,17 @@ class SourceContract:
         read = self.plan(source).until
         assert [source.lag(after).split()[0] for after in (None, read, source.end())] == ["5", "3", "0"]
 
+    def test_what_is_still_there_is_complete_or_that_is_not_known(self) -> None:
+        self.bring([_record(number) for number in range(3)])
+        source = self.open(_NAMED, 2)
+        first = self.plan(source)
+        try:
+            source.check_complete(first.after, first.until)
+        except NotSupported:
+            return
+        self.bring([_record(3)])
+        source.check_complete(first.after, self.plan(source, first.until).until)
+
     def test_undecodable_records_are_read_again_or_refused(self) -> None:
         self.bring([_record("a"), _record(1), _record("b")])
         source = self.open(_NAMED, 3)

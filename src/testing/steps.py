@@ -25,7 +25,7 @@ from .failing_store import Crash, Fault
 from .tables import Table
 from .trial import Trial
 
-pytest_plugins = ["headwater.testing.view_steps"]
+pytest_plugins = ["headwater.testing.rebuild_steps", "headwater.testing.view_steps"]
 
 _MOMENTS = {
     "before the first commit": Fault(before=True, commit=1),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ..app.config import Deployment, PipelineSettings, SourceSettings
+    from ..app.run.rebuild import Rebuild, Rebuilt
     from ..app.run.runner import Runner
     from ..domain.epoch.epoch import Publication
     from ..domain.ports import KeptStore
@@ -163,6 +164,10 @@ class Trial:
         lines = as_records(table, bulk_spec(settings, found.bulk).records)
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
+    def lose_first_file(self, source: str) -> None:
+        """Remove the first file that has arrived at a source."""
+        min(self._landing(self._source(source).name).iterdir()).unlink()
+
     def load(self, pipeline: str, *, stream_from: str = "beginning", fault: Fault | None = None) -> None:
         """Load the history of a pipeline's topics, as far as `remember` has added any.
 
@@ -181,15 +186,57 @@ class Trial:
         headwater = Headwater(self.deployment(), report=lambda _report: None)
         self.exits.callback(headwater.close)
         for runner in headwater.start():
-            self._share_store(runner)
-            runner.clock = self.clock
-            runner.options = evolve(runner.options, backoff=Backoff(), beside=False)  # without chance
-            self.prepare(runner)
-            if isinstance(runner, AutoRunner):
-                runner.make_large = self._prepare_large(runner.make_large, fault)
-            if fault:
-                runner.store = FailingStore(runner.store, fault)
+            self._prepare(runner, fault)
         return headwater
+
+    def rebuild(
+        self,
+        pipeline: str,
+        *,
+        fault: Fault | None = None,
+        at_record: Fault | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Rebuilt | None:
+        """Build a pipeline again with the present deployment file.
+
+        Args:
+            pipeline: its name.
+            fault: of the store of the new tables.
+            at_record: of the store that has the record of the generations.
+            meanwhile: called when the rebuild has begun.
+        """
+        rebuild = self.prepare_rebuild(pipeline, fault=fault, at_record=at_record)
+        make = rebuild.make_twin
+
+        def make_twin(generation: int) -> Runner:
+            meanwhile()
+            return make(generation)
+
+        rebuild.make_twin = make_twin
+        return rebuild.run()
+
+    def prepare_rebuild(self, pipeline: str, *, fault: Fault | None = None, at_record: Fault | None = None) -> Rebuild:
+        """Prepare a rebuild, as another process would; see `rebuild`."""
+        rebuild = self.open(fault=at_record).prepare_rebuild(pipeline)
+        make = rebuild.make_twin
+
+        def make_twin(generation: int) -> Runner:
+            twin = make(generation)
+            self._prepare(twin, fault)
+            return twin
+
+        rebuild.make_twin, self._reader = make_twin, None
+        return rebuild
+
+    def _prepare(self, runner: Runner, fault: Fault | None) -> None:
+        self._share_store(runner)
+        runner.clock = self.clock
+        runner.options = evolve(runner.options, backoff=Backoff(), beside=False)  # without chance
+        self.prepare(runner)
+        if isinstance(runner, AutoRunner):
+            runner.make_large = self._prepare_large(runner.make_large, fault)
+        if fault:
+            runner.store = FailingStore(runner.store, fault)
 
     def _prepare_large(
         self, make: Callable[[AutoRunner], Runner], fault: Fault | None
@@ -275,8 +322,8 @@ class Trial:
             return
         store: Any = runner.store
         if self._shared_store is None:
-            self._shared_store = store
-        runner.store = runner.keeper = self._shared_store
+            self._shared_store = store.store
+        runner.store = runner.keeper = evolve(store, store=self._shared_store)
 
     def _redirect_source(self, source: SourceSettings) -> SourceSettings:
         is_changelog = source.records.format in CHANGE_FORMATS  # its messages are fed as they are

@@ -202,6 +202,20 @@ def test_records_removed_before_they_were_read_are_noticed(kafka: KafkaBroker, t
         rows(source.read(found))
 
 
+def test_a_beginning_that_was_removed_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    admin = kafka.admin()
+    source = source_of(engine, kafka, topic)
+    read = planned(source)
+    source.check_complete(read.after, read.until)
+    admin.delete_records([TopicPartition(topic, 0, 2)])[TopicPartition(topic, 0)].result()
+    late = planned(source)  # began when two records were gone already
+    source.check_complete(late.after, late.until)
+    for beginning in (read.after, None):
+        with pytest.raises(SourceChanged, match="has read from offset 0 on, and the topic begins at 2 now"):
+            source.check_complete(beginning, read.until)
+
+
 def patiently(source: StreamSource, after: Any) -> None:
     """Plan as the runner does: a new topic takes a moment to find its leader."""
     for _ in range(20):

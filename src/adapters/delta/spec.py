@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.table.schema import Column, DataType, Schema
-from ...domain.table.spec import Layout, TableSpec
+from ...domain.table.spec import REBUILD, Layout, TableSpec
 from .stored import OPERATION, SEQUENCE, bounded_columns, has_log, stored_schema
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
@@ -93,8 +93,7 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
     """
     if there.layout is not wanted.layout:
         raise SchemaConflict(
-            f"table {wanted.name} is laid out as {there.layout.value}, not {wanted.layout.value}: give the pipeline"
-            " another name, or remove the old table"
+            f"table {wanted.name} is laid out as {there.layout.value}, not {wanted.layout.value}: {REBUILD}"
         )
     try:
         return there.added_columns(wanted)

@@ -75,6 +75,9 @@ class FileBulk(BulkSource):
         failed = f"{len(so_far.left)} failed" if so_far.left else ""
         return ", ".join(filter(None, (files, failed)))
 
+    def check_complete(self, until: Offsets | None) -> None:
+        self._pieces.check_complete(Progress.of(until).frontier)
+
     def trouble(self) -> tuple[str, ...]:
         return self._chunks.trouble
 

@@ -131,6 +131,17 @@ class Listing:
         """Check that the files that were read are as they were; see `StreamSource.check_after`."""
         self._check(_Read.of(after), self.names())
 
+    def check_complete(self, until: Offsets) -> None:
+        """Check that all files that were read are there; see `Source.check_complete`."""
+        read, names = _Read.of(until), self.names()
+        self._check(read, names)
+        there = sum(1 for name in names if name <= read.last)
+        if there < read.count:
+            raise SourceChanged(
+                f"{self.settings.path}: {read.count - there} of the {read.count} files that were read up to {read.last}"
+                " are gone, so the pipeline cannot be built again from them: put them back"
+            )
+
     def _fitting(self, waiting: list[str]) -> list[str]:
         """The first of these files that make an epoch within the limits; the very first one in any case."""
         names, limit = waiting[: self.settings.most_files], self.settings.limit

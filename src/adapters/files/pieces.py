@@ -128,6 +128,16 @@ class Pieces:
             )
         return waiting
 
+    def check_complete(self, frontier: Frontier) -> None:
+        """Check that all files that are passed are there; see `BulkSource.check_complete`."""
+        passed, last, _ = frontier or (0, None, 0)
+        there = len(self.listing.names()) - len(self.waiting(frontier))
+        if there < passed:
+            raise SourceChanged(
+                f"{self.listing.settings.path}: {passed - there} of the {passed} files that were loaded up to {last}"
+                " are gone, so the pipeline cannot be built again from them: put them back"
+            )
+
     def remaining(self, frontier: Frontier) -> tuple[KeyRange, ...]:
         """Ranges of the first key column that files not yet passed may hold."""
         waiting = self.waiting(frontier)

@@ -82,6 +82,9 @@ class FileSource(StreamSource):
     def check_after(self, after: Offsets) -> None:
         self._listing.check(after)
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - all files are counted
+        self._listing.check_complete(until)
+
     def end(self) -> Offsets | None:
         """The offsets after all present files; None if there are none. Raises the same errors as `plan`."""
         return self._listing.end()

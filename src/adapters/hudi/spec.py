@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from ...domain.errors import SchemaConflict
 from ...domain.table.schema import Schema
-from ...domain.table.spec import Layout, TableSpec
+from ...domain.table.spec import REBUILD, Layout, TableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,7 +58,7 @@ class Definition:
     @property
     def hudi_name(self) -> str:
         """The table's name in Hudi."""
-        return self.spec.name.replace(".", "_").replace("-", "_")
+        return self.spec.name.replace(".", "_").replace("-", "_").replace("~", "_")
 
     def to_json(self) -> str:
         spec = self.spec
@@ -145,10 +145,7 @@ class Definition:
             ("of type", self.table_type.value, wanted.table_type.value),
         ):
             if old != new:
-                raise SchemaConflict(
-                    f"table {self.spec.name} is {what} {old}, not {new}: give the pipeline another name, or remove the"
-                    " old table"
-                )
+                raise SchemaConflict(f"table {self.spec.name} is {what} {old}, not {new}: {REBUILD}")
 
     def _counted(self, wanted: TableSpec, published: Mapping[str, Version] | None) -> Schema:
         """The columns that a new spec must have."""

@@ -72,6 +72,29 @@ def check_kind(after: Offsets) -> None:
     _partitions(after)
 
 
+def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Partition, OffsetBounds]) -> None:
+    """Check that all records up to some offsets are still there; see `Source.check_complete`.
+
+    A partition whose beginning is not recorded must have its very first record.
+
+    Raises:
+        SourceChanged: records have been deleted, or a topic has been created again.
+    """
+    began, read = _partitions(beginning or {}), _partitions(until)
+    _check_present(read, held)
+    for each, bounds in held.items():
+        where = f"topic {each[0]!r} partition {each[1]}"
+        first = began.get(each, 0)
+        if each in read and bounds.low > first:
+            raise SourceChanged(
+                f"{where}: the pipeline has read from offset {first} on, and the topic begins at {bounds.low} now, so"
+                " it cannot be built again from the topic: restore the records, or declare the edited pipeline under"
+                " another name, which begins with what is left"
+            )
+        if read.get(each, 0) > bounds.high:
+            raise SourceChanged(f"{where}: read up to offset {read[each]} but it ends at {bounds.high}; {_ANEW}")
+
+
 def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:
     """The offsets after all records."""
     return _offsets({each: partition.high for each, partition in held.items()})

@@ -92,6 +92,10 @@ class KafkaSource(StreamSource):
     def check_after(self, after: Offsets) -> None:
         planning.check_kind(after)
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
+        """See `Source.check_complete`; raises the same errors as `plan`."""
+        planning.check_complete(beginning, until, self._reader.offset_bounds())
+
     def _rereading(self) -> ReadAgain:
         """The reader of dead letters of these topics."""
         return JsonDeadLetters(self.spec) if self._registry is None else RegistryDeadLetters(self.spec, self._registry)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...domain.errors import ConfigError
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\.[A-Za-z0-9_][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(~[0-9]*)?\.[A-Za-z0-9_][A-Za-z0-9_-]*")
+"""The name of a table; behind ``~`` is the number of the generation, see `headwater.domain.ledger.generation`."""
 
 
 def absolute(root: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from os import fspath
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
+from ..deployment.digest import digest_settings
 from ..pipeline import Pipeline
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
@@ -20,9 +22,10 @@ from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_off
 from ..run.clock import SystemClock
 from ..run.move import move
 from ..run.progress import log_progress
+from ..run.rebuild import Rebuild, Rebuilt
 from ..run.rounds import run_all
 from ..run.telemetry import Telemetry
-from ..services.kind import kind_of
+from ..services.kind import describe
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
 from .declarations import Declarations
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from ...domain.epoch.epoch import Offsets, Publication
     from ...domain.ledger.upkeep import Pin, Upkeep
     from ...domain.service.base import Service
-    from ..config import PipelineSettings
     from ..read.moments import Duration, Moment
     from ..read.status import PipelineStatus
     from ..run.replay import ReplayResult
@@ -313,6 +315,31 @@ class Headwater(Declarations, ViewReader):
         with runner.engine.working():
             return self._load.run()
 
+    def rebuild(self, pipeline: str, *, again: bool = False, cancel: bool = False) -> Rebuilt | None:
+        """Build a pipeline again with edited settings, beside its tables, and switch to the new ones at the end.
+
+        Runs and readers with the former settings go on until the switch. An interrupted rebuild is resumed if the
+        settings are still the same. Handles from before the switch raise `PipelineRebuilt`.
+
+        Args:
+            pipeline: its name.
+            again: whether to build again what was rebuilt with these settings already.
+            cancel: give up an unfinished rebuild instead, so that the old tables stay.
+
+        Returns:
+            What is current now; None if the rebuild was stopped first. Raises the errors of `Rebuild.run`.
+        """
+        rebuild = self.prepare_rebuild(pipeline)
+        found = rebuild.cancel() if cancel else rebuild.run(again=again)
+        self._runners.clear()
+        self._container.renew_stores()
+        return found
+
+    def prepare_rebuild(self, pipeline: str) -> Rebuild:
+        """Create the rebuild that `rebuild` runs."""
+        make = partial(self._container.runner, pipeline, self._report, self._runner, self._telemetry.watch)
+        return Rebuild(self._runner(pipeline), make, digest_settings(self.deployment, pipeline))
+
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """See `Pipeline.roll`."""
         return self.pipeline(pipeline).roll(cut)
@@ -329,13 +356,8 @@ class Headwater(Declarations, ViewReader):
         """What is declared, for notebooks; nothing is started for it."""
         backend = self.deployment.backend
         at = f", {backend.path}" if backend.path else ""
-        rows = map(self._describe, self.deployment.pipelines.values())
+        rows = (describe(each, self.services[each.name]) for each in self.deployment.pipelines.values())
         return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {backend.name}{at}")
-
-    def _describe(self, pipeline: PipelineSettings) -> tuple[str, ...]:
-        reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)
-        views = ", ".join(view.name for view in self.services[pipeline.name].views)
-        return pipeline.name, pipeline.service.kind, reads, views
 
     def close(self) -> None:
         """Stop the engine if this deployment has started it, and send the telemetry that waits."""

@@ -36,6 +36,7 @@ from .output import write
 from .plan import plan
 from .plot import plot
 from .read import diff, print_answer, show, wait_for
+from .rebuild import rebuild
 from .serve import serve
 from .signals import graceful_stop
 from .upkeep import compact, expire, explain_retention, pin, unpin, versions
@@ -217,7 +218,7 @@ def schema() -> None:
 
 
 SECTIONS = {
-    "Run": [run, bootstrap, roll, move],
+    "Run": [run, bootstrap, rebuild, roll, move],
     "Read": [show, diff, wait_for, plot],
     "Look after": [status, serve, dead_letters, check, plan, explain],
     "Keep versions": [versions, explain_retention, expire, pin, unpin, compact],

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ...adapters.spark.settings import check_settings
+from ...domain.ledger.generation import SEPARATOR
 from ...domain.ledger.retention import Retention
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
 from ...domain.source.csv_format import CsvFormat
@@ -262,6 +263,8 @@ class _Loader:
     def _pipeline(self, path: KeyPath, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         if "." in str(path[-1]):
             raise self.document.error(path, "a pipeline's name must not contain a dot: PIPELINE.VIEW names a view")
+        if SEPARATOR in str(path[-1]):
+            raise self.document.error(path, f"a pipeline's name must not contain {SEPARATOR}: a rebuild uses it")
         name = self.document.value((*path, "service"), Key(choice(*services.available()), required=True))
         kind = services.load_service(name)
         table = Section(self.document, path, kind.keys)

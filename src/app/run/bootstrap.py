@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
-from ...domain.service.history_load import HistoryLoad, HistorySource, loading_table, takes_over
+from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, loading_table, takes_over
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
 from ..document.paths import resolve
@@ -182,7 +182,8 @@ class Bootstrap:
         ledger = self.loader.ledger
         if ledger.latest is None:
             raise ConfigError(f"the history of pipeline {self.runner.pipeline!r} has no files; correct the paths")
-        first = evolve(ledger.latest, offsets=takes_over(ledger.latest.offsets))
+        read = ledger.latest.offsets
+        first = evolve(ledger.latest, offsets=takes_over(read), beginning={HISTORY: read[HISTORY]})
         return self.runner.load(first, self.service.loads(ledger.snapshot()))
 
     def _needs_clean_up(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
-from ...domain.service.history_load import loading_table
+from ...domain.service.history_load import HISTORY, loading_table
 
 if TYPE_CHECKING:
+    from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Ledger
     from ...domain.service.base import Service
 
@@ -29,4 +30,18 @@ def check_loaded(ledger: Ledger, service: Service) -> None:
         raise ConfigError(
             f"pipeline {ledger.pipeline!r} is being loaded: finish the load with the `headwater bootstrap` command"
             " that began it, or remove the pipeline's folder to start again"
+        )
+
+
+def check_no_history(ledger: Ledger, service: Service, latest: Publication) -> None:
+    """Check that no row has come from a load of the history, which a rebuild would not read.
+
+    Raises:
+        ConfigError: some have.
+    """
+    loaded = next(ledger.store.versions(loading_table(service.tables[-1].name)), None) is not None
+    if loaded or HISTORY in (latest.beginning or {}):
+        raise ConfigError(
+            f"pipeline {ledger.pipeline!r} has rows of a history that was loaded with `headwater bootstrap`, and a"
+            " rebuild reads its sources only: declare the edited pipeline under another name, and bootstrap that"
         )

@@ -61,6 +61,7 @@ class Runner:
         losses: counts dead letters; runners of the same pipeline share it.
         stop_asked: set when the run was asked to end; runners of the same pipeline share it.
         beside: works beside the epochs of a run; None between runs, and where the backend cannot.
+        first_epoch: the number of the pipeline's first epoch.
         ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
     """
 
@@ -79,6 +80,7 @@ class Runner:
     watch: EpochWatch = field(kw_only=True, default=unwatched)
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
+    first_epoch: int = field(kw_only=True, default=0)
     beside: WorkBeside | None = field(init=False, default=None)
     ahead: ReadAhead | None = field(init=False, default=None)
     _ledger: LedgerWriter | None = field(init=False, default=None)
@@ -112,7 +114,7 @@ class Runner:
         """
         service, names = self.service, [spec.name for spec in tables]
         writing = (self.clock, service.changed, service.fingerprint, self.writer, self.engine_name)
-        ledger = LedgerWriter(self.store, self.pipeline, names, *writing)
+        ledger = LedgerWriter(self.store, self.pipeline, names, *writing, first=self.first_epoch)
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)
@@ -247,6 +249,7 @@ class Runner:
 
     def _plan_epoch(self, now: Now) -> OffsetRange | None:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
+        self.store.check_current(self.pipeline, writes=True)
         self.ledger.check_expected()
         begun, latest = self.ledger.unfinished, self.ledger.latest
         if begun and self.source.readable(begun):

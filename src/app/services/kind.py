@@ -213,3 +213,9 @@ def load_service(name: str) -> ServiceKind[Any, Any]:
 def kind_of(pipeline: PipelineSettings) -> ServiceKind[Any, Any]:
     """Load the kind of a pipeline's service; see `load_service`."""
     return load_service(pipeline.service.kind)
+
+
+def describe(pipeline: PipelineSettings, service: Service) -> tuple[str, ...]:
+    """A pipeline for display: its name, the kind of its service, what it reads, and its views."""
+    reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)
+    return pipeline.name, pipeline.service.kind, reads, ", ".join(view.name for view in service.views)

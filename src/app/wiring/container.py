@@ -105,7 +105,12 @@ class Container:
         return self._parts.queries
 
     def runner(
-        self, name: str, report: Callable[[EpochReport], None], others: Others, watch: EpochWatch = unwatched
+        self,
+        name: str,
+        report: Callable[[EpochReport], None],
+        others: Others,
+        watch: EpochWatch = unwatched,
+        generation: int | None = None,
     ) -> Runner:
         """Create the runner of a pipeline.
 
@@ -114,24 +119,40 @@ class Container:
             report: called with each published epoch.
             others: returns the runner of another pipeline by its name.
             watch: sees its epochs.
+            generation: of the tables that it builds; nothing of them is published to a sink. None for the current one.
         """
         if (large := self._large) is None:
-            return Runner(**self._of_runner(name, self._parts, others), report=report, watch=watch)
+            found = self._of_runner(name, self._parts, others, generation=generation)
+            return Runner(**found, report=report, watch=watch)
         return AutoRunner(
-            **self._of_runner(name, self._parts, others, engine_name=self._parts.backend.engine_name),
+            **self._of_runner(name, self._parts, others, self._parts.backend.engine_name, generation),
             report=report,
             watch=watch,
-            make_large=lambda small: self._make_large(name, large, small, others),
+            make_large=lambda small: self._make_large(name, large, small, others, generation),
             limit=local_bytes(self.deployment.backend.local_mb),
             find_refusal=lambda: self._refusals.get(name),
             large_frames=self._backend.large_frames,
         )
 
-    def _make_large(self, name: str, parts: EngineParts, small: AutoRunner, others: Others) -> Runner:
+    def renew_stores(self) -> None:
+        """From now on, create runners that look up the generations of the tables again, after a rebuild."""
+        for parts in filter(None, (self._parts, self._large)):
+            parts.renew_store()
+
+    def _make_large(
+        self, name: str, parts: EngineParts, small: AutoRunner, others: Others, generation: int | None
+    ) -> Runner:
         """Create the other runner of a pipeline; its engine starts here, if it has not started yet."""
+        engine_name = parts.backend.engine_name
         with _keep_interrupt():
-            found = self._of_runner(name, parts, lambda other: others(other).large, parts.backend.engine_name)
-        shared = {"writer": small.writer, "clock": small.clock, "options": small.options, "watch": small.watch}
+            found = self._of_runner(name, parts, lambda other: others(other).large, engine_name, generation)
+        shared = {
+            "writer": small.writer,
+            "clock": small.clock,
+            "options": small.options,
+            "watch": small.watch,
+            "first_epoch": small.first_epoch,
+        }
         return Runner(**{**found, **shared}, report=small.report, losses=small.losses, stop_asked=small.stop_asked)
 
     @cached_property
@@ -139,25 +160,32 @@ class Container:
         return find_refusals(self.deployment, blueprints(self.deployment))
 
     def _of_runner(
-        self, name: str, parts: EngineParts, others: Others, engine_name: str | None = None
+        self,
+        name: str,
+        parts: EngineParts,
+        others: Others,
+        engine_name: str | None = None,
+        generation: int | None = None,
     ) -> dict[str, Any]:
         """The arguments of a runner on one engine."""
         pipeline = self.deployment.pipelines[name]
+        store = parts.store if generation is None else parts.store.for_building(name, generation)
+        output = pipeline.publish if generation is None else None
         kind, given = kind_of(pipeline), self._source_parts(parts, others)
         service = kind.build(pipeline.service, given)
         return {
             "pipeline": name,
             "service": service,
             "source": self._open(pipeline, given, lambda: others(name)),
-            "store": parts.store,
-            "keeper": parts.store,
+            "store": store,
+            "keeper": store,
             "engine": parts.engine,
             "clock": self._clock,
             "writer": uuid4().hex,
             "options": _options(self.deployment, pipeline),
             # A service remembers what it has read: the publisher, which may run beside the epochs, has its own.
-            "publisher": _sink_publisher(pipeline, pipeline.publish, kind.build(pipeline.service, given), parts.engine)
-            if pipeline.publish
+            "publisher": _sink_publisher(pipeline, output, kind.build(pipeline.service, given), parts.engine)
+            if output
             else None,
             "engine_name": engine_name,
         }

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Offsets, Publication
 from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict
+from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
 from ...domain.service.base import Service
@@ -44,7 +45,7 @@ class Verdict(Enum):
     REMOVED = "removed"
     """Something is no longer declared; its tables or rows are left behind."""
     REBUILD = "rebuild"
-    """It stops: the stored tables cannot be continued with these settings."""
+    """It stops: the stored tables cannot be continued with these settings; `headwater rebuild` makes new ones."""
     REFUSED = "refused"
     """It stops: something else must be put right first."""
 
@@ -90,7 +91,7 @@ def plan_edits(deployment: Deployment, services: Mapping[str, Service], clock: C
     with ExitStack() as exits:
         parts = EngineParts(deployment, backend.for_metadata(deployment.backend), exits)
         planner = _Planner(deployment, services, parts.store, clock)
-        return [*planner.pipelines(), *planner.sources(), *_removed(deployment)]
+        return [*planner.pipelines(), *planner.sources(), *_removed(deployment, parts.store)]
 
 
 @define(eq=False)
@@ -206,11 +207,20 @@ def _first(recomputed: Iterable[str], widened: Iterable[str], left: Iterable[str
     return next((verdict for verdict, details in found if details), Verdict.NOTHING)
 
 
-def _removed(deployment: Deployment) -> Iterator[Edit]:
-    """The pipelines with tables at the path of a deployment that does not declare them; none if it is not a folder."""
+def _removed(deployment: Deployment, store: KeptStore) -> Iterator[Edit]:
+    """The folders at the path of a deployment whose tables no run uses any more; none if it is not a folder.
+
+    They are of pipelines that are not declared, and of generations that are not current.
+    """
     root = Path(deployment.backend.path or "")
     for folder in sorted(root.iterdir()) if root.is_dir() else ():
-        if folder.name not in deployment.pipelines and folder.is_dir():
+        pipeline, generation = generation_of(folder.name)
+        if pipeline in deployment.pipelines:
+            there = read_generations(store, pipeline)
+            used = {None, there.current, *([there.newest] if there.building else [])}
+        else:
+            used = set()
+        if generation not in used and folder.is_dir():
             tables = sorted(each.name for each in folder.iterdir() if any((each / log).is_dir() for log in _TABLE_LOGS))
             if tables:
                 names = ", ".join(f"{folder.name}.{table}" for table in tables)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from injector import Binder, Injector, UnsatisfiedRequirement
 
 from ...domain.errors import NotSupported
+from ...domain.ledger.generation_store import GenerationBase, GenerationStore
 from ...domain.ports import BaseReading, FrameEngine, KeptStore, QueryEngine
 from ..config import Deployment
 from ..registry.backends import Backend, Gap, Part, Sources
@@ -27,6 +28,7 @@ class EngineParts:
         self._exits = exits
         self.started = False
         self._injector = Injector([self._shared, backend()], auto_bind=False)
+        self._store: GenerationStore | None = None
 
     @property
     def engine(self) -> FrameEngine:
@@ -34,8 +36,15 @@ class EngineParts:
         return self._injector.get(FrameEngine)
 
     @property
-    def store(self) -> KeptStore:
-        return self._injector.get(KeptStore)
+    def store(self) -> GenerationStore:
+        """The store; it has the current generation of each pipeline's tables."""
+        if self._store is None:
+            self._store = GenerationStore(self._injector.get(KeptStore))
+        return self._store
+
+    def renew_store(self) -> None:
+        """From now on, have a store that looks up the generations again; what was opened before stays as it is."""
+        self._store = None
 
     @property
     def sources(self) -> Sources:
@@ -48,9 +57,8 @@ class EngineParts:
         Raises:
             NotSupported: the backend's tables have no log next to their base files.
         """
-        store = self.store
-        if isinstance(store, BaseReading):
-            return store
+        if isinstance(base := self.store.store, BaseReading):
+            return GenerationBase(self.store, base)
         raise self._gap(Part.BASE_FILES, "read the view itself")
 
     @property

@@ -77,6 +77,9 @@ class Publication:
     """The start of its epoch (UTC); None in publications of old versions, which did not record it."""
     tally: Tally | None = None
     """The number of rows read so far; None if they were not counted from the first epoch on."""
+    beginning: Offsets | None = None
+    """The offsets after which the first epoch began to read, so that a rebuild can tell whether the source still has
+    them; None if it read from the beginning of its source, or if they were not recorded."""
 
 
 @frozen
@@ -139,6 +142,8 @@ class Mark:
         found = asdict(self)
         if self.engine is None:  # as versions wrote it that knew no engines
             del found["engine"]
+        if (published := found["publication"]) and published["beginning"] is None:  # likewise
+            del published["beginning"]
         return json.dumps(found, default=datetime.isoformat, separators=(",", ":"))
 
     @classmethod

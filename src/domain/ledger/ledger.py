@@ -19,6 +19,7 @@ from ..epoch.epoch import Epoch, Mark, Place, Publication
 from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
 from ..table.change import Matching
+from ..table.spec import REBUILD
 from .label import Label
 
 
@@ -124,13 +125,15 @@ class Ledger:
 
         Raises:
             ConfigError: the tables were built with other settings of the service.
+            PipelineRebuilt: they are not those of the current generation any more.
         """
+        self.store.check_current(self.pipeline)
         self._newest = {table: commit for table in self.tables if (commit := self._newest_marked(table))}
         self._latest = self._find_latest()
         if self.latest and (changed := self.changed(self.latest.fingerprint)):
             raise ConfigError(
                 f"pipeline {self.pipeline!r} was built with other {changed}; its tables cannot be continued with these:"
-                " give the pipeline another name, or remove its folder to rebuild it"
+                f" {REBUILD}"
             )
 
     @property

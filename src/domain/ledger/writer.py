@@ -11,7 +11,7 @@ from datetime import datetime
 
 from attrs import define, evolve, field
 
-from ..epoch.epoch import Epoch, Mark, OffsetRange, Publication, Tally
+from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally
 from ..errors import ConfigError, EpochConflict, VersionExpired
 from ..ports import Commit, Version
 from ..table.change import Change
@@ -27,17 +27,20 @@ class LedgerWriter(Ledger):
         writer: identifies this run; unique for each run.
         engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
         expected: the number that the next epoch must have, because this run has made the one before; None for any.
+        first: the number of the first epoch.
     """
 
     fingerprint: str
     writer: str
     engine_name: str | None = None
     expected: int | None = None
+    first: int = 0
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
     _began_at: datetime | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
+    _adopted: Publication | None = field(init=False, default=None)
 
     def open(self) -> None:
         """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`."""
@@ -45,6 +48,11 @@ class LedgerWriter(Ledger):
         self._under_way, self._ahead = None, {}
         self._sequences = {table: mark_of(commit).sequence for table, commit in self._newest.items()}
         self._orphans = {table: commit for table, commit in self._newest.items() if self._is_unpublished(table, commit)}
+
+    @property
+    def next_epoch(self) -> Epoch:
+        """The epoch after the latest publication; before that, the first one."""
+        return super().next_epoch if self.latest else Epoch(self.pipeline, self.first)
 
     @property
     def unfinished(self) -> OffsetRange | None:
@@ -76,6 +84,7 @@ class LedgerWriter(Ledger):
                 f"pipeline {self.pipeline!r} exists there already, at epoch {self.latest.epoch.number}: move to another"
                 " path, or remove its folder"
             )
+        self._adopted = publication
         return self._begin(Epoch(self.pipeline, publication.epoch.number), OffsetRange(None, publication.offsets))
 
     def begin(self, offsets: OffsetRange, task: str | None = None) -> Epoch:
@@ -148,7 +157,8 @@ class LedgerWriter(Ledger):
             tally: see `Publication`.
 
         Raises:
-            EpochConflict: another writer has committed to the table.
+            EpochConflict: another writer has committed to the table, or a rebuild is about to switch to other tables.
+            PipelineRebuilt: a rebuild has switched to other tables.
         """
         anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
         latest = self.latest.tables if self.latest else {}
@@ -166,13 +176,20 @@ class LedgerWriter(Ledger):
             watermarks,
             self._began_at,
             tally,
+            self._beginning(mark),
         )
+        self.store.check_current(self.pipeline, writes=True)
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
         self._sequences[anchor] = mark.sequence
         self._latest = published_by(anchor, version, evolve(mark, publication=publication))
         self._under_way, self._ahead = None, {}
         assert self._latest is not None
         return self._latest.publication
+
+    def _beginning(self, mark: Mark) -> Offsets | None:
+        """The offsets after which the first epoch has begun to read; see `Publication`."""
+        before = self.latest or self._adopted
+        return before.beginning if before else mark.offsets.after
 
     def _next_mark(self, table: str) -> Mark:
         if self._under_way is None:

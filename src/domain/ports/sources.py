@@ -130,6 +130,23 @@ class Source(Protocol):
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - as above
+        """Check that everything up to some offsets can be read again from the beginning, as a rebuild does.
+
+        Args:
+            beginning: the offsets after which the first epoch began to read, if its range had any; else None.
+            until: the offsets of the latest epoch.
+
+        Raises:
+            SourceChanged: records that were read are gone.
+            NotSupported: it is not known.
+        """
+        raise NotSupported(
+            "reading from the beginning again",
+            f"a source of {self.format}",
+            "declare the edited pipeline under another name, and feed it what it needs",
+        )
+
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - overriding methods use it
         """Problems that need an operator, each with its reason.
 
@@ -263,6 +280,16 @@ class BulkSource(Protocol):
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit; empty if all is read."""
+
+    def check_complete(self, until: Offsets | None) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that a new load finds all rows again that were read up to some offsets.
+
+        By default it does: a database and a Delta table are read as they are now.
+
+        Raises:
+            SourceChanged: rows that were read are gone.
+        """
+        return
 
     @abstractmethod
     def trouble(self) -> tuple[str, ...]:

@@ -144,6 +144,19 @@ class TableHistory(Protocol):
             VersionExpired: its commit is no longer in the log.
         """
 
+    def check_current(self, pipeline: str, *, writes: bool = False) -> None:  # noqa: ARG002 - one generation by default
+        """Check that the tables of a pipeline are still those of its current generation.
+
+        Args:
+            pipeline: its name.
+            writes: whether an epoch is about to be made or published.
+
+        Raises:
+            PipelineRebuilt: the pipeline has been rebuilt since this object first used its tables.
+            EpochConflict: an epoch is to be made, and a rebuild is about to switch to other tables.
+        """
+        return
+
     @abstractmethod
     def size(self, table: str, at: Version) -> int:
         """The size of the files of one version, in bytes, from metadata; no file is opened.

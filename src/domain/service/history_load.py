@@ -30,7 +30,8 @@ from ..table.view_spec import ViewSpec
 from .base import ReadAt, Service, Step
 
 _SUFFIX = "_loading"
-_HISTORY, _TABLES, _STREAM = "history", "tables", "stream"
+HISTORY, _TABLES, _STREAM = "history", "tables", "stream"
+"""Keys of the offsets; `HISTORY` is also the key of `Publication.beginning`, if a pipeline begins with a history."""
 
 
 def loading_table(table: str) -> str:
@@ -135,18 +136,18 @@ class HistorySource(Source):
         if after and after[_TABLES] != self.tables:
             began = ", ".join(f"{topic}={table}" for topic, table in after[_TABLES].items())
             raise ConfigError(f"the load of this history was begun with other tables: resume it with {began}")
-        planned = self.source.plan(after[_HISTORY] if after else None, now)
+        planned = self.source.plan(after[HISTORY] if after else None, now)
         stream = takes_over(after) if after else self.stream
-        return planned and OffsetRange(after, {_HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
+        return planned and OffsetRange(after, {HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
-        after = offsets.after[_HISTORY] if offsets.after else None
-        with self.source.open(epoch, OffsetRange(after, offsets.until[_HISTORY])) as batch:
+        after = offsets.after[HISTORY] if offsets.after else None
+        with self.source.open(epoch, OffsetRange(after, offsets.until[HISTORY])) as batch:
             yield evolve(batch, offsets=offsets)
 
     def lag(self, after: Offsets | None) -> str:
-        return self.source.lag(after[_HISTORY] if after else None)
+        return self.source.lag(after[HISTORY] if after else None)
 
 
 @define(eq=False)

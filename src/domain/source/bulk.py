@@ -15,7 +15,7 @@ from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..epoch.key_range import KeyRange
 from ..ports import BulkSource, Now, Source, StreamSource
 from .record_spec import RecordSpec
-from .topic_group import TOPIC
+from .topic_group import TOPIC, join_ranges
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
 """Columns of bulk rows: the number of the chunk, from 0 (bigint); the time of the read (timestamp; null: unknown)."""
@@ -88,8 +88,13 @@ class BulkGroup(Source):
             CHANGELOG: self.changelog.plan(so_far.get(CHANGELOG), now),
             BULK: self.bulk.plan(so_far.get(BULK), now.watermark),
         }
-        until = {member: each.until for member, each in planned.items() if each is not None}
-        return OffsetRange(after, {**so_far, **until}) if until else None
+        return join_ranges(after, planned)
+
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
+        """See `Source.check_complete`, for both members."""
+        if CHANGELOG in until:
+            self.changelog.check_complete((beginning or {}).get(CHANGELOG), until[CHANGELOG])
+        self.bulk.check_complete(until.get(BULK))
 
     def readable(self, offsets: OffsetRange) -> bool:
         changes, chunks = _part(offsets, CHANGELOG), _part(offsets, BULK)

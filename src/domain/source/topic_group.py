@@ -33,6 +33,21 @@ def column_of(at: int, name: str) -> str:
     return f"_{at}_{name}"
 
 
+def join_ranges(after: Offsets | None, planned: Mapping[str, OffsetRange | None]) -> OffsetRange | None:
+    """The range of a group, from those of its members; None if no member has anything to read.
+
+    Args:
+        after: the group's offsets, by member.
+        planned: the next range of each member; None if it has nothing to read.
+    """
+    ranges = {member: each for member, each in planned.items() if each is not None}
+    if not ranges:
+        return None
+    starts = {member: each.after for member, each in ranges.items() if each.after is not None}
+    until = {member: each.until for member, each in ranges.items()}
+    return OffsetRange({**(after or {}), **starts} or after, {**(after or {}), **until})
+
+
 @define(eq=False)
 class TopicGroup(Source):
     """Several sources, each with the name of its topic. Each epoch reads from all of them.
@@ -59,8 +74,13 @@ class TopicGroup(Source):
         """The next range of each topic; None if no topic has new records."""
         so_far = after or {}
         planned = {topic: member.plan(so_far.get(topic), now) for topic, member in self.members.items()}
-        until = {topic: each.until for topic, each in planned.items() if each is not None}
-        return OffsetRange(after, {**so_far, **until}) if until else None
+        return join_ranges(after, planned)
+
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
+        """See `Source.check_complete`, for each topic that has been read."""
+        for topic, member in self.members.items():
+            if topic in until:
+                member.check_complete((beginning or {}).get(topic), until[topic])
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:

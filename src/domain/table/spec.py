@@ -14,6 +14,8 @@ from .merge import ColumnRule, Latest, Replace
 from .schema import Schema
 
 _T = TypeVar("_T")
+REBUILD = "build it again with `headwater rebuild`, or give the pipeline another name"
+"""The remedy if the tables of a pipeline cannot be continued with its settings."""
 RETYPING = "give the column another name, or leave it out of one version"
 """The remedy if a store cannot change the type of a column between two versions of a `whole` table."""
 
@@ -108,10 +110,7 @@ class TableSpec:
         """
         if self.whole != other.whole:
             was = "" if self.whole else "not "
-            raise SchemaConflict(
-                f"table {self.name} was {was}replaced as a whole at each commit until now: give the pipeline another"
-                " name, or remove the old table"
-            )
+            raise SchemaConflict(f"table {self.name} was {was}replaced as a whole at each commit until now: {REBUILD}")
         if self.whole:
             return Schema(())
         changed = [n for n in self.schema.names if n not in other.schema or other.schema[n] != self.schema[n]]
@@ -119,7 +118,7 @@ class TableSpec:
             raise SchemaConflict(
                 f"table {self.name} is kept with {self.schema.ddl} (key {self.key}, partitions {self.partition_by}) but"
                 f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns"
-                " can be added: give the pipeline another name, or remove the old table"
+                f" can be added: {REBUILD}"
             )
         return other.schema.without(self.schema.names)
 

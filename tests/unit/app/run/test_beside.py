@@ -18,6 +18,7 @@ from headwater.app.run.beside import work_beside
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.errors import EpochConflict, HeadwaterError, SinkUnavailable, StoreUnavailable
+from headwater.domain.ledger.generation_store import GenerationStore
 from headwater.domain.ports import Pace, Receipt, StreamSink, Version
 from headwater.domain.table.collect import collect_small
 from headwater.domain.table.row_kind import INSERT
@@ -72,8 +73,10 @@ class Run:
         return headwater
 
     def _prepare(self, runner: Runner) -> None:
-        assert isinstance(runner.keeper, LocalDeltaStore)
-        runner.keeper.compaction = CompactionPolicy(min_files=2, min_share=0)
+        assert isinstance(runner.keeper, GenerationStore)
+        store = runner.keeper.store
+        assert isinstance(store, LocalDeltaStore)
+        store.compaction = CompactionPolicy(min_files=2, min_share=0)
         runner.options = evolve(runner.options, beside=True)
         runner.report = self._report
         if self.sink:

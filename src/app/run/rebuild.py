@@ -1,0 +1,191 @@
+"""Rebuilds a pipeline: a new generation of its tables is computed beside the current one, and then switched to.
+
+What was read until now is read again by the edited settings. Meanwhile runs and readers with the former settings go on.
+The switch is one commit; see `headwater.domain.ledger.generation`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attrs import define, field, frozen
+
+from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged
+from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
+from ...domain.ledger.ledger import Ledger
+from .beside import work_beside
+from .loading import check_no_history
+from .rounds import run_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...domain.epoch.epoch import Publication
+    from .runner import Runner
+
+
+@frozen
+class Rebuilt:
+    """What a rebuild has led to.
+
+    Args:
+        generation: the number of the current generation.
+        former: the number of the generation that was current before; None if nothing was switched.
+        publication: the newest publication of the current generation.
+    """
+
+    generation: int
+    former: int | None
+    publication: Publication | None
+
+
+@define(eq=False)
+class Rebuild:
+    """The rebuild of one pipeline. One that was interrupted is resumed, if the settings are the same.
+
+    Args:
+        runner: of the pipeline, with the edited settings; its tables are those of the current generation.
+        make_twin: creates the runner of a generation that is being built.
+        settings: a digest of the edited settings.
+    """
+
+    runner: Runner
+    make_twin: Callable[[int], Runner]
+    settings: str
+    _old: Ledger = field(init=False)
+    _there: Generations = field(init=False)
+
+    def run(self, *, again: bool = False) -> Rebuilt | None:
+        """Build the pipeline again, and switch to the new tables when they have reached the current ones.
+
+        Args:
+            again: whether to build again what was rebuilt with these settings already.
+
+        Returns:
+            What is current now; None if the rebuild was stopped first.
+
+        Raises:
+            ConfigError: there is nothing to rebuild, or the pipeline was bootstrapped.
+            NotSupported: a program hands over its rows, so they cannot be read again.
+            SourceChanged: the source no longer has all that was read; nothing was written.
+            SinkChanged: the pipeline publishes to a topic that has rows of the old tables; nothing was written.
+            EpochConflict: another process rebuilds the pipeline.
+            HeadwaterError: an epoch failed; the old tables stay, and the call can be repeated.
+        """
+        self._open()
+        if self._there.built == self.settings and self._there.building is None and not again:
+            return self._current()
+        twin = self._begin()
+        self._drain(twin)
+        with self._closing():
+            while not twin.stopping:
+                if self._catch_up(twin):
+                    return self._switch(twin)
+        return None
+
+    def cancel(self) -> Rebuilt:
+        """Give up a rebuild that has not ended; its tables are left behind."""
+        self._open()
+        if self._there.building is not None:
+            self._record(self._there.cancel())
+        return self._current()
+
+    # ---- steps -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        runner = self.runner
+        self._there = read_generations(runner.store, runner.pipeline)
+        names = [spec.name for spec in runner.tables]
+        self._old = Ledger(runner.store, runner.pipeline, names, runner.clock, lambda _fingerprint: None)
+        self._old.open()
+
+    def _latest(self) -> Publication:
+        """The newest publication of the current generation."""
+        latest = self._old.latest
+        if latest is None:
+            raise ConfigError(
+                f"pipeline {self.runner.pipeline!r} has published nothing in the tables that it has now, so there is"
+                " nothing to rebuild: `headwater run` builds them"
+            )
+        return latest
+
+    def _current(self) -> Rebuilt:
+        return Rebuilt(self._there.current, None, self._old.latest)
+
+    def _begin(self) -> Runner:
+        """Resume what was begun with these settings, or begin a new generation if the source has all records."""
+        latest = self._latest()
+        self._check_sink()
+        resumed = self._there.building == self.settings
+        twin = self._twin(latest) if resumed else None
+        if twin is None or twin.ledger.latest is None:
+            check_no_history(self._old, self.runner.service, latest)
+            self.runner.source.check_complete(latest.beginning, latest.offsets)
+        if twin is None:
+            self._record(self._there.begin(self.settings))
+            twin = self._twin(latest)
+        return twin
+
+    def _twin(self, latest: Publication) -> Runner:
+        """The runner of the newest generation. Its epochs are numbered on, so that no old number means a new epoch."""
+        twin = self.make_twin(self._there.newest)
+        twin.stop_asked, twin.first_epoch = self.runner.stop_asked, latest.epoch.number + 1
+        return twin
+
+    def _drain(self, twin: Runner) -> None:
+        """Read all that the source has; what the current generation had read before is then in the new one."""
+        with work_beside([twin]):
+            run_all([twin], until_idle=True)
+
+    def _catch_up(self, twin: Runner) -> bool:
+        """Read what is new; returns whether nothing was published in the current generation meanwhile."""
+        reached = self._latest().epoch.number
+        self._drain(twin)
+        self._old.open()
+        return not twin.stopping and self._latest().epoch.number == reached
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Keep runs of the current generation from publishing; they may go on if the switch does not come about."""
+        self._record(self._there.close())
+        try:
+            yield
+        except HeadwaterError:
+            self._there = read_generations(self.runner.store, self.runner.pipeline)
+            self._reopen()
+            raise
+        self._reopen()
+
+    def _reopen(self) -> None:
+        if self._there.closing:
+            self._record(self._there.close(closing=False))
+
+    def _switch(self, twin: Runner) -> Rebuilt:
+        twin.reopen()
+        published = twin.ledger.latest
+        if published is None:
+            raise SourceChanged(
+                f"pipeline {self.runner.pipeline!r}: its source has nothing to read ({twin.source.lag(None)}), so the"
+                " old tables stay"
+            )
+        self._check_sink()
+        former = self._there.current
+        self._record(self._there.switch())
+        return Rebuilt(self._there.current, former, published)
+
+    def _record(self, after: Generations) -> None:
+        runner = self.runner
+        record = GenerationRecord(runner.store, runner.pipeline, runner.clock, runner.writer)
+        with runner.engine.working():
+            self._there = record.replace(self._there, after)
+
+    def _check_sink(self) -> None:
+        """Check that the topic that the pipeline publishes to has no rows of the old tables."""
+        publisher = self.runner.publisher
+        if publisher and (held := publisher.sink.published()) is not None:
+            raise SinkChanged(
+                f"pipeline {self.runner.pipeline!r}: its topic has the rows of the old tables up to epoch {held.epoch},"
+                " and would get no difference to the new ones: set publish.topic to a new topic, which gets all rows"
+                " of the view"
+            )

@@ -1,0 +1,49 @@
+"""Whether a topic still has all that a pipeline has read, from offsets alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan
+from headwater.domain.errors import SourceChanged
+from headwater.domain.source.topic_group import join_ranges
+
+if TYPE_CHECKING:
+    from headwater.domain.epoch.epoch import Offsets
+
+READ = {"t": {"0": 30, "1": 5}}
+
+
+def held(low: int, high: int = 40) -> dict[tuple[str, int], OffsetBounds]:
+    return {("t", 0): OffsetBounds(low, high), ("t", 1): OffsetBounds(0, 5)}
+
+
+@pytest.mark.parametrize(("beginning", "low"), [(None, 0), ({"t": {"0": 10, "1": 0}}, 10), ({"t": {"0": 10}}, 4)])
+def test_all_records_are_there(beginning: Offsets | None, low: int) -> None:
+    check_complete(beginning, READ, held(low))
+
+
+@pytest.mark.parametrize(("beginning", "low"), [(None, 1), ({"t": {"0": 10, "1": 0}}, 11), ({"t": {"1": 0}}, 1)])
+def test_the_first_records_are_gone(beginning: Offsets | None, low: int) -> None:
+    with pytest.raises(SourceChanged, match=f"topic 't' partition 0: .* begins at {low} now"):
+        check_complete(beginning, READ, held(low))
+
+
+def test_the_topic_was_created_again() -> None:
+    with pytest.raises(SourceChanged, match="read up to offset 30 but it ends at 20"):
+        check_complete(None, READ, held(0, 20))
+    with pytest.raises(SourceChanged, match="partition 1 of topic 't' is gone"):
+        check_complete(None, READ, {("t", 0): OffsetBounds(0, 40)})
+
+
+def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
+    check_complete(None, READ | {"former": {"0": 9}}, held(0))
+
+
+def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:
+    found = join_ranges(None, {"a": plan(None, held(10), None), "b": None})
+    assert found
+    assert (found.after, found.until) == ({"a": {"t": {"0": 10, "1": 0}}}, {"a": {"t": {"0": 40, "1": 5}}})
+    assert join_ranges(found.until, {"a": None, "b": None}) is None

@@ -1,0 +1,161 @@
+"""A rebuild that is refused, stopped or raced, on memory; `features/rebuild.feature` has what a user sees."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.app.run.sink_publisher import SinkPublisher
+from headwater.domain.errors import EpochConflict, PipelineRebuilt, SinkChanged, SourceUnavailable
+from headwater.domain.ledger.generation import Generations, read_generations
+from headwater.domain.ports import Receipt, StreamSink
+from headwater.testing.trial import Trial
+from tests.configurations import ranked_contracts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import narwhals as nw
+
+    from headwater.app.run.rebuild import Rebuild
+    from headwater.domain.epoch.epoch import Publication
+
+
+class Topic(StreamSink):
+    """A topic that has published an epoch."""
+
+    def published(self) -> Receipt | None:
+        return Receipt(1, "state")
+
+    def claim(self) -> Receipt | None:
+        raise NotImplementedError
+
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    with ExitStack() as exits:
+        trial = Trial(tmp_path, "memory", exits)
+        trial.deploy(ranked_contracts())
+        for contract in (1, 2):
+            feed(trial, contract)
+        trial.run()
+        trial.set("pipelines.ranked.order_by", '"-signed"')
+        yield trial
+
+
+def feed(trial: Trial, contract: int) -> None:
+    trial.feed("contracts", [f'{{"project": 1, "contract": {contract}, "signed": "2024-03-0{contract}T00:00:00Z"}}'])
+
+
+def begun(trial: Trial) -> Rebuild:
+    """A rebuild in a process of its own, whose store of new tables is the one that all share."""
+    return trial.prepare_rebuild("ranked")
+
+
+def recorded(rebuild: Rebuild) -> Generations:
+    return read_generations(rebuild.runner.store, "ranked")
+
+
+def test_a_topic_with_the_rows_of_the_old_tables(trial: Trial) -> None:
+    rebuild = begun(trial)
+    runner = rebuild.runner
+    runner.publisher = SinkPublisher(runner.service, "ranks", None, Topic(), runner.engine)
+    with pytest.raises(SinkChanged, match="to a new topic, which gets all rows"):
+        rebuild.run()
+    assert recorded(rebuild) == Generations()
+
+
+def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
+    rebuild = begun(trial)
+    make = rebuild.make_twin
+
+    def make_twin(generation: int) -> Any:
+        twin = make(generation)
+        twin.report = lambda _report: rebuild.runner.stop()
+        return twin
+
+    rebuild.make_twin = make_twin
+    assert rebuild.run() is None
+    there = recorded(rebuild)
+    assert (there.current, there.newest, there.closing) == (1, 2, False)
+    found = begun(trial).run()
+    assert found
+    assert (found.generation, found.former) == (2, 1)
+    assert found.publication
+    assert found.publication.epoch.number == 3  # two epochs, behind 0 and 1 of the old tables
+
+
+def test_after_a_fault_near_the_switch_the_old_tables_are_written_again(trial: Trial) -> None:
+    rebuild = begun(trial)
+    drains: list[int] = []
+
+    def make_twin(generation: int) -> Any:
+        twin = make(generation)
+        plan = twin.source.plan
+
+        def fail_later(*arguments: Any) -> Any:
+            if recorded(rebuild).closing:
+                raise SourceUnavailable("the test has taken the source away")
+            drains.append(1)
+            return plan(*arguments)
+
+        twin.source.plan = fail_later
+        return twin
+
+    make, rebuild.make_twin = rebuild.make_twin, make_twin
+    with pytest.raises(SourceUnavailable):
+        rebuild.run()
+    there = recorded(rebuild)
+    assert (bool(drains), there.current, there.closing, bool(there.building)) == (True, 1, False, True)
+
+
+def test_another_rebuild_takes_over(trial: Trial) -> None:
+    first = begun(trial)
+    make = first.make_twin
+
+    def make_twin(generation: int) -> Any:
+        trial.set("pipelines.ranked.method", '"rank"')
+        other = begun(trial).run()
+        assert other
+        assert other.generation == 3
+        return make(generation)
+
+    first.make_twin = make_twin
+    with pytest.raises((EpochConflict, PipelineRebuilt), match="rebuil"):
+        first.run()
+    assert recorded(begun(trial)).current == 3
+
+
+def test_what_was_published_while_the_source_was_drained_is_read_too(trial: Trial) -> None:
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    old = trial.open()
+    assert old.epoch("ranked") == 1
+    trial.set("pipelines.ranked.order_by", '"-signed"')
+    rebuild = begun(trial)
+    make, raced = rebuild.make_twin, []
+
+    def make_twin(generation: int) -> Any:
+        twin = make(generation)
+        plan = twin.source.plan
+
+        def race(*arguments: Any) -> Any:
+            planned = plan(*arguments)
+            if planned is None and not raced:  # the source is drained, and the old tables are not closed yet
+                raced.append(recorded(rebuild).closing)
+                feed(trial, 3)
+                old.run(until_idle=True)
+            return planned
+
+        twin.source.plan = race
+        return twin
+
+    rebuild.make_twin = make_twin
+    assert rebuild.run()
+    assert raced == [False]
+    assert dict(trial.reader.view("ranked").select("contract", "rank").rows()) == {3: 1, 2: 2, 1: 3}

@@ -1,0 +1,130 @@
+"""Generations of tables in memory: what a store finds under a name, and who may write it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.adapters.memory.store import MemoryStore
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.errors import EpochConflict, PipelineRebuilt
+from headwater.domain.ledger.generation import GenerationRecord, Generations, read_generations
+from headwater.domain.ledger.generation_store import GenerationStore
+from headwater.domain.ledger.writer import LedgerWriter
+from headwater.domain.table.change import Change
+from headwater.domain.table.collect import collect_small
+from headwater.domain.table.lease import Lease
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
+from headwater.testing.clock import ManualClock
+from headwater.testing.frames import polars_frame
+
+if TYPE_CHECKING:
+    from headwater.domain.ports import KeptStore
+
+SPEC = TableSpec("p.rows", Schema.parse("id bigint"), ("id",))
+CLOCK = ManualClock()
+WRITERS = count()
+
+
+def writer(store: KeptStore, first: int = 0) -> LedgerWriter:
+    """The pipeline as a process finds it that starts now."""
+    ledger = LedgerWriter(store, "p", (SPEC.name,), CLOCK, lambda _: None, "", f"writer-{next(WRITERS)}", first=first)
+    ledger.open()
+    store.ensure(SPEC, ledger.snapshot().versions)
+    return ledger
+
+
+def publish(ledger: LedgerWriter, *ids: int) -> None:
+    latest = ledger.latest
+    ledger.begin(OffsetRange(latest.offsets if latest else {"from": 7}, {"at": ids[-1]}))
+    ledger.publish(Change(merge=polars_frame([(id_,) for id_ in ids], SPEC.schema)), None)
+
+
+def ids(ledger: LedgerWriter) -> list[int]:
+    return sorted(row["id"] for row in collect_small(ledger.snapshot().read(SPEC.name)))
+
+
+def record(store: MemoryStore, before: Generations, after: Generations) -> Generations:
+    return GenerationRecord(store, "p", CLOCK, f"writer-{next(WRITERS)}").replace(before, after)
+
+
+def test_a_switch_changes_what_a_name_means_in_new_stores_only() -> None:
+    store = MemoryStore()
+    old = writer(GenerationStore(store))
+    publish(old, 1, 2)
+    snapshot = old.snapshot()
+    begun = record(store, Generations(), Generations().begin("edited"))
+    new = writer(GenerationStore(store).for_building("p", 2), first=1)
+    publish(new, 3)
+    assert (ids(writer(GenerationStore(store))), ids(new)) == ([1, 2], [3])
+    assert record(store, begun, begun.switch()) == Generations(2, 2, built="edited")
+    switched = writer(GenerationStore(store))
+    assert switched.latest
+    assert (ids(switched), switched.latest.epoch.number) == ([3], 1)
+    assert sorted(row["id"] for row in collect_small(snapshot.read(SPEC.name))) == [1, 2]
+    for refused in (old, new):
+        with pytest.raises(PipelineRebuilt):
+            publish(refused, 9)
+        with pytest.raises(PipelineRebuilt):
+            refused.open()
+    assert ids(writer(GenerationStore(store))) == [3]
+
+
+def test_near_the_switch_the_old_tables_are_not_written() -> None:
+    store = MemoryStore()
+    old = writer(GenerationStore(store))
+    publish(old, 1)
+    begun = record(store, Generations(), Generations().begin("edited"))
+    publish(old, 2)
+    closed = record(store, begun, begun.close())
+    with pytest.raises(EpochConflict, match="headwater rebuild"):
+        publish(old, 3)
+    assert ids(writer(GenerationStore(store))) == [1, 2]
+    record(store, closed, closed.cancel())
+    again = writer(GenerationStore(store))
+    publish(again, 4)
+    assert ids(again) == [1, 2, 4]
+
+
+def test_one_process_at_a_time_records() -> None:
+    store = MemoryStore()
+    begun = record(store, Generations(), Generations().begin("one"))
+    with pytest.raises(EpochConflict, match="rebuilt by another process"):
+        record(store, Generations(), Generations().begin("two"))
+    other = record(store, begun, begun.begin("two"))
+    assert read_generations(store, "p") == other == Generations(1, 3, "two")
+    left = GenerationStore(store).for_building("p", 2)
+    with pytest.raises(PipelineRebuilt, match="another `headwater rebuild`"):
+        writer(left)
+
+
+def test_publications_remember_where_the_first_epoch_began() -> None:
+    store = GenerationStore(MemoryStore())
+    ledger = writer(store)
+    publish(ledger, 1)
+    publish(ledger, 2)
+    assert [each.beginning for each in writer(store).publications()] == [{"from": 7}] * 2
+
+
+def test_leases_and_expiry_go_by_the_name_of_the_pipeline() -> None:
+    raw = MemoryStore()
+    begun = record(raw, Generations(), Generations().begin("edited"))
+    store = GenerationStore(raw).for_building("p", begun.newest)
+    ledger = writer(store)
+    publish(ledger, 1)
+    publish(ledger, 2)
+    first = list(ledger.publications())[-1].tables[SPEC.name]
+    lease = Lease("p-1", SPEC.name, first, "a reader", CLOCK.now() + timedelta(hours=1))
+    store.pin(lease)
+    assert list(store.leases(SPEC.name)) == [lease]
+    newest = ledger.snapshot().version(SPEC.name)
+    assert newest is not None
+    expire = {"keep": [newest], "now": CLOCK.now(), "dry_run": False}
+    assert store.expire(SPEC.name, **expire).versions == ()  # type: ignore[arg-type]
+    store.unpin(SPEC.name, "p-1")
+    expired = store.expire(SPEC.name, **expire)  # type: ignore[arg-type]
+    assert (expired.table, expired.versions, set(store.expired(SPEC.name))) == (SPEC.name, (first,), {first})
