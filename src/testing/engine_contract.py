@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import md5
-from operator import itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,6 +18,7 @@ from ..domain.errors import SumOverflow
 from ..domain.ports import FrameEngine
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
+from .expected import rows_of
 
 _EPOCH = datetime.fromisoformat("1970-01-01")
 
@@ -58,7 +58,8 @@ _E = Decimal("1.25")
 
 ALL_TYPES = Schema.parse(
     "id int, a tinyint, b smallint, c bigint, d float, e double, f string, g boolean, h binary, i date, j timestamp,"
-    " k timestamp_ntz, l decimal(38,2)"
+    " k timestamp_ntz, l decimal(38,2), m array<struct<a:int,at:timestamp,select:binary>>,"
+    " n struct<a:string,b:array<int>>"
 )
 KINDS = {
     "id": 1,
@@ -74,6 +75,8 @@ KINDS = {
     "j": datetime(1969, 7, 20, 20, 17, 40, 1, UTC),
     "k": datetime(2024, 3, 31, 2, 30, 0, 1),  # noqa: DTZ001 - some zones skip it; this type has none
     "l": LARGE,
+    "m": [{"a": 1, "at": datetime(1969, 7, 20, 20, 17, 40, 1, UTC), "select": b"\xff"}, None],
+    "n": {"a": None, "b": []},
 }
 """A value of each type."""
 
@@ -237,7 +240,7 @@ class FrameEngineContract(ABC):
         rows = [{**KINDS, "id": 1}, {**dict.fromkeys(KINDS), "id": 2}]
         made = engine.frame(rows, ALL_TYPES)
         assert made.collect_schema() == {each.name: each.type.narwhals for each in ALL_TYPES.columns}
-        assert sorted(made.collect(backend="polars").rows(named=True), key=itemgetter("id")) == rows
+        assert sorted(rows_of(made)) == [tuple(row.values()) for row in rows]
 
     def test_a_frame_may_be_without_rows(self, engine: FrameEngine) -> None:
         made = engine.frame([], ALL_TYPES)
@@ -248,6 +251,20 @@ class FrameEngineContract(ABC):
         rows = [(number % 7 * 1_000 + number, f"n{number}") for number in range(500)]
         in_order = self.frame(rows, Schema.parse("id bigint, name string")).sort("id")
         assert [row for part in engine.parts(in_order) for row in part.rows()] == sorted(rows)
+
+    def test_nested_rows_are_handed_out_with_instants_as_numbers(self, engine: FrameEngine) -> None:
+        rows = [
+            (1, [{"at": _moment("2024-03-10 07:30:00.000001"), "on": date(2024, 1, 2), "b": b"\x00"}, None]),
+            (2, None),
+            (3, [{"at": None, "on": None, "b": None}]),
+            (4, []),
+        ]
+        frame = self.frame(rows, Schema.parse("id int, all array<struct<at:timestamp,on:date,b:binary>>")).sort("id")
+        numbered = engine.wall_micros(frame, "all", into="in_micros", zone="UTC").select("in_micros")
+        found = [row for part in engine.parts(numbered) for (row,) in part.rows()]
+        at = _micros("2024-03-10 07:30:00.000001")
+        assert found[0] == [{"at": at, "on": date(2024, 1, 2), "b": b"\x00"}, None]
+        assert found[1:] == [None, [{"at": None, "on": None, "b": None}], []]
 
     def test_a_frame_goes_to_the_program_and_comes_back(self, engine: FrameEngine) -> None:
         rows = self.frame([(1, "a"), (2, None)], Schema.parse("id bigint, name string"))

@@ -17,6 +17,7 @@ import pytest
 from ..domain.errors import BadInput, ConfigError, SumOverflow
 from ..domain.ports import QueryEngine
 from ..domain.table.schema import Schema
+from .expected import rows_of
 from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
 from .query_cases import QUERIES, T_ROWS, U_ROWS, T, U
 
@@ -86,6 +87,32 @@ class QueryEngineContract(ABC):
         found = queries.query(sql, tables).collect(backend="polars")
         assert list(found.schema.items()) == [(each.name, each.type.narwhals) for each in Schema.parse(ddl).columns]
         assert found.rows() == expected
+
+    def test_nested_values_are_carried(self, queries: QueryEngine) -> None:
+        ddl = "id int, tags array<string>, place struct<City:string,select:timestamp>, items array<struct<n:int>>"
+        rows = [
+            (1, ["a", None], {"City": "x", "select": datetime(2024, 1, 1, tzinfo=UTC)}, [{"n": 1}, None]),
+            (2, None, None, None),
+            (3, [], {"City": None, "select": None}, [{"n": None}]),
+        ]
+        tables = {"t": self.frame(rows, Schema.parse(ddl)), "u": self.frame([(1,), (3,)], Schema.parse("id int"))}
+
+        def answer(sql: str) -> list[Any]:
+            return rows_of(queries.query(sql, tables))
+
+        assert answer("select * from t order by id") == rows
+        joined = "select id, tags, place from t join u using (id) where place is not null order by id"
+        assert answer(joined) == [rows[0][:3], rows[2][:3]]
+        chosen = "select id, if(id = 1, items, null) as i, coalesce(tags, array('z')) as c from t order by id"
+        assert answer(chosen) == [(1, rows[0][3], ["a", None]), (2, None, ["z"]), (3, None, [])]
+        assert answer("select id, explode(items) as item from t order by id") == [
+            (1, {"n": 1}),
+            (1, None),
+            (3, {"n": None}),
+        ]
+        fields = "select place.city as c, place.`select` as s from t order by id"
+        assert answer(fields) == [("x", datetime(2024, 1, 1, tzinfo=UTC)), (None, None), (None, None)]
+        assert answer("select count(tags) as t, count(place) as p from t") == [(2, 2)]
 
     @pytest.mark.parametrize(("sql", "message"), REFUSED, ids=[sql for sql, _ in REFUSED])
     def test_what_cannot_be_answered_is_told_at_once(

@@ -10,6 +10,7 @@ from .store_history import ChangesContract, FencingContract, MarksContract, Roll
 from .store_keeping import ExpiringContract, LeasesContract
 from .store_loading import LoadingContract
 from .store_merging import MergingContract
+from .store_nested import NestedContract
 from .store_reading import EnsureContract, ReadingContract, ValuesContract
 from .store_whole import WholeContract
 
@@ -21,6 +22,7 @@ class StoreContract(
     CommittingContract,
     LoadingContract,
     MergingContract,
+    NestedContract,
     MarksContract,
     FencingContract,
     RollbackContract,

@@ -16,6 +16,7 @@ from ..domain.ports import KeptStore, Version
 from ..domain.table.change import POSITION, Change, Matching
 from ..domain.table.schema import Schema, column
 from ..domain.table.spec import Layout, TableSpec
+from .expected import hashable, rows_of
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -42,7 +43,7 @@ class StoreHarness(ABC):
 
     def rows(self, frame: nw.LazyFrame[Any]) -> list[Row]:
         """The rows of a frame as tuples of Python values; timestamps are aware, in UTC."""
-        return frame.collect(backend="polars").rows()
+        return rows_of(frame)
 
     def explaining(self) -> AbstractContextManager[None]:
         """The block in which frames are computed; see `FrameEngine.explaining`."""
@@ -60,7 +61,7 @@ class StoreHarness(ABC):
 
 def bag(*rows: Row) -> Bag:
     """Rows as a multiset: without order, with duplicates counted."""
-    return Counter(rows)
+    return Counter(map(hashable, rows))
 
 
 def spec_of(ddl: str, key: Sequence[str] = (), *, name: str = "pipeline.items", **more: Any) -> TableSpec:

@@ -11,7 +11,8 @@ from ..domain.epoch.watermark import instant
 from ..domain.errors import BadInput
 from ..domain.source.decode import Convert, Undecodable, converters, from_text
 from ..domain.source.record_spec import RecordSpec
-from ..domain.table.schema import Column, Schema
+from ..domain.table.schema import DataType, Schema
+from .expected import hashable, rows_of
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -53,10 +54,13 @@ def assert_shows(frame: nw.LazyFrame[Any], schema: Schema, table: Table) -> None
     converting = [convert for _, convert in converters(wanted, zone="UTC", to_json=to_json, written=from_text)]
     cells = list(zip(wanted.columns, converting, strict=True))
     expected = Counter(
-        tuple(_instant(each, _value(convert, cell)) for (each, convert), cell in zip(cells, row, strict=True))
+        tuple(
+            hashable(_instant(each.type, _value(convert, cell)))
+            for (each, convert), cell in zip(cells, row, strict=True)
+        )
         for row in rows
     )
-    found = Counter(frame.select(*names).collect(backend="polars").rows())
+    found = Counter(map(hashable, rows_of(frame.select(*names))))
     if expected != found:
         raise AssertionError(
             "\n".join(
@@ -73,9 +77,15 @@ def _value(convert: Convert, cell: str) -> Any:
     return ("" if cell == _EMPTY_TEXT else convert(cell)) if cell else None
 
 
-def _instant(column: Column, value: Any) -> Any:
-    """A timestamp as in frames, with its time zone, which converters leave out if it is UTC."""
-    return value if value is None or column.type.name != "timestamp" else instant(value)
+def _instant(kind: DataType, value: Any) -> Any:
+    """A timestamp as in frames, with its time zone, which converters leave out if it is UTC; also inside a value."""
+    if value is None:
+        return None
+    if kind.element is not None:
+        return [_instant(kind.element, each) for each in value]
+    if kind.fields:
+        return {each.name: _instant(each.type, value[each.name]) for each in kind.fields}
+    return instant(value) if kind.name == "timestamp" else value
 
 
 def _value_or_text(convert: Convert, cell: str) -> Any:

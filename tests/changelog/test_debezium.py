@@ -422,3 +422,52 @@ def test_a_row_of_a_snapshot_has_no_number() -> None:
         ("+I", 1, 484, None),
         ("+I", 1, 484, 2),
     ]
+
+
+ARRAYS = Decoding("debezium-json", "tags array<string>, ns array<int>, place struct<city:string,n:int,at:timestamp>")
+
+
+def test_nested_values_are_arrays_objects_or_the_text_of_json() -> None:
+    written = {"tags": ["a", None], "ns": [1, "2"], "place": {"n": "7", "city": "x", "at": 1465491411000}}
+    as_text = {name: json.dumps(value) for name, value in written.items()}
+    expected = (["a", None], [1, 2], {"city": "x", "n": 7, "at": datetime(2016, 6, 9, 16, 56, 51, tzinfo=UTC)})
+    assert ARRAYS.rows(change("c", None, written), change("c", None, as_text)) == [("+I", *expected)] * 2
+    assert ARRAYS.rows(change("c", None, dict.fromkeys(written, "null"))) == [("+I", None, None, None)]
+    for text in ("[1", '"\\ud800"', "[1e99999999999999999999]", "NaN]"):
+        assert ARRAYS.refusal(change("c", None, {"ns": text})).endswith("(not JSON)")
+    assert ARRAYS.refusal(change("c", None, {"ns": "{}"})) == "column 'ns': array<int> wanted, not {}"
+    assert ARRAYS.refusal(change("c", None, {"ns": "[1, true]"})) == "column 'ns[1]': int wanted, not True"
+
+
+def test_a_schema_describes_what_is_inside() -> None:
+    nested = Decoding("debezium-json", "days array<date>, at struct<m:timestamp,d:decimal(9,2),plain:timestamp>")
+    micros = {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "field": "m"}
+    number = {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2"},
+        "field": "d",
+    }
+    fields = [
+        {"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}, "field": "days"},
+        {"type": "struct", "fields": [micros, number, {"type": "int64", "field": "plain"}], "field": "at"},
+    ]
+    row = {"days": [0, None, 1], "at": {"m": 1_465_491_411_000_001, "d": "AM0="}}
+    (found,) = nested.rows(envelope(change("c", None, row), *fields))
+    at = datetime(2016, 6, 9, 16, 56, 51, 1, tzinfo=UTC)
+    assert found == ("+I", [date(1970, 1, 1), None, date(1970, 1, 2)], {"m": at, "d": Decimal("2.05"), "plain": None})
+    refused = nested.refusal(envelope(change("c", None, {"at": {"plain": 5}}), *fields))
+    assert refused == "column 'at.plain': timestamp wanted, not 5"
+
+
+@pytest.mark.parametrize("unsent", [["__debezium_unavailable_value"], [*b"__debezium_unavailable_value"]])
+def test_an_array_that_was_not_sent_is_taken_from_before(unsent: list[Any]) -> None:
+    whole = {"tags": ["a"], "ns": [1], "place": None}
+    for name in ("tags", "ns"):
+        (_, new) = ARRAYS.rows(change("u", whole, {**whole, name: unsent}))
+        assert new == ("+U", ["a"], [1], None)
+        unknown = {**whole, name: unsent}
+        assert (
+            ARRAYS.refusal(change("u", unknown, unknown))
+            == f"column '{name}': its unchanged value was not sent; {FULL}"
+        )

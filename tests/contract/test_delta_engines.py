@@ -18,7 +18,8 @@ from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.spark.schema import frame_of
 from headwater.domain.table.change import Change, Matching
 from headwater.domain.table.schema import Schema
-from headwater.testing.frames import SparkFrames
+from headwater.testing.expected import rows_of
+from headwater.testing.frames import SparkFrames, polars_frame
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
 
@@ -50,7 +51,7 @@ def converted(value: Any, convert: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[An
 
 
 def on_polars(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    return frame.collect(backend="polars").lazy()
+    return polars_frame(rows_of(frame), Schema.of(frame))
 
 
 @define(eq=False)

@@ -49,6 +49,7 @@ from headwater.testing.store_history import (
 from headwater.testing.store_keeping import ExpiringContract, LeasesContract
 from headwater.testing.store_loading import LoadingContract
 from headwater.testing.store_merging import MergingContract
+from headwater.testing.store_nested import NestedContract
 from headwater.testing.store_reading import EnsureContract, ReadingContract, ValuesContract
 from headwater.testing.store_whole import WholeContract
 
@@ -108,6 +109,7 @@ class TestCopyOnWriteInFull(
     ValuesContract,
     LoadingContract,
     MergingContract,
+    NestedContract,
     MarksContract,
     FencingContract,
     UpkeepContract,

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SCHEMA = Schema.parse(
     "id bigint, i int, s smallint, t tinyint, d double, f float, a decimal(18,2), b decimal(5,0), n string, m string,"
-    " o boolean, day date, at timestamp, wall timestamp_ntz, bin binary"
+    " o boolean, day date, at timestamp, wall timestamp_ntz, bin binary, tags array<string>,"
+    " spot struct<x:int,y:decimal(5,2),at:timestamp,b:boolean>, parts array<struct<k:string,n:array<bigint>>>"
 )
 _GOOD = {
     "bigint": "1|0|-7|9007199254740993",
@@ -35,7 +36,15 @@ _GOOD = {
     "timestamp": '"2026-01-01 00:00:00"|"2026-07-01 12:34:56"',
     "timestamp_ntz": '"2026-01-01 01:02:03"|"1971-12-31 23:59:59"',
     "binary": '"aGk="|""|"AAAA"',
+    "array": "[]|null",
+    "struct": '{}|null|{"x": null, "more": [1, {"x": 2}]}|{"y": 1.25, "at": "2026-01-01 00:00:00", "b": true, "x": 7}',
 }
+_ODD_NESTED = (
+    '["x",null,7,{"k":1.10}]|[{"k":"a","n":[1,null]},null,{}]|[{"k":1}]|[[]]|{"x":1.5}|{"x":"1","y":"1.25"}|{"X":1}|'
+    '{"at":"x"}|{"at":1767225600000}|{"b":1}|{"x":1,"x":2}|"[]"|"{}"|"[1, null]"|"{\\"x\\": 1}"|"{\\"x\\": 1e400}"|"[1,"|'
+    '["__debezium_unavailable_value"]|["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]|[{"n":[9223372036854775808]}]|'
+    '"[\\"\\\\ud800\\"]"|"{\\"y\\": NaN}"|[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]'
+)
 _ODD_NUMBERS = (
     "null|1|0|-0|-0.0|0.0|1.0|1.00|1e2|1E+2|1e-2|1.5e400|1e400|1e-400|9223372036854775807|9223372036854775808|"
     "-9223372036854775808|-9223372036854775809|18446744073709551616|123456789012345678901234567890|"
@@ -60,7 +69,7 @@ _ODD_TIMES = (
     '"10000-01-01"|20454|-719162|-719163|2932896|2932897|1767225600000|1767225600000000|1767225600000000000|'
     "1767225600000000001|253402300799999|253402300800000|-62135596800000|-62135596800001|-253402300800000"
 )
-ODD = f"{_ODD_NUMBERS}|{_ODD_TEXTS}|{_ODD_TIMES}".split("|")
+ODD = f"{_ODD_NUMBERS}|{_ODD_TEXTS}|{_ODD_TIMES}|{_ODD_NESTED}".split("|")
 _PLACES = ('"b.000001:%d"', '"a:b:7"', '"7"', '"x:"', '":5"', '"f:-5"', '"f.9:99999999999999999999"', '"f.1:007"', "7")
 _GTIDS = ('"3e11fa47-71ca-11e1:%d"', '"0-1-%d"', '"x"', '""', "null", "7")
 _OLDS = (("n",), ("n", "at"), ("a", "n"), (), ("id", "i", "s", "t", "d", "f"), ("bin", "wall", "day", "o"), None)
@@ -141,7 +150,9 @@ class Writer:
         draw, kind = self.random, SCHEMA[name].name
         if draw.random() < self.odd:
             return draw.choice(ODD)
-        if draw.random() < 0.05:
+        if draw.random() < (
+            0.95 if SCHEMA[name].is_nested else 0.05
+        ):  # of records with nested values no shape is learned
             return "null"
         text = draw.choice(["7", "-99999"] if name == "b" else _GOOD[kind].split("|"))
         if kind == "bigint" and draw.random() < 0.5:
@@ -150,7 +161,7 @@ class Writer:
             text = draw.choice(["true", "false", "0", "1"])
         if kind.startswith("timestamp"):
             text = self._time(text)
-        return text if not self._text or text.startswith('"') else f'"{text}"'
+        return text if not self._text or text.startswith('"') else json.dumps(text)
 
     def _time(self, text: str) -> str:
         if self.number:

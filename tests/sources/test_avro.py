@@ -319,3 +319,73 @@ def test_a_topic_of_avro(engine: Engine, kafka: KafkaBroker, registry: SchemaReg
         read_explained(engine, source, more)
     registry.add(6, record(("id", "int")))
     assert [row["id"] for row in rows(source.read(more))] == [3]
+
+
+def test_records_arrays_and_maps_are_nested_columns(registry: SchemaRegistry) -> None:
+    line = record(
+        ("sku", "string"),
+        ("at", logical("long", "timestamp-millis")),
+        ("n", ["null", "int"]),
+        ("x", "int"),
+        name="Line",
+    )
+    registry.add(
+        1,
+        record(
+            ("tags", {"type": "array", "items": ["null", "string"]}),
+            ("lines", {"type": "array", "items": line}),
+            ("first", ["null", "shop.Line"]),
+            ("more", {"type": "map", "values": "long"}),
+            ("price", {"type": "array", "items": logical("bytes", "decimal", precision=9, scale=2)}),
+        ),
+    )
+    at = datetime(2024, 5, 1, 12, 0, 0, 123_000, UTC)
+    found = {"sku": "a", "at": at, "n": None, "x": 1}
+    values = {
+        "tags": ["a", None],
+        "lines": [found],
+        "first": None,
+        "more": {"k": 2, "z": 3},
+        "price": [Decimal("1.50")],
+    }
+    ddl = (
+        "tags array<string>, lines array<struct<n:bigint,sku:string,at:timestamp>>, first struct<sku:string>,"
+        " more struct<k:bigint,none:int>, price array<decimal(9,2)>"
+    )
+    (row,) = decoded(registry, spec(ddl), registry.message(1, values))
+    assert row["_error"] is None
+    assert {name: row[name] for name in values} == {
+        "tags": ["a", None],
+        "lines": [{"n": None, "sku": "a", "at": at}],
+        "first": None,
+        "more": {"k": 2, "none": None},
+        "price": [Decimal("1.50")],
+    }
+    (bad,) = decoded(registry, spec("lines array<struct<sku:int>>"), registry.message(1, values))
+    assert bad["_error"] == "column 'lines[0].sku': int wanted, not 'a'"
+
+
+def test_debeziums_avro_describes_what_is_inside(registry: SchemaRegistry) -> None:
+    micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}
+    again = {"type": "array", "items": "shop.Value"}
+    inside = record(("m", micros), ("plain", "long"), name="Inside")
+    value = record(
+        ("days", {"type": "array", "items": {"type": "int", "connect.name": "io.debezium.time.Date"}}),
+        ("at", ["null", inside]),
+        ("same", again),
+        name="Value",
+    )
+    registry.add(
+        1, record(("before", ["null", value]), ("after", ["null", "shop.Value"]), ("op", "string"), name="Envelope")
+    )
+    row = {"days": [1], "at": {"m": 1_000_000, "plain": 5}, "same": []}
+    message = registry.message(1, {"before": None, "after": row, "op": "c"})
+    declared = spec("days array<date>, at struct<m:timestamp>, same array<struct<days:array<date>>>", format=DEBEZIUM)
+    (found,) = decoded(registry, declared, message)
+    assert (found["_error"], found["days"], found["at"]) == (
+        None,
+        [date(1970, 1, 2)],
+        {"m": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)},
+    )
+    (refused,) = decoded(registry, spec("at struct<plain:timestamp>", format=DEBEZIUM), message)
+    assert refused["_error"] == "column 'at.plain': timestamp wanted, not 5"

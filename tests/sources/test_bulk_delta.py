@@ -113,3 +113,30 @@ def test_times_beyond_the_year_9999_make_dead_letters(spark: SparkSession, tmp_p
         f"column 'at': timestamp wanted, not +10000-01-01 00:00:00 {why}",
         f"column 'at': timestamp wanted, not +10000-01-01 00:00:00.000001 {why}",
     }
+
+
+def test_nested_columns_are_read_by_name_and_widened(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "accounts"
+    at = "timestamp_micros(253402300799999999 + id) AS at"
+    place = "named_struct('x', 1, 'n', CAST(account_id AS INT), 'City', 'c', 'all', array(named_struct('at', t.at), null)) AS place"
+    spark.range(0, 2, 1, 1).selectExpr("id AS account_id", at).alias("t").selectExpr("account_id", place).write.format(
+        "delta"
+    ).save(str(path))
+    source = bulk(spark, path, "account_id bigint, place struct<city:string,n:bigint,all:array<struct<at:timestamp>>>")
+    planned = source.plan(None, READ_AT)
+    assert planned is not None
+    good, late = sorted(rows(source.read(planned).rows), key=lambda line: line["_error"] or "")
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)
+    assert (good["account_id"], good["place"]) == (0, {"city": "c", "n": 0, "all": [{"at": last}, None]})
+    assert late["_error"].startswith(
+        "column 'place': struct<city:string,n:bigint,all:array<struct<at:timestamp>>> wanted"
+    )
+    assert late["_error"].endswith("(out of range: 0001-01-01 to 9999-12-31 in UTC)")
+    for ddl, why in (
+        ("place struct<zip:string>", r"column 'place'\.zip is missing; there are: x, n, City, all"),
+        ("place struct<n:tinyint>", r"column 'place'\.n is int, which tinyint cannot hold without loss"),
+        ("place array<string>", "column 'place' is struct<.*, and array<string> is wanted"),
+    ):
+        wrong = bulk(spark, path, f"account_id bigint, {ddl}")
+        with pytest.raises(BadInput, match=why):
+            wrong.read(wrong.plan(None, READ_AT))  # type: ignore[arg-type]

@@ -106,16 +106,36 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
 def columns(schema_text: str) -> Schema:
     """The columns in the JSON of Delta's metadata, without hidden ones."""
     fields = json.loads(schema_text)["fields"]
-    found = Schema(tuple(Column(each["name"], DataType.parse(str(each["type"]))) for each in fields))
-    return found.without((SEQUENCE, OPERATION))
+    return Schema(map(_column, fields)).without((SEQUENCE, OPERATION))
+
+
+def _column(described: Mapping[str, Any]) -> Column:
+    return Column(described["name"], _type(described["type"]))
+
+
+def _type(described: Any) -> DataType:
+    """A type in Delta's JSON: a nested one is an object."""
+    if not isinstance(described, dict):
+        return DataType.parse(str(described))
+    if described["type"] == "array":
+        return DataType.array(_type(described["elementType"]))
+    if described["type"] == "struct":
+        return DataType.struct(map(_column, described["fields"]))
+    raise ConfigError(f"no table has columns of type {described['type']}; read them in a query on Spark")
 
 
 def check_column_names(spec: TableSpec) -> None:
-    """Refuse column names that Spark reads as syntax.
+    """Refuse column names that Spark reads as syntax, and those with which nested columns have other names in files.
 
     Raises:
         ConfigError: with the first such name.
     """
+    mapped = [name for name in spec.schema.names if _NEEDS_MAPPING.search(name)]
+    if mapped and (nested := [each for each in spec.schema.columns if each.type.is_nested]):
+        raise ConfigError(
+            f"table {spec.name}: on Delta, a table with a nested column ({nested[0].name!r}) has no column named"
+            f" {mapped[0]!r}: leave out spaces and any of ,;{{}}()="
+        )
     if unusable := [name for name in spec.schema.names if "." in name or "`" in name]:
         raise ConfigError(
             f"table {spec.name}: on Spark no column may be named {unusable[0]!r}: leave out dots and backticks"
@@ -137,9 +157,17 @@ def check_plain_names(schema: Schema, name: str) -> None:
 
 def _fields(schema: Schema) -> list[dict[str, Any]]:
     return [
-        {"name": each.name, "type": _DELTA_NAMES.get(each.type.name, each.type.ddl), "nullable": True, "metadata": {}}
-        for each in schema.columns
+        {"name": each.name, "type": _described(each.type), "nullable": True, "metadata": {}} for each in schema.columns
     ]
+
+
+def _described(data_type: DataType) -> Any:
+    """A type as Delta's JSON has it."""
+    if data_type.element is not None:
+        return {"type": "array", "elementType": _described(data_type.element), "containsNull": True}
+    if data_type.fields:
+        return {"type": "struct", "fields": _fields(Schema(data_type.fields))}
+    return _DELTA_NAMES.get(data_type.name, data_type.ddl)
 
 
 def _properties(spec: TableSpec) -> dict[str, str]:

@@ -62,6 +62,6 @@ def _open(path: str) -> pq.ParquetFile:
 
 
 def is_int96(file: pq.ParquetFile, column: str) -> bool:
-    """Whether a column has the type INT96, in which Spark by default writes instants."""
-    leaf = next(leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
-    return bool(leaf.physical_type == "INT96")
+    """Whether a column, or a value inside it, has the type INT96, in which Spark by default writes instants."""
+    leaves = (leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
+    return any(leaf.physical_type == "INT96" for leaf in leaves)

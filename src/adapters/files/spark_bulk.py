@@ -84,7 +84,7 @@ class SparkFileBulk(FileBulk):
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether Spark reads a column of this type unchanged: not nanoseconds, dictionaries and half floats."""
+    """Whether Spark reads a column of this type unchanged: not nanoseconds, dictionaries, half floats, nested types."""
     if pa.types.is_timestamp(kind):
         return str(kind.unit) != "ns"
-    return not (pa.types.is_dictionary(kind) or pa.types.is_float16(kind))
+    return not (pa.types.is_dictionary(kind) or pa.types.is_float16(kind) or pa.types.is_nested(kind))

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
 from ..spark.schema import named, quoted, typed
 from .key_encoding import folder_text, key_text
 from .names import DELETED, KEY, PARTITION, SEQUENCE, stored_name
+from .values import from_stored_sql, stored_ddl, to_stored_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,19 +37,27 @@ def to_stored(
     """
     own = {name: each for name, each in ((DELETED, deleted), (SEQUENCE, sequence)) if each is not None}
     plain = typed(rows.withColumns(own) if own else rows, spec.schema, *own)
-    names = [f"{quoted(name)} AS {stored_name(name)}" for name in spec.schema.names]
+    names = [
+        f"{to_stored_sql(quoted(each.name), each.type)} AS {stored_name(each.name)}" for each in spec.schema.columns
+    ]
     return plain.selectExpr(*_hidden(spec, own), *names)
 
 
 def from_stored(rows: DataFrame, spec: TableSpec, *more: str) -> DataFrame:
     """Stored rows in the spec's columns and the hidden ones in `more`; null in columns added after they were stored."""
     renamed = {stored_name(name): name for name in spec.schema.names if stored_name(name) != name}
-    return typed(rows.withColumnsRenamed(renamed), spec.schema, *more)
+    found = rows.withColumnsRenamed(renamed)
+    nested = {
+        each.name: each.type for each in spec.schema.columns if each.type.is_nested and each.name in found.columns
+    }
+    if nested:
+        found = found.withColumns({name: F.expr(from_stored_sql(quoted(name), kind)) for name, kind in nested.items()})
+    return typed(found, spec.schema, *more)
 
 
 def with_all_columns(rows: DataFrame, schema: Schema) -> DataFrame:
     """Stored rows with all columns of a table, in its order; columns that they lack are null."""
-    columns = {stored_name(each.name): each.type.ddl for each in schema.columns}
+    columns = {stored_name(each.name): stored_ddl(each.type) for each in schema.columns}
     hidden = [quoted(name) for name in rows.columns if name not in columns]
     there = set(rows.columns)
     own = (name if name in there else f"CAST(NULL AS {ddl}) AS {name}" for name, ddl in columns.items())

@@ -58,21 +58,31 @@ def _described(registry: Registry, number: int) -> dict[str, Any] | None:
     schema = registry.schema(number, _CONNECT).parsed
     for each in schema.get("fields", ()) if isinstance(schema, Mapping) else ():
         if each["name"] == "after":
-            columns = _record_in(each["type"], schema.get("__named_schemas", {})).get("fields", ())
-            return {"fields": [{"field": "after", "fields": [_column(column) for column in columns]}]}
+            named = schema.get("__named_schemas", {})
+            columns = _of_kind(each["type"], "fields", named).get("fields", ())
+            return {"fields": [{"field": "after", "fields": [_column(column, named) for column in columns]}]}
     return None
 
 
-def _column(column: Mapping[str, Any]) -> dict[str, Any]:
-    """A column with the name of its logical type in Kafka Connect, unless Avro's has made a number of it already."""
-    found = next((each for each in _branches(column["type"]) if isinstance(each, Mapping)), {})
-    return {"field": column["name"], "name": None if "logicalType" in found else found.get("connect.name")}
+def _column(column: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    return {"field": column["name"], **_value(column["type"], named)}
 
 
-def _record_in(type_: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record in a type that may be a union, or the name of a type."""
+def _value(type_: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """A value with the name of its logical type in Kafka Connect, unless Avro's has made a number of it already."""
+    if items := _of_kind(type_, "items", named):
+        return {"items": _value(items["items"], named)}
+    if record := _of_kind(type_, "fields", named):
+        outside = {name: each for name, each in named.items() if each is not record}  # a record may contain itself
+        return {"fields": [_column(each, outside) for each in record["fields"]]}
+    found = next((each for each in _branches(type_) if isinstance(each, Mapping)), {})
+    return {"name": None if "logicalType" in found else found.get("connect.name")}
+
+
+def _of_kind(type_: Any, part: str, named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The type with ``fields``, or ``items``, in a type that may be a union, or the name of a type; empty if none."""
     found = (named.get(each) if isinstance(each, str) else each for each in _branches(type_))
-    return next((each for each in found if isinstance(each, Mapping) and "fields" in each), {})
+    return next((each for each in found if isinstance(each, Mapping) and part in each), {})
 
 
 def _branches(type_: Any) -> list[Any]:

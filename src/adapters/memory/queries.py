@@ -16,7 +16,7 @@ from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
 from ...domain.table.sums import overflow, read_overflow
-from ..polars.schema import collect, ddl_types, lazy, polars_schema
+from ..polars.schema import collect, ddl_types, lazy, polars_schema, without_zone
 from .scan import scan_files, state
 from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
@@ -147,7 +147,11 @@ def _overflow(message: str, sql: str) -> SumOverflow | None:
 
 def _without_zones(frame: pl.DataFrame) -> pl.DataFrame:
     """Instants as wall-clock times in UTC, so that DuckDB needs no time zone to compute with them."""
-    return frame.with_columns(pl.col(pl.Datetime(time_zone="*")).dt.convert_time_zone("UTC").dt.replace_time_zone(None))
+    nested = {name: dtype for name, dtype in frame.schema.items() if dtype.is_nested()}
+    return frame.with_columns(
+        pl.col(pl.Datetime(time_zone="*")).dt.convert_time_zone("UTC").dt.replace_time_zone(None),
+        *(pl.col(name).cast(without_zone(dtype)) for name, dtype in nested.items()),
+    )
 
 
 def _as_declared(rows: pl.DataFrame, plan: CompiledQuery) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 
 from ...domain.ports import FrameEngine
 from . import sums as exact
-from .schema import collect, lazy, polars_schema
+from .schema import collect, in_micros, lazy, polars_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +62,9 @@ class PolarsEngine(FrameEngine):
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
         dtype = frame.collect_schema()[column]
+        if dtype.is_nested():
+            there: pl.LazyFrame = nw.to_native(frame)
+            return _with(frame, pl.col(column).cast(in_micros(there.collect_schema()[column])).alias(into))
         micros = pl.col(column).cast(pl.Datetime("us", getattr(dtype, "time_zone", None))).cast(pl.Int64)
         if zone != "UTC" and isinstance(dtype, nw.Datetime) and dtype.time_zone:
             micros += _offset(micros, zone)

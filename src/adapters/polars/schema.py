@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import polars as pl
 
-from ...domain.errors import BadInput
+from ...domain.errors import BadInput, ConfigError
+from ...domain.sql.types import OTHER
 from ...domain.table.schema import DataType, Schema
+
+if TYPE_CHECKING:
+    from narwhals.dtypes import DType
 
 _POLARS: dict[str, pl.DataType] = {
     "tinyint": pl.Int8(),
@@ -29,6 +33,10 @@ _POLARS: dict[str, pl.DataType] = {
 
 def polars_type(data_type: DataType) -> pl.DataType:
     """A column type as Polars names it; timestamps are microseconds in UTC."""
+    if data_type.element is not None:
+        return pl.List(polars_type(data_type.element))
+    if data_type.fields:
+        return pl.Struct({each.name: polars_type(each.type) for each in data_type.fields})
     if data_type.name == "decimal":
         assert data_type.precision is not None
         return pl.Decimal(data_type.precision, data_type.scale or 0)
@@ -41,16 +49,39 @@ def polars_schema(schema: Schema) -> pl.Schema:
 
 
 def ddl_types(rows: pl.DataFrame) -> dict[str, str]:
-    """The DDL types of a frame's columns; a Polars type without a DDL type counts as an array of strings."""
-    return {name: _ddl_type(dtype) for name, dtype in rows.schema.items()}
+    """The DDL types of a frame's columns; that of a type that tables do not have is `OTHER`."""
+    return {name: _ddl_type(dtype) for name, dtype in nw.from_native(rows).schema.items()}
 
 
-def _ddl_type(dtype: pl.DataType) -> str:
-    if isinstance(dtype, pl.Decimal):
-        return f"decimal({dtype.precision},{dtype.scale})"
-    if isinstance(dtype, pl.Datetime):
-        return "timestamp" if dtype.time_zone else "timestamp_ntz"
-    return next((name for name, known in _POLARS.items() if known == dtype), "array<string>")
+def _ddl_type(dtype: DType) -> str:
+    try:
+        return DataType.of(dtype).ddl
+    except ConfigError:
+        return OTHER.ddl
+
+
+def without_zone(dtype: pl.DataType) -> pl.DataType:
+    """A type in which times have no zone."""
+    return _mapped(dtype, lambda each: pl.Datetime(each.time_unit) if isinstance(each, pl.Datetime) else each)
+
+
+def in_micros(dtype: pl.DataType) -> pl.DataType:
+    """A type with numbers in the place of instants."""
+    return _mapped(dtype, lambda each: pl.Int64() if isinstance(each, pl.Datetime) and each.time_zone else each)
+
+
+def _mapped(dtype: pl.DataType, leaf: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
+    """A type with other types in the place of those inside that are not nested."""
+    if isinstance(dtype, pl.List):
+        return pl.List(_mapped(_instance(dtype.inner), leaf))
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({each.name: _mapped(_instance(each.dtype), leaf) for each in dtype.fields})
+    return leaf(dtype)
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    found: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return found
 
 
 def empty(schema: Schema) -> pl.DataFrame:

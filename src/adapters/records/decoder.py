@@ -65,6 +65,10 @@ def batch_schema(rows: Schema) -> Schema:
 
 def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type of a column type; timestamps are microseconds in UTC."""
+    if type_.element is not None:
+        return pa.list_(arrow_type(type_.element))
+    if type_.fields:
+        return pa.struct([(each.name, arrow_type(each.type)) for each in type_.fields])
     return pa.decimal128(type_.precision, type_.scale) if type_.name == "decimal" else _ARROW[type_.name]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -12,7 +12,7 @@ import polars as pl
 from ...domain.ports import FrameEngine, FrameFunctions
 from ...domain.table.schema import DataType, Schema
 
-Cell: TypeAlias = "str | int | float | bool | None"
+Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
 """A value as JSON has it."""
 
 _MICROS = "%Y-%m-%dT%H:%M:%S%.6f"
@@ -22,16 +22,17 @@ _ZEROS = r"\.?0*$"
 def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[list[Cell]]:
     """The rows of `cell_frames`, each with its values; NaN and infinities are strings."""
     for cells in cell_frames(frame, schema, engine):
-        columns = (map(show_number, column) if column.dtype.is_float() else column for column in cells)
+        columns = (map(show_value, column.to_list()) if _has_numbers(column.dtype) else column for column in cells)
         yield from map(list, zip(*columns, strict=True))
 
 
 def cell_frames(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[pl.DataFrame]:
     """The rows of a frame in its order, part by part, values in the order of a schema.
 
-    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null.
+    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null. Nested values
+    are lists and structs of such values.
     """
-    converted = [_convert(column.name, column.type) for column in schema.columns]
+    converted = [_convert(pl.col(column.name), column.type).alias(column.name) for column in schema.columns]
     for part in engine.parts(_plain(frame, schema, engine)):
         yield part.to_polars().select(converted)
 
@@ -47,7 +48,7 @@ def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> 
     picked = []
     for at, column in enumerate(schema.columns):
         source = column.name
-        if column.type.name == "timestamp":
+        if any(kind.name == "timestamp" for _, kind in column.type.leaves()):
             source = f"_micros_{at}"
             frame = engine.wall_micros(frame, column.name, into=source, zone="UTC")
         picked.append(nw.col(source).alias(column.name))
@@ -55,31 +56,50 @@ def _plain(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameFunctions) -> 
 
 
 def _cell_type(kind: DataType) -> pl.DataType:
+    if kind.element is not None:
+        return pl.List(_cell_type(kind.element))
+    if kind.fields:
+        return pl.Struct({each.name: _cell_type(each.type) for each in kind.fields})
     if kind.name in {"float", "double"}:
         return pl.Float64()
     return pl.Boolean() if kind.name == "boolean" else pl.Int64() if kind.name.endswith("int") else pl.String()
 
 
-def _convert(name: str, kind: DataType) -> pl.Expr:
-    value = pl.col(name)
-    match kind.name:
-        case "timestamp":
-            return _without_zeros(value.cast(pl.Datetime("us"))) + "Z"
-        case "timestamp_ntz":
-            return _without_zeros(value)
-        case "date":
-            return value.dt.to_string("%Y-%m-%d")
-        case "decimal":
-            return value.cast(pl.String)
-        case "binary":
-            return value.bin.encode("base64")
-        case _:
-            return value
+def _convert(value: pl.Expr, kind: DataType) -> pl.Expr:
+    if kind.element is not None:
+        return value.list.eval(_convert(pl.element(), kind.element))
+    if kind.fields:
+        fields = (_convert(value.struct.field(each.name), each.type).alias(each.name) for each in kind.fields)
+        return pl.when(value.is_not_null()).then(pl.struct(*fields))
+    return _CONVERTED[kind.name](value) if kind.name in _CONVERTED else value
 
 
 def _without_zeros(moment: pl.Expr) -> pl.Expr:
     """A moment as text, without the zeros at the end of its fraction."""
     return moment.dt.to_string(_MICROS).str.replace(_ZEROS, "")
+
+
+_CONVERTED: dict[str, Callable[[pl.Expr], pl.Expr]] = {
+    "timestamp": lambda value: _without_zeros(value.cast(pl.Datetime("us"))) + "Z",
+    "timestamp_ntz": _without_zeros,
+    "date": lambda value: value.dt.to_string("%Y-%m-%d"),
+    "decimal": lambda value: value.cast(pl.String),
+    "binary": lambda value: value.bin.encode("base64"),
+}
+
+
+def _has_numbers(dtype: pl.DataType) -> bool:
+    """Whether values of a type are, or may have inside, floating-point numbers."""
+    return dtype.is_float() or dtype.is_nested()
+
+
+def show_value(value: Any) -> Any:
+    """The same value, in which `show_number` has replaced each floating-point number."""
+    if isinstance(value, float):
+        return show_number(value)
+    if isinstance(value, list):
+        return [show_value(each) for each in value]
+    return {name: show_value(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def show_number(value: float | None) -> float | str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from .json_rows import show_number
+from .json_rows import show_number, show_value
 
 _ESCAPED = r'["\\\x00-\x1f]'
 """What JSON escapes in a string."""
@@ -60,7 +60,14 @@ def _json_column(column: pl.Series) -> pl.Series:
         return quote_texts(column, _text_of)
     if column.dtype.is_float():
         return each_as_text(column, _json_number)
+    if column.dtype.is_nested():
+        return each_as_text(column.to_list(), nested_text)
     return column.cast(pl.String)
+
+
+def nested_text(value: object) -> str:
+    """A nested value as JSON."""
+    return _text_of(show_value(value))
 
 
 def _json_number(value: float) -> str:
@@ -80,9 +87,10 @@ def each_as_text(values: Iterable[Any], show: Callable[[Any], str]) -> pl.Series
 def _csv_column(column: pl.Series) -> pl.Series:
     if column.dtype.is_float():
         return each_as_text(column, lambda value: str(show_number(value)))
-    text = column.cast(pl.String)
-    if column.dtype != pl.String:
+    text = each_as_text(column.to_list(), nested_text) if column.dtype.is_nested() else column.cast(pl.String)
+    if column.dtype != pl.String and not column.dtype.is_nested():
         return text
+    text = text.alias(column.name)
     field, quoted = pl.col(text.name), pl.lit('"')
     needs = (field == "") | field.str.contains(_QUOTED)
     doubled = quoted + field.str.replace_all('"', '""', literal=True) + quoted

@@ -18,6 +18,7 @@ from ...domain.source.decode import shown
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
 from .decoder import arrow_schema, arrow_type
+from .nested_arrays import Faults, convert_nested, is_list, with_texts
 from .object_texts import object_texts
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _SAFE: dict[str, tuple[pa.DataType, ...]] = {
 }
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_RANGE = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
 DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970-01-01."""
 
@@ -107,12 +109,28 @@ def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
             continue
         if there.names.count(column.name) != 1:
             raise BadInput(f"{what}: column {column.name!r} must exist exactly once; it has: {', '.join(there.names)}")
-        found = there.field(column.name).type
-        if not _fits(_plain(found), column.type):
+        if misfit := _misfit(there.field(column.name).type, column.type, column.name):
+            place, found, wanted = misfit
+            if found is None:
+                raise BadInput(f"{what}: column {place!r} must exist exactly once in its struct")
             raise BadInput(
-                f"{what}: column {column.name!r} is {found}, which {column.type.ddl} cannot hold without loss;"
-                f" allowed: {_allowed(column.type)}"
+                f"{what}: column {place!r} is {found}, which {wanted.ddl} cannot hold without loss;"
+                f" allowed: {_allowed(wanted)}"
             )
+
+
+def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.DataType | None, DataType] | None:
+    """The place of a type that could lose values, what is there (None: nothing) and what is wanted; None if all fit."""
+    if wanted.element is not None and is_list(found):
+        return _misfit(found.value_type, wanted.element, f"{place}[]")
+    if wanted.fields and pa.types.is_struct(found):
+        for each in wanted.fields:
+            at, inside = found.get_field_index(each.name), f"{place}.{each.name}"
+            misfit = (inside, None, each.type) if at < 0 else _misfit(found.field(at).type, each.type, inside)
+            if misfit:
+                return misfit
+        return None
+    return None if _fits(_plain(found), wanted) else (place, found, wanted)
 
 
 def _plain(found: pa.DataType) -> pa.DataType:
@@ -128,7 +146,7 @@ def _fits(found: pa.DataType, wanted: DataType) -> bool:
         case "timestamp_ntz":
             return bool(pa.types.is_timestamp(found) and found.tz is None)
         case name:
-            return found in _SAFE[name]
+            return found in _SAFE.get(name, ())
 
 
 def _fits_decimal(found: pa.DataType, wanted: DataType) -> bool:
@@ -146,6 +164,10 @@ def _allowed(wanted: DataType) -> str:
             return "timestamps"
         case "timestamp_ntz":
             return "timestamps without a zone"
+        case "array":
+            return "lists"
+        case "struct":
+            return "structs"
         case name:
             return ", ".join(map(str, _SAFE[name]))
 
@@ -169,19 +191,53 @@ def decode_rows(
     kinds, errors = _kinds(rows, spec)
     read = _in_microseconds(rows, what)
     rows, read, late = _in_range(read, spec, instants)
-    errors = late if errors is None else errors if late is None else pc.coalesce(errors, late)
-    there = set(rows.schema.names)
-    columns = [
-        _converted(rows.column(each.name), each, spec, is_instant=each.name in instants)
-        if each.name in there
-        else pa.nulls(rows.num_rows, arrow_type(each.type))
-        for each in spec.rows.columns
-    ]
+    errors = _either(errors, late)
+    there, columns = set(rows.schema.names), []
+    for each in spec.rows.columns:
+        if each.name not in there:
+            columns.append(pa.nulls(rows.num_rows, arrow_type(each.type)))
+            continue
+        values, is_instant = rows.column(each.name), each.name in instants
+        if each.type.is_nested:
+            found, late = _nested(values, each, spec, what, is_instant=is_instant)
+            errors, shown_values = _either(errors, late), found if late is None else with_texts(values)
+            read = read.set_column(read.schema.get_field_index(each.name), each.name, shown_values)
+            columns.append(found)
+        else:
+            columns.append(_converted(values, each.type, spec, is_instant=is_instant))
     if errors is not None:
         usable = pc.is_null(errors)
         columns = [pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns]
     values = pa.record_batch(columns, schema=arrow_schema(spec.rows))
     return TypedRows(origin, first, values, kinds, errors, _shown(read))
+
+
+def _either(errors: pa.Array | None, more: pa.Array | None) -> pa.Array | None:
+    return more if errors is None else errors if more is None else pc.coalesce(errors, more)
+
+
+def _nested(
+    values: pa.Array, column: Column, spec: RecordSpec, what: str, *, is_instant: bool
+) -> tuple[pa.Array, pa.Array | None]:
+    """The values of a nested column, and the errors of rows with a time out of range inside, if any."""
+
+    def leaf(inside: pa.Array, kind: DataType) -> tuple[pa.Array, Faults]:
+        inside = _micros(inside, column.name, what)
+        outside, faults = _outside(inside, spec.time_zone, is_instant=is_instant), dict[int, tuple[str, str]]()
+        if outside is not None:
+            texts = inside.cast(pa.string()).to_pylist()
+            late = (at for at, is_late in enumerate(outside.to_pylist()) if is_late)
+            faults = {at: ("", f"{kind.ddl} wanted, not {shown(texts[at])} {_RANGE}") for at in late}
+            inside = pc.if_else(outside, pa.scalar(None, inside.type), inside)
+        return _converted(inside, kind, spec, is_instant=is_instant), faults
+
+    found, faults = convert_nested(values, column.type, leaf)
+    if not faults:
+        return found, None
+    errors: list[str | None] = [None] * len(values)
+    for row, (place, why) in faults.items():
+        errors[row] = f"column {column.name + place!r}: {why}"
+    return found, pa.array(errors, pa.string())
 
 
 def _in_range(
@@ -236,7 +292,7 @@ def _has_instant(wall: pa.Scalar, zone: str) -> bool:
 
 def _out_of_range(name: str, spec: RecordSpec, texts: pa.Array, outside: pa.Array) -> list[str | None]:
     wanted = next((each.type.ddl for each in spec.schema.columns if each.name == name), "timestamp")
-    why = f"column {name!r}: {wanted} wanted, not {{}} (out of range: 0001-01-01 to 9999-12-31 in UTC)"
+    why = f"column {name!r}: {wanted} wanted, not {{}} {_RANGE}"
     pairs = zip(texts.to_pylist(), outside.to_pylist(), strict=True)
     return [why.format(shown(text)) if late else None for text, late in pairs]
 
@@ -263,22 +319,28 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array | None, pa.
 
 def _in_microseconds(rows: pa.RecordBatch, what: str) -> pa.RecordBatch:
     """The rows with all times in microseconds, the precision of tables."""
-    fine = [each for each in rows.schema if pa.types.is_timestamp(each.type) and each.type.unit == "ns"]
-    for each in fine:
-        try:
-            values = rows.column(each.name).cast(pa.timestamp("us", each.type.tz))
-        except pa.ArrowInvalid as error:
-            raise BadInput(
-                f"{what}: column {each.name!r} has times finer than a microsecond: {error}; round them first"
-            ) from error
-        rows = rows.set_column(rows.schema.get_field_index(each.name), each.name, values)
+    for at, each in enumerate(rows.schema):
+        if pa.types.is_timestamp(each.type) and each.type.unit == "ns":
+            rows = rows.set_column(at, each.name, _micros(rows.column(at), each.name, what))
     return rows
 
 
-def _converted(values: pa.Array, column: Column, spec: RecordSpec, *, is_instant: bool) -> pa.Array:
-    if column.type.name == "timestamp" and values.type.tz is None and not is_instant:
+def _micros(values: pa.Array, name: str, what: str) -> pa.Array:
+    """Values, in microseconds if they are times in nanoseconds."""
+    if not (pa.types.is_timestamp(values.type) and values.type.unit == "ns"):
+        return values
+    try:
+        return values.cast(pa.timestamp("us", values.type.tz))
+    except pa.ArrowInvalid as error:
+        raise BadInput(
+            f"{what}: column {name!r} has times finer than a microsecond: {error}; round them first"
+        ) from error
+
+
+def _converted(values: pa.Array, kind: DataType, spec: RecordSpec, *, is_instant: bool) -> pa.Array:
+    if kind.name == "timestamp" and values.type.tz is None and not is_instant:
         return _in_zone(values, spec.time_zone)
-    return values.cast(arrow_type(column.type))
+    return values.cast(arrow_type(kind))
 
 
 def _in_zone(values: pa.Array, zone: str) -> pa.Array:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
 
 from ...domain.ports import FrameEngine
 from .errors import explain_read_errors
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ...domain.table.schema import Schema
 
 _UTC = "UTC"
+_NESTED = (spark_types.ArrayType, spark_types.StructType)
 _PART = 10_000
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
@@ -162,8 +164,8 @@ class SparkEngine(FrameEngine):
 
         schema = frame.collect_schema().to_polars()
         rows: Iterator[tuple[Any, ...]] = map(tuple, frame.to_native().toLocalIterator(prefetchPartitions=True))
-        if pl.Binary in schema.dtypes():  # Spark's bytearrays would become null
-            rows = (tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in rows)
+        if any(each == pl.Binary or each.is_nested() for each in schema.dtypes()):
+            rows = (tuple(map(_plain, row)) for row in rows)
         while some := list(islice(rows, _PART)):
             yield nw.from_native(pl.DataFrame(some, schema, orient="row"))
 
@@ -175,7 +177,9 @@ class SparkEngine(FrameEngine):
         return rows if self.program is None else bring_into(self.program, rows)
 
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        shown = named(column)
+        shown, kind = named(column), frame.to_native().schema[column].dataType
+        if isinstance(kind, _NESTED):
+            return lazy(frame.to_native().withColumn(into, _in_micros(shown, kind)))
         if zone != _UTC and frame.collect_schema()[column] == nw.Datetime("us", "UTC"):
             shown = F.from_utc_timestamp(shown, zone)
         return lazy(frame.to_native().withColumn(into, F.unix_micros(shown.cast("timestamp"))))
@@ -236,3 +240,22 @@ def _earliest_instant(wall: Column, zone: str) -> Column:
 def _offset(instant: Column, zone: str) -> Column:
     """Microseconds by which a zone's wall clock is ahead of UTC at an instant."""
     return F.unix_micros(F.from_utc_timestamp(instant, zone)) - F.unix_micros(instant)
+
+
+def _in_micros(value: Column, kind: spark_types.DataType) -> Column:
+    """A value in which instants are microseconds since 1970."""
+    if isinstance(kind, spark_types.ArrayType):
+        return F.transform(value, lambda each: _in_micros(each, kind.elementType))
+    if isinstance(kind, spark_types.StructType):
+        fields = (_in_micros(value[each.name], each.dataType).alias(each.name) for each in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return F.unix_micros(value) if isinstance(kind, spark_types.TimestampType) else value
+
+
+def _plain(value: Any) -> Any:
+    """A value as Polars takes it: Spark's bytearrays would become null, and its rows lists."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, Row):
+        return {name: _plain(each) for name, each in value.asDict().items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value

@@ -68,7 +68,7 @@ class SparkProgramSource(ProgramSource):
         self._check(rows)
         kind, error = self._kind()
         return rows.select(
-            *map(named, self.schema.names),
+            *(named(each.name).cast(spark_type(each.type)).alias(each.name) for each in self.schema.columns),
             kind.alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
             F.lit(origin).alias(ORIGIN),
@@ -81,7 +81,7 @@ class SparkProgramSource(ProgramSource):
         there = {each.name: each.dataType for each in rows.schema.fields}
         for column in self.spec.schema.columns:
             found = there.get(column.name)
-            if found != spark_type(column.type):
+            if found is None or found.simpleString() != spark_type(column.type).simpleString():
                 came = "is missing" if found is None else f"came as {found.simpleString()}"
                 raise BadInput(
                     f"column {column.name!r} {came}, {column.type.ddl} wanted; select and cast it in the query"

@@ -32,6 +32,12 @@ _TYPES: dict[str, type[spark_types.DataType]] = {
 
 def spark_type(data_type: DataType) -> spark_types.DataType:
     """The Spark type of a column type."""
+    if data_type.element is not None:
+        return spark_types.ArrayType(spark_type(data_type.element))
+    if data_type.fields:
+        return spark_types.StructType(
+            [spark_types.StructField(each.name, spark_type(each.type)) for each in data_type.fields]
+        )
     if data_type.precision is not None:
         return spark_types.DecimalType(data_type.precision, data_type.scale or 0)
     return _TYPES[data_type.name]()
@@ -78,10 +84,18 @@ def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ..
 def literals(row: Mapping[str, Any], schema: Schema) -> Iterator[Column]:
     """The values of a row as columns of a schema."""
     for column in schema.columns:
-        value = row[column.name]
+        yield _literal(row[column.name], column.type).alias(column.name)
+
+
+def _literal(value: Any, kind: DataType) -> Column:
+    if kind.element is not None and value is not None:
+        made = F.array(*(_literal(each, kind.element) for each in value))
+    elif kind.fields and value is not None:
+        made = F.struct(*(_literal(value[each.name], each.type).alias(each.name) for each in kind.fields))
+    else:
         # As text: a time that is passed as an object would be converted with the zone of the process.
-        given = value.isoformat() if isinstance(value, date) else value
-        yield F.lit(given).cast(spark_type(column.type)).alias(column.name)
+        made = F.lit(value.isoformat() if isinstance(value, date) else value)
+    return made.cast(spark_type(kind))
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:

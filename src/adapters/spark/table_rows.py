@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 
 from attrs import define
 from pyspark.sql import Column, DataFrame
@@ -16,7 +18,7 @@ from ...domain.source.record_spec import RecordSpec
 from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
-from ...domain.table.schema import TIMES
+from ...domain.table.schema import TIMES, DataType
 from .schema import named, spark_type
 
 _DAY = 86_400_000_000  # microseconds
@@ -64,13 +66,8 @@ class TableRows:
                 values.append(F.lit(None).cast(spark_type(column.type)).alias(column.name))
                 continue
             source, found = named(own[column.name]), types[own[column.name]]
-            value = self._value(source, found, column)
-            if not _fits(found, spark_type(column.type)):
-                lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
-                message = f"column {column.name!r}: {column.type.ddl} wanted, not "
-                errors.append(F.when(lost, F.concat(F.lit(message), source.cast("string"))))
-            if column.type.name in TIMES:
-                errors.append(F.when(~_in_range(value, column.type.name), _out_of_range(source, column)))
+            value = self._value(source, found, column.type, f"column {column.name!r}")
+            errors += _errors(source, found, value, column)
             values.append(value.alias(column.name))
         error = F.coalesce(*errors)
         usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
@@ -88,10 +85,61 @@ class TableRows:
     def _declared(self) -> tuple[str, ...]:
         return self.spec.schema.names
 
-    def _value(self, source: Column, found: spark_types.DataType, column: schema.Column) -> Column:
-        value = source.cast(spark_type(column.type))
-        walls = isinstance(found, spark_types.TimestampNTZType) and column.type.name == "timestamp"
+    def _value(self, source: Column, found: spark_types.DataType, kind: DataType, what: str) -> Column:
+        """A value in its declared type; of a nested one, each value inside, which must hold all values that are there.
+
+        Raises:
+            BadInput: a nested type differs by more than fields that are not declared, and types that hold less.
+        """
+        if kind.is_nested:
+            return self._nested(source, found, kind, what)
+        value = source.cast(spark_type(kind))
+        walls = isinstance(found, spark_types.TimestampNTZType) and kind.name == "timestamp"
         return F.to_utc_timestamp(value, self.spec.time_zone) if walls and self.spec.time_zone != "UTC" else value
+
+    def _nested(self, source: Column, found: spark_types.DataType, kind: DataType, what: str) -> Column:
+        if kind.element is not None and isinstance(found, spark_types.ArrayType):
+            element, inside = kind.element, found.elementType
+            self._check_inside(inside, element, f"{what}[]")
+            return F.transform(source, lambda each: self._value(each, inside, element, f"{what}[]"))
+        if kind.fields and isinstance(found, spark_types.StructType):
+            there, fields = {each.name.lower(): each for each in found.fields}, []
+            for each in kind.fields:
+                where = f"{what}.{each.name}"
+                if (own := there.get(each.name.lower())) is None:
+                    raise BadInput(f"table {self.name}: {where} is missing; there are: {', '.join(found.names)}")
+                self._check_inside(own.dataType, each.type, where)
+                fields.append(self._value(source[own.name], own.dataType, each.type, where).alias(each.name))
+            return F.when(source.isNotNull(), F.struct(*fields))
+        raise BadInput(f"table {self.name}: {what} is {found.simpleString()}, and {kind.ddl} is wanted; declare it so")
+
+    def _check_inside(self, found: spark_types.DataType, kind: DataType, what: str) -> None:
+        if not kind.is_nested and not _fits(found, spark_type(kind)):
+            raise BadInput(
+                f"table {self.name}: {what} is {found.simpleString()}, which {kind.ddl} cannot hold without loss;"
+                " declare its type"
+            )
+
+
+def _errors(source: Column, found: spark_types.DataType, value: Column, column: schema.Column) -> Iterator[Column]:
+    """What makes a value a dead letter: a loss, and a time out of range."""
+    if not column.type.is_nested and not _fits(found, spark_type(column.type)):
+        lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
+        message = f"column {column.name!r}: {column.type.ddl} wanted, not "
+        yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
+    if TIMES & {kind.name for _, kind in column.type.leaves()}:
+        yield F.when(_outside(value, column.type), _out_of_range(source, column))
+
+
+def _outside(value: Column, kind: DataType) -> Column:
+    """Whether a time, or one inside a nested value, is out of range."""
+    if kind.element is not None:
+        element = kind.element
+        return F.exists(value, lambda each: _outside(each, element))
+    if kind.fields:
+        found = (_outside(value[each.name], each.type) for each in kind.fields)
+        return reduce(or_, (F.coalesce(each, F.lit(False)) for each in found))
+    return ~_in_range(value, kind.name) if kind.name in TIMES else F.lit(False)
 
 
 def _in_range(value: Column, kind: str) -> Column:

@@ -108,4 +108,8 @@ def _show(value: Cell) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list | dict):
+        from ...adapters.records.text_lines import nested_text
+
+        return nested_text(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -175,6 +175,9 @@ class BulkInput:
     repeatable: ClassVar[bool] = False
     """Whether a second read of a chunk returns the same rows."""
 
+    has_nested: ClassVar[bool] = True
+    """Whether it can load nested columns."""
+
     reports_time: ClassVar[bool] = False
     """Whether it reports the time of each read itself; else `search_ts` or a position is needed."""
 
@@ -255,6 +258,7 @@ class BulkJdbc(BulkInput):
     """
 
     kind = "jdbc"
+    has_nested = False
     reports_time = True
 
     jdbc: str = field(validator=_check_address)

@@ -37,7 +37,8 @@ async function get(path) {
 function cell(value, kind = "") {
   if (value === null || value === undefined) return make("td", { className: "null" }, "–");
   if (typeof value === "number") return make("td", { className: `number ${kind}` }, value.toLocaleString("en"));
-  return make("td", { className: TIME.test(value) ? `time ${kind}` : kind }, String(value));
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  return make("td", { className: TIME.test(text) ? `time ${kind}` : kind }, text);
 }
 
 function table(columns, rows, kinds = {}) {

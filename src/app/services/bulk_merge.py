@@ -64,6 +64,7 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
             "lanes": source.input.lanes,
         }
         settings = table.build(lambda: BulkMergeSettings(table.name, **own))
+        _check_nested(table, loaded, table.build(lambda: bulk_spec(settings, loaded), "bulk"))
         return PipelineSettings(source.name, settings, bulk=loaded)
 
     def build(self, settings: BulkMergeSettings, parts: Parts) -> BulkMerge:
@@ -99,6 +100,17 @@ def _bulk(pipeline: Section) -> BulkInput:
     kind = bulk_kind_of(pipeline["bulk"])
     loaded: BulkInput = kind.parse(pipeline.inner(kind.keys, "bulk"))
     return loaded
+
+
+def _check_nested(table: Section, loaded: BulkInput, spec: BulkSpec) -> None:
+    """Refuse nested columns of a load that has none."""
+    nested = [each for each in spec.records.columns.columns if each.type.is_nested]
+    if nested and not loaded.has_nested:
+        raise table.error(
+            f"column {nested[0].name!r} is {nested[0].type.ddl}, which this kind of table cannot load: declare it as"
+            " string, leave it out of `columns`, or load the table from Parquet files",
+            "bulk",
+        )
 
 
 def _check_time_of_read(table: Section, loaded: BulkInput, source: SourceSettings) -> None:

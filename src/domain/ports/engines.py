@@ -81,7 +81,10 @@ class FrameFunctions(Protocol):
 
     @abstractmethod
     def wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:
-        """Add bigint `into`: a timestamp or date `column` as microseconds from 1970 on a zone's wall clock."""
+        """Add bigint `into`: a timestamp or date `column` as microseconds from 1970 on a zone's wall clock.
+
+        A nested column stays nested; the timestamps inside become microseconds in UTC, whatever the zone.
+        """
 
     @abstractmethod
     def from_wall_micros(self, frame: nw.LazyFrame[Any], column: str, *, into: str, zone: str) -> nw.LazyFrame[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -17,10 +18,10 @@ from math import isfinite
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..errors import BadInput
-from ..table.schema import Column, DataType, Schema
+from ..table.schema import NESTED, Column, DataType, Schema
 
 Convert: TypeAlias = Callable[[Any], Any]
 """Converts a parsed value that is not null to a typed one, or raises `Undecodable`.
@@ -33,6 +34,8 @@ ToJson: TypeAlias = Callable[[Any], str]
 """Writes a parsed value as JSON text, without loss of digits."""
 
 ONE_OBJECT = "write one whole object a line"
+ELEMENT = ""
+"""The name of the column that stands for an array's elements where a `Build` is chosen."""
 _SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
@@ -81,6 +84,10 @@ class Target:
     refuse: Refusal
     zone: ZoneInfo
     to_json: ToJson
+
+    def inside(self, part: str, type_: DataType) -> Target:
+        """For a value inside a nested one; `part` is its place there, as messages show it."""
+        return evolve(self, type=type_, refuse=Refusal(self.refuse.column + part, type_))
 
 
 def _integer(target: Target) -> Convert:
@@ -222,6 +229,53 @@ Build: TypeAlias = Callable[[Target], Convert]
 Choose: TypeAlias = "Callable[[Column], Build]"
 """Chooses the `Build` of a column, for one way of writing values."""
 
+
+def nested(choose: Choose) -> dict[str, Build]:
+    """Builds of converters of nested values, by type name; `choose` chooses those of the values inside."""
+    return {"array": lambda target: _array(target, choose), "struct": lambda target: _struct(target, choose)}
+
+
+def _array(target: Target, choose: Choose) -> Convert:
+    refuse, element = target.refuse, target.type.element
+    assert element is not None
+
+    def build(place: object) -> Convert:
+        return choose(Column(ELEMENT, element))(target.inside(f"[{place}]", element))
+
+    each_of = build("")
+
+    def convert(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise refuse(value)
+        try:
+            return [None if each is None else each_of(each) for each in value]
+        except Undecodable:
+            for at, each in enumerate(value):  # the converter of the element that is refused names its place
+                if each is not None:
+                    build(at)(each)
+            raise
+
+    return convert
+
+
+def _struct(target: Target, choose: Choose) -> Convert:
+    refuse = target.refuse
+    fields = [(each.name, choose(each)(target.inside(f".{each.name}", each.type))) for each in target.type.fields]
+
+    def convert(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise refuse(value)
+        get = value.get
+        return {name: None if (found := get(name)) is None else field(found) for name, field in fields}
+
+    return convert
+
+
+def from_json(column: Column) -> Build:
+    """The `Build` for a column of JSON values."""
+    return FROM_JSON[column.type.name]
+
+
 FROM_JSON: dict[str, Build] = {
     **dict.fromkeys(_INTEGER_BITS, _integer),
     **dict.fromkeys(LARGEST_FLOAT, _floating),
@@ -232,6 +286,7 @@ FROM_JSON: dict[str, Build] = {
     "date": _date,
     "timestamp": _timestamp,
     "timestamp_ntz": _wall_time,
+    **nested(from_json),
 }
 """Builds of converters from JSON values, by type name."""
 
@@ -270,6 +325,31 @@ def _decimal_of_text(target: Target) -> Convert:
     return from_text
 
 
+def or_document(build: Build) -> Build:
+    """Extend a converter of JSON values to their JSON text, as databases write the values of JSON columns."""
+
+    def build_from_text(target: Target) -> Convert:
+        convert = build(target)
+
+        def from_text(value: Any) -> Any:
+            if type(value) is str and (value := _document(value, target.refuse)) is None:
+                return None
+            return convert(value)
+
+        return from_text
+
+    return build_from_text
+
+
+def _document(text: str, refuse: Refusal) -> Any:
+    try:
+        found = json.loads(text, parse_float=Decimal, parse_constant=Decimal)
+        json.dumps(found, ensure_ascii=False, default=str).encode()  # half of a surrogate pair is no text
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise refuse(text, "not JSON") from error
+    return found
+
+
 def _truth(target: Target) -> Convert:
     words = {"true": True, "false": False}
 
@@ -287,12 +367,8 @@ FROM_TEXT = {
     **{name: _of_numeral(FROM_JSON[name]) for name in _NUMBERS},
     "decimal": _decimal_of_text,
     "boolean": _truth,
+    **{name: or_document(FROM_JSON[name]) for name in NESTED},
 }
-
-
-def from_json(column: Column) -> Build:
-    """The `Build` for a column of JSON values."""
-    return FROM_JSON[column.type.name]
 
 
 def from_text(column: Column) -> Build:

@@ -7,8 +7,19 @@ from typing import Any
 
 from attrs import field, frozen
 
+from ..table.schema import Schema
+
 UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 """Debezium's placeholder for a large value that did not change and was not sent: as text, and as Base64 bytes."""
+
+_UNAVAILABLE_ARRAYS = ([UNAVAILABLE[0]], [UNAVAILABLE[1]], list(UNAVAILABLE[0].encode()))
+"""The placeholder for an array: of text, of bytes, and of numbers."""
+
+
+def unavailable(schema: Schema) -> tuple[Any, ...]:
+    """Debezium's placeholders for values of these columns."""
+    arrays = any(each.type.name == "array" for each in schema.columns)
+    return (*UNAVAILABLE, *_UNAVAILABLE_ARRAYS) if arrays else UNAVAILABLE
 
 
 @frozen
@@ -27,12 +38,13 @@ class Presence:
         return frozenset(self.names)
 
     @staticmethod
-    def available(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The fields without those whose value was not sent."""
+    def available(fields: Mapping[str, Any], placeholders: tuple[Any, ...] = UNAVAILABLE) -> Mapping[str, Any]:
+        """The fields without those whose value was not sent; see `unavailable`."""
         values = fields.values()
-        if UNAVAILABLE[0] not in values and UNAVAILABLE[1] not in values:
-            return fields
-        return {name: value for name, value in fields.items() if value not in UNAVAILABLE}
+        for each in placeholders:
+            if each in values:
+                return {name: value for name, value in fields.items() if value not in placeholders}
+        return fields
 
     def absent(self, fields: Mapping[str, Any]) -> str | None:
         """The value of `batch.ABSENT` for a record.

@@ -95,6 +95,11 @@ class RecordSpec:
             raise ConfigError(f"unknown layout {self.layout!r}; known: {', '.join(LAYOUTS)}")
         if self.layout != LINES and not self.is_json:
             raise ConfigError(f"layout is for JSON; {self.format} has none")
+        if self.format == "csv" and (nested := [each for each in self.schema.columns if each.type.is_nested]):
+            raise ConfigError(
+                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
+                " string, or read JSON or Parquet"
+            )
         if self.tells_absent and not self.is_json:
             raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
         if self.tells_transactions and self.transactions == NONE:

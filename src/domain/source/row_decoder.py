@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ..table.row_kind import INSERT, KNOWN, row_kind
 from .decode import ONE_OBJECT, Convert, ToJson, Undecodable, converters, from_json, from_text, shown
-from .presence import Presence
+from .presence import Presence, unavailable
 from .record_spec import RecordSpec
 
 
@@ -29,11 +29,13 @@ class RowDecoder:
     to_json: ToJson
     _columns: tuple[tuple[str, Convert], ...] = field(init=False)
     _presence: Presence | None = field(init=False)
+    _unavailable: tuple[Any, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         written = from_text if self.spec.format == "csv" else from_json
         self._columns = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=written)
         self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
+        self._unavailable = unavailable(self.spec.columns)
 
     def row(self, record: object) -> tuple[str, list[Any]]:
         """The row kind of a record and its values, in the order of `RecordSpec.rows`; missing values are null.
@@ -49,7 +51,7 @@ class RowDecoder:
     def values(self, fields: Mapping[str, Any]) -> list[Any]:
         """The typed values of a record's fields, in the order of `RecordSpec.rows`."""
         if self._presence:
-            fields = self._presence.available(fields)
+            fields = self._presence.available(fields, self._unavailable)
         get = fields.get
         values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
         return [*values, self._presence.absent(fields)] if self._presence else values

@@ -15,6 +15,7 @@ from .parts import (
     branches_of,
     cases_of,
     check,
+    field_of,
     keys_of,
     meeting,
     number_type,
@@ -35,7 +36,6 @@ from .types import (
     TIMESTAMP,
     VOID,
     arithmetic_type,
-    array_of,
     digits,
     element_of,
     limited,
@@ -217,7 +217,7 @@ def _months_type(node: exp.Expr) -> DataType:
 
 def _cast_type(node: exp.Expr) -> DataType:
     only(node, "this", "to", "safe")
-    return named(node.args["to"].sql("spark").lower())
+    return named(node.args["to"].sql("spark"))
 
 
 def _subquery_type(node: exp.Expr) -> DataType:
@@ -280,11 +280,11 @@ def _split_type(node: exp.Expr) -> DataType:
             f"{node.sql('spark')}: without Spark, text is split by a pattern that is written out, without a limit"
         )
     check(node.this, _TEXT, "text")
-    return array_of(STRING)
+    return DataType.array(STRING)
 
 
 def _array_type(node: exp.Expr) -> DataType:
-    return array_of(widest(map(type_of, node.expressions)))
+    return DataType.array(widest(map(type_of, node.expressions)))
 
 
 def _explode_type(node: exp.Expr) -> DataType:
@@ -377,6 +377,7 @@ NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.TryCast: _cast_type,
     exp.RegexpSplit: _split_type,
     exp.Array: _array_type,
+    exp.Dot: lambda node: field_of(node).type,
     exp.Explode: _explode_type,
     exp.Count: count_type,
     exp.Sum: total_type,

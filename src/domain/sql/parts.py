@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..table.schema import NUMBERS, DataType
+from ..table.schema import NUMBERS, Column, DataType
 from .types import STRING, VOID, type_of, widest
 
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -82,3 +82,16 @@ def check(node: exp.Expr, allowed: frozenset[str], what: str) -> exp.Expr:
 def number_type(node: exp.Expr) -> DataType:
     """The type of a node's only argument, which must be a number."""
     return type_of(check(node.this, NUMBERS, "a number"))
+
+
+def field_of(node: exp.Expr) -> Column:
+    """The field that ``struct.field`` takes; the case of its name does not matter.
+
+    Raises:
+        ConfigError: the struct has no such field, or it is no struct.
+    """
+    found, name = type_of(node.this), node.expression.name
+    for each in found.fields:
+        if each.name.lower() == name.lower():
+            return each
+    raise ConfigError(f"{node.sql('spark')}: {node.this.sql('spark')} is {found.ddl}, which has no field {name!r}")

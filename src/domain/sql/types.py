@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, reduce
 
 from sqlglot import exp
@@ -16,8 +16,9 @@ BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
 VOID = DataType("void")
 """The type of a bare NULL."""
 INTERVAL = DataType("interval")
-_ARRAY = "array<"
-_BESIDES = {"null": VOID, "interval": INTERVAL}
+OTHER = DataType("variant")
+"""A type that tables do not have."""
+_BESIDES = {"null": VOID, "interval": INTERVAL, "variant": OTHER}
 
 _WIDTHS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _MOST = 38
@@ -33,7 +34,7 @@ def type_of(node: exp.Expr) -> DataType:
     Raises:
         ConfigError: this engine does not support the type.
     """
-    return named(node.type.sql("spark").lower() if node.type else "unknown")
+    return named(node.type.sql("spark") if node.type else "unknown")
 
 
 def set_type(node: exp.Expr, found: DataType) -> None:
@@ -43,25 +44,12 @@ def set_type(node: exp.Expr, found: DataType) -> None:
 
 @cache
 def named(ddl: str) -> DataType:
-    """The type with a DDL name in lower case; arrays, and types that only occur inside a query, have one too.
+    """The type with a DDL name; types that only occur inside a query have one too.
 
     Raises:
         ConfigError: there is no such type.
     """
-    if ddl in _BESIDES:
-        return _BESIDES[ddl]
-    inner = ddl.removeprefix(_ARRAY).removesuffix(">")
-    return DataType.parse(ddl) if inner == ddl else array_of(DataType.parse(inner))
-
-
-def is_array(found: DataType) -> bool:
-    """Whether a type is that of an array."""
-    return found.name.startswith(_ARRAY)
-
-
-def array_of(element: DataType) -> DataType:
-    """The type of an array. No column has it: arrays are exploded in the query that makes them."""
-    return DataType(f"{_ARRAY}{element.ddl}>")
+    return _BESIDES.get(ddl.lower()) or DataType.parse(ddl)
 
 
 def element_of(array: DataType) -> DataType:
@@ -70,14 +58,32 @@ def element_of(array: DataType) -> DataType:
     Raises:
         ConfigError: it is not an array.
     """
-    if not is_array(array):
+    if array.element is None:
         raise ConfigError(f"an array is wanted, such as split(text, ','), not {array.ddl}")
-    return named(array.name.removeprefix(_ARRAY).removesuffix(">"))
+    return array.element
 
 
 @cache
 def _node_type(found: DataType) -> exp.DataType:
-    return exp.DataType.build("NULL" if found == VOID else found.ddl, dialect="spark")
+    return node_type(found, lambda each: exp.DataType.build("NULL" if each == VOID else each.ddl, dialect="spark"))
+
+
+def node_type(found: DataType, leaf: Callable[[DataType], exp.DataType] = _node_type) -> exp.DataType:
+    """A type as sqlglot has it, which would not parse a struct of which a field is named as a word of SQL.
+
+    Args:
+        found: the type.
+        leaf: makes those that are not nested.
+    """
+    if found.element is not None:
+        return exp.DataType(this=exp.DType.ARRAY, expressions=[node_type(found.element, leaf)], nested=True)
+    if found.fields:
+        fields = [
+            exp.ColumnDef(this=exp.to_identifier(each.name, quoted=True), kind=node_type(each.type, leaf))
+            for each in found.fields
+        ]
+        return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
+    return leaf(found)
 
 
 def literal_type(literal: exp.Expr) -> DataType:

@@ -15,7 +15,7 @@ from ..table.schema import Column, DataType, Schema
 from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
 from .spellings import with_known_spellings
-from .types import INTERVAL, VOID, is_array, set_type, type_of
+from .types import INTERVAL, OTHER, VOID, named, node_type, set_type, type_of
 
 _STRUCTURE = frozenset(
     {
@@ -41,6 +41,27 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
+_NESTED = (exp.DType.ARRAY, exp.DType.STRUCT)
+_CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Alias: ("this",),
+    exp.Case: ("ifs", "default"),
+    exp.Cast: ("this", "to"),
+    exp.Coalesce: ("this", "expressions"),
+    exp.Count: ("this",),
+    exp.Dot: ("this",),
+    exp.Explode: ("this",),
+    exp.Filter: ("this",),
+    exp.If: ("true", "false"),
+    exp.Is: ("this",),
+    exp.Lag: ("this", "default"),
+    exp.Lead: ("this", "default"),
+    exp.Paren: ("this",),
+    exp.Select: ("expressions",),
+    exp.Subquery: ("this",),
+    exp.TryCast: ("this", "to"),
+    exp.Window: ("this",),
+}
+"""The arguments that may be nested values."""
 _REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Join: ("method",),
     exp.Group: ("all", "totals"),
@@ -79,12 +100,15 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     tree = _typed(tree, tables)
     _check_known(tree)
     _check_branches(tree)
+    _check_carried(tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
 
 
 def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:
-    schema: dict[str, object] = {name: dict(columns) for name, columns in tables.items()}
+    schema: dict[str, object] = {
+        name: {column: node_type(named(ddl)) for column, ddl in columns.items()} for name, columns in tables.items()
+    }
     try:
         tree = qualify(tree, schema=schema, dialect=DIALECT)
     except SqlglotError as error:
@@ -102,8 +126,8 @@ def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.E
 def _known(found: DataType) -> DataType:
     if found == INTERVAL:
         raise ConfigError("a column of the result is an interval; add it to a date or a timestamp")
-    if is_array(found):
-        raise ConfigError("a column of the result is an array; take it apart: explode(…)")
+    if found == OTHER:
+        raise ConfigError("a column of the result has a type that tables do not have; leave it out")
     if found == VOID:
         raise ConfigError("a column of the result is NULL in every row; cast it to a type")
     return found
@@ -132,6 +156,23 @@ def _check_branches(tree: exp.Expr) -> None:
                     f"column {left.alias_or_name} is {type_of(left).ddl} in one query and {type_of(right).ddl} in the"
                     " other; cast it to one type in both"
                 )
+
+
+def _check_carried(tree: exp.Expr) -> None:
+    """Refuse nested values where they are more than carried: engines do not compare, sort or print them alike."""
+    for node in tree.walk():
+        if _is_nested(node) and (parent := node.parent) and node.arg_key not in _CARRIED.get(type(parent), ()):
+            whole = parent.parent if isinstance(parent, exp.Ordered) and parent.parent else parent
+            raise ConfigError(
+                f"{whole.sql('spark')} uses {node.sql('spark')}, which is nested: nested values are carried, not"
+                " compared or computed with; use a field of it, or explode an array"
+            )
+        if isinstance(node, exp.Query) and node.args.get("distinct") and any(map(_is_nested, node.selects)):
+            raise ConfigError("DISTINCT, and UNION without ALL, compare rows, and a column of them is nested")
+
+
+def _is_nested(node: exp.Expr) -> bool:
+    return node.type is not None and node.type.this in _NESTED
 
 
 def _check_known(tree: exp.Expr) -> None:

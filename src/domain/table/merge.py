@@ -102,7 +102,7 @@ def fold(
             picked.append(name)
     sums = [name for name, rule in rules.items() if isinstance(rule, Sum)]
     folded = marked.group_by(*key).agg(
-        *(nw.col(name).max() for name in picked),  # one row of a key has the winner, all others are null here
+        *_winners(marked, picked),
         *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
         *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
         *(nw.col(name).sum() for name in sums if add_up is None),
@@ -114,6 +114,17 @@ def fold(
     over_nothing = {name: nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums}
     in_order = [name for group in groups for name in (*group.by, *group.columns)]
     return folded.select(*key, *(over_nothing.get(name, nw.col(name)) for name in rules), *in_order, arrival)
+
+
+def _winners(rows: nw.LazyFrame[Any], names: Sequence[str]) -> list[nw.Expr]:
+    """The values of these columns in the one row of a key that has the winner; they are null in all others."""
+    types = rows.collect_schema()
+    # Not every engine has a largest one of nested values.
+    nested = (nw.List, nw.Struct)
+    return [
+        nw.col(name).any_value(ignore_nulls=True) if isinstance(types[name], nested) else nw.col(name).max()
+        for name in names
+    ]
 
 
 def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:

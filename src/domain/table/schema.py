@@ -40,6 +40,7 @@ _NARWHALS: dict[str, DType] = {
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 NUMBERS = INTEGERS | {"float", "double", "decimal"}
+NESTED = frozenset({"array", "struct"})
 COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
 """Types whose values all engines compare alike."""
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
@@ -48,11 +49,21 @@ _MAX_PRECISION = 38
 
 @frozen
 class DataType:
-    """One Spark SQL type: `name` is its canonical DDL word; a decimal has precision and scale."""
+    """One Spark SQL type: `name` is its canonical DDL word.
+
+    Args:
+        name: the word; nested types are ``array`` and ``struct``.
+        precision: of a decimal.
+        scale: of a decimal.
+        element: the type of an array's elements.
+        fields: the fields of a struct, in order.
+    """
 
     name: str
     precision: int | None = None
     scale: int | None = None
+    element: DataType | None = None
+    fields: tuple[Column, ...] = ()
 
     @classmethod
     def parse(cls, ddl: str) -> DataType:
@@ -63,7 +74,11 @@ class DataType:
 
         >>> DataType.parse("DECIMAL(18,2)").ddl
         'decimal(18,2)'
+        >>> DataType.parse("array<struct<sku: string, n: INTEGER>>").ddl
+        'array<struct<sku:string,n:int>>'
         """
+        if match := _NESTED.fullmatch(ddl):
+            return _NESTED_BY_WORD[match[1].lower()](match[2], ddl)
         word = ddl.strip().lower()
         head = word.split("(", 1)[0].strip()
         word = word.replace(head, _ALIASES.get(head, head), 1)
@@ -78,7 +93,30 @@ class DataType:
             return cls("string")
         if word in _NARWHALS:
             return cls(word)
-        raise ConfigError(f"unknown column type {ddl!r}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+        raise ConfigError(f"unknown column type {ddl!r}; known: {_known()}")
+
+    @classmethod
+    def array(cls, element: DataType) -> DataType:
+        """The type of arrays of these elements."""
+        return cls("array", element=element)
+
+    @classmethod
+    def struct(cls, fields: Iterable[Column]) -> DataType:
+        """The type of structs with these fields.
+
+        Raises:
+            ConfigError: a name is no identifier, or occurs twice.
+        """
+        found = Schema(fields)
+        for each in found.names:
+            if not _FIELD.fullmatch(each):  # in Avro, and so in Hudi's tables, fields have no other names
+                raise ConfigError(
+                    f"field {each!r} of a struct: names have letters, digits and _ only, and begin with no digit;"
+                    " rename it in the source, or declare the column as string, which takes the JSON"
+                )
+        if not found.names:
+            raise ConfigError("a struct has at least one field, such as struct<city:string>")
+        return cls("struct", fields=found.columns)
 
     @classmethod
     def of(cls, dtype: DType) -> DataType:
@@ -94,22 +132,82 @@ class DataType:
             return cls("decimal", dtype.precision, dtype.scale)
         if isinstance(dtype, nw.Datetime):
             return cls("timestamp" if dtype.time_zone else "timestamp_ntz")
+        if isinstance(dtype, nw.List):
+            return cls.array(cls.of(_instance(dtype.inner)))
+        if isinstance(dtype, nw.Struct):
+            return cls.struct(Column(each.name, cls.of(_instance(each.dtype))) for each in dtype.fields)
         for name, known in _NARWHALS.items():
             if dtype == known:
                 return cls(name)
-        raise ConfigError(f"no table has columns of type {dtype}; known: {', '.join(sorted(_NARWHALS))}, decimal(p,s)")
+        raise ConfigError(f"no table has columns of type {dtype}; known: {_known()}")
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether values have values inside."""
+        return self.name in NESTED
 
     @property
     def ddl(self) -> str:
         """The type as Spark DDL."""
+        if self.element is not None:
+            return f"array<{self.element.ddl}>"
+        if self.fields:
+            return f"struct<{','.join(f'{each.name}:{each.type.ddl}' for each in self.fields)}>"
         return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
 
     @property
     def narwhals(self) -> DType:
         """The narwhals type; timestamps are in microseconds, UTC."""
+        if self.element is not None:
+            return nw.List(self.element.narwhals)
+        if self.fields:
+            return nw.Struct({each.name: each.type.narwhals for each in self.fields})
         if self.precision is not None:
             return nw.Decimal(self.precision, self.scale or 0)
         return _NARWHALS[self.name]
+
+    def leaves(self, path: str = "") -> Iterator[tuple[str, DataType]]:
+        """The types inside that are not nested, each with its path.
+
+        >>> [path for path, _ in DataType.parse("array<struct<a:int,b:array<int>>>").leaves("x")]
+        ['x[].a', 'x[].b[]']
+        """
+        if self.element is not None:
+            yield from self.element.leaves(f"{path}[]")
+        elif self.fields:
+            for each in self.fields:
+                yield from each.type.leaves(f"{path}.{each.name}")
+        else:
+            yield path, self
+
+
+def _known() -> str:
+    return f"{', '.join(sorted(_NARWHALS))}, decimal(p,s), array<type>, struct<name:type,...>"
+
+
+def _instance(dtype: DType | type[DType]) -> DType:
+    return dtype() if isinstance(dtype, type) else dtype
+
+
+def _array(inner: str, _ddl: str) -> DataType:
+    return DataType.array(DataType.parse(inner))
+
+
+def _struct(inner: str, ddl: str) -> DataType:
+    return DataType.struct(_columns(inner, f"type {ddl.strip()!r}", "name:type, name:type"))
+
+
+def _map(_inner: str, ddl: str) -> DataType:
+    raise ConfigError(
+        f"column type {ddl.strip()!r}: maps are not supported, because engines do not compare them; declare a struct"
+        " of the keys that you need, or a string, which takes the JSON"
+    )
+
+
+_NESTED = re.compile(r"\s*(array|struct|map)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_NESTED_BY_WORD = {"array": _array, "struct": _struct, "map": _map}
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COLUMN = re.compile(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
 
 
 @frozen
@@ -143,6 +241,15 @@ def _split_top_level(ddl: str) -> Iterator[str]:
     yield ddl[start:]
 
 
+def _columns(ddl: str, where: str, form: str) -> Iterator[Column]:
+    """The columns of a schema, or the fields of a struct."""
+    for part in _split_top_level(ddl):
+        match = _COLUMN.fullmatch(part)
+        if match is None:
+            raise ConfigError(f"cannot read column {part.strip()!r} of {where}; write '{form}'")
+        yield column(match[1] or match[2], match[3])
+
+
 def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, ...]) -> None:
     # SQL's names are case-insensitive, so `A` and `a` would be one column to some engines and two to others.
     seen: dict[str, str] = {}
@@ -171,15 +278,7 @@ class Schema:
         >>> Schema.parse("id bigint, `a b` string").names
         ('id', 'a b')
         """
-        columns = []
-        for part in _split_top_level(ddl) if ddl else ():
-            match = re.fullmatch(r"\s*(?:`([^`]+)`|(\w+))\s*[\s:]\s*(.+?)\s*(?:not\s+null)?\s*", part, re.IGNORECASE)
-            if match is None:
-                raise ConfigError(
-                    f"cannot read column {part.strip()!r} of schema {ddl!r}; write 'name type, name type'"
-                )
-            columns.append(column(match[1] or match[2], match[3]))
-        return cls(columns)
+        return cls(_columns(ddl, f"schema {ddl!r}", "name type, name type") if ddl else ())
 
     @classmethod
     def of(cls, frame: nw.LazyFrame[Any]) -> Schema:
@@ -250,6 +349,18 @@ def check_own_names(names: Iterable[str]) -> None:
     for name in names:
         if name.startswith("_"):
             raise ConfigError(f"column {name!r} is in the way: names that begin with '_' are taken")
+
+
+def check_flat(what: str, kind: DataType) -> None:
+    """Check that a type is not nested: engines do not compare nested values alike.
+
+    Raises:
+        ConfigError: it is; the message says what has it.
+    """
+    if kind.is_nested:
+        raise ConfigError(
+            f"{what} is a {kind.ddl}, and nested values are carried, not compared; use a column that is not nested"
+        )
 
 
 def check_compared(what: str, kind: DataType) -> None:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from ..errors import ConfigError, SchemaConflict
 from .change import Change
 from .merge import ColumnRule, Latest, Replace
-from .schema import Schema
+from .schema import Schema, check_flat
 
 _T = TypeVar("_T")
 REBUILD = "build it again with `headwater rebuild`, or give the pipeline another name"
@@ -62,6 +62,8 @@ class TableSpec:
                 raise ConfigError(
                     f"table {self.name}: {name!r} is not a column; there are: {', '.join(self.schema.names)}"
                 )
+        for name in dict.fromkeys((*self.key, *self.partition_by)):
+            check_flat(f"table {self.name}: key column {name!r}", self.schema[name])
         if twice := {name for name in ruled if ruled.count(name) > 1}:
             raise ConfigError(f"table {self.name}: more than one rule for {', '.join(sorted(twice))}")
         # A row must never move between partitions, or merging would have to read all of them.

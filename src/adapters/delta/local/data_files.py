@@ -111,7 +111,7 @@ class DataFiles:
         remaining, by = iter(slices), list(self.partition_by)
         first = next(remaining)
         place = first.select(by).row(0) if by else ()
-        bounded = [name for name in (first.columns if bounded is None else bounded) if name not in by]
+        bounded = [name for name in (_flat(first) if bounded is None else bounded) if name not in by]
         partition = {name: _partition_text(value) for name, value in zip(by, place, strict=True)}
         folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
@@ -298,6 +298,11 @@ def _cast(column: pl.Expr, there: pl.DataType, wanted: pl.DataType) -> pl.Expr:
             return plain.dt.replace_time_zone(wanted.time_zone)
         return plain.dt.convert_time_zone(wanted.time_zone) if wanted.time_zone else plain
     return column.cast(wanted)
+
+
+def _flat(rows: pl.DataFrame) -> list[str]:
+    """The columns that are not nested: of others, Delta would have the statistics of each field."""
+    return [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
 
 
 def _is_bounded(dtype: pl.DataType) -> bool:

@@ -10,6 +10,9 @@ from uuid import uuid4
 
 from attrs import evolve
 
+from ....domain.errors import NotSupported
+from ..spec import columns
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -36,6 +39,12 @@ def physical_names(table: TableMetadata) -> Mapping[str, str]:
 @lru_cache(_SCHEMAS)
 def _physical_names(schema_text: str) -> Mapping[str, str]:
     fields = json.loads(schema_text)["fields"]
+    if mapped := [each["name"] for each in fields if _PHYSICAL in json.dumps(each["type"])]:
+        raise NotSupported(
+            f"nested columns with other names in the files ({mapped[0]!r})",
+            "delta, engine local",
+            'set engine = "spark"',
+        )
     return MappingProxyType({each["name"]: each.get("metadata", {}).get(_PHYSICAL, each["name"]) for each in fields})
 
 
@@ -54,7 +63,8 @@ def with_physical_names(table: TableMetadata) -> TableMetadata:
 def needed_protocol(table: TableMetadata, there: Mapping[str, Any]) -> dict[str, Any]:
     """The protocol that the table needs; never less than the one that it has."""
     features = {*(there.get("writerFeatures") or ())}
-    has_ntz = any(each["type"] == "timestamp_ntz" for each in json.loads(table.schema_text)["fields"])
+    leaves = (kind for each in columns(table.schema_text).columns for _, kind in each.type.leaves())
+    has_ntz = any(kind.name == "timestamp_ntz" for kind in leaves)
     mapped = is_mapped(table)
     if not features and not has_ntz:
         reader, writer = (2, 5) if mapped else (1, 2)

@@ -1,9 +1,10 @@
-"""Arrays inside a query, for DuckDB: the functions that make them, and `explode`, which turns them into rows."""
+"""Nested values inside a query, for DuckDB: making arrays, turning them into rows, and the fields of structs."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from ....domain.sql.parts import field_of
 from ....domain.sql.types import element_of, set_type, type_of
 from ....domain.table.schema import DataType
 from .casts import call, cast_in_place, cast_to
@@ -34,3 +35,8 @@ def cast_sql(array: exp.Expr, wanted: DataType) -> exp.Expr:
 def explode_sql(node: exp.Expr) -> exp.Expr:
     """``explode(array)`` as a separate column."""
     return call("unnest", node.this)
+
+
+def field_sql(node: exp.Expr) -> exp.Expr:
+    """``struct.field``."""
+    return call("struct_extract", node.this, exp.Literal.string(field_of(node).name))

@@ -7,7 +7,7 @@ from functools import cache
 from sqlglot import exp
 
 from ....domain.errors import ConfigError
-from ....domain.sql.types import DOUBLE, STRING, VOID, set_type, type_of
+from ....domain.sql.types import DOUBLE, STRING, VOID, node_type, set_type, type_of
 from ....domain.table.schema import INTEGERS, DataType
 
 _DUCKDB = {
@@ -84,7 +84,7 @@ def cast_to(node: exp.Expr, wanted: DataType) -> exp.Expr:
 
 
 def _duckdb_type(wanted: DataType) -> exp.DataType:
-    return _built(_DUCKDB.get(wanted.name, wanted.ddl)).copy()
+    return node_type(wanted, lambda each: _built(_DUCKDB.get(each.name, each.ddl)).copy())
 
 
 @cache

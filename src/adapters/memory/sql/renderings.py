@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from ....domain.sql.node_types import DATE_UNITS
 from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
-from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, is_array, type_of
+from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
 from ....domain.table.schema import INTEGERS, NUMBERS, DataType
 from ....domain.table.sums import mark
-from .arrays import array_sql, cast_sql, explode_sql, split_sql
+from .arrays import array_sql, cast_sql, explode_sql, field_sql, split_sql
 from .casts import as_type, call, cast_in_place, cast_to, try_cast
 
 Render: TypeAlias = Callable[[exp.Expr], exp.Expr]
@@ -140,7 +140,7 @@ def _months_sql(node: exp.Expr) -> exp.Expr:
 
 def _cast_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
-    return cast_sql(node.this, wanted) if is_array(wanted) else cast_to(node.this, wanted)
+    return cast_sql(node.this, wanted) if wanted.element else cast_to(node.this, wanted)
 
 
 def _within(node: exp.Expr) -> bool:
@@ -277,6 +277,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.TryCast: _cast_sql,
     exp.RegexpSplit: split_sql,
     exp.Array: array_sql,
+    exp.Dot: field_sql,
     exp.Explode: explode_sql,
     exp.Count: _aggregated,
     exp.Sum: _total_sql,

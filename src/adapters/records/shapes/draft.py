@@ -100,7 +100,9 @@ class Draft:
         return pl.col(name)
 
     def value(self, name: str, type_: DataType, node: Node, writing: Writing) -> pl.Expr:
-        """Take a value for a column; of a column of which only nulls are known, only null."""
+        """Take a value for a column; of a nested one, and one of which only nulls are known, only null."""
+        if type_.is_nested and node.kind != "null":
+            raise Unlearnable("nested")
         sample = self.known.get(name) if node.kind == "null" else node
         if sample is None:
             self.keep(node)

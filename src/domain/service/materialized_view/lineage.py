@@ -26,6 +26,7 @@ from sqlglot.optimizer.qualify import qualify
 from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
+from ...sql.types import node_type
 from ...table.schema import Schema
 from .block import Block, Columns
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
@@ -58,7 +59,7 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     statement.check_repeatable()
     names = {name.lower(): name for name in inputs}
     schema: dict[str, object] = {
-        name: {each.name: each.type.ddl for each in columns.columns} for name, columns in inputs.items()
+        name: {each.name: node_type(each.type) for each in columns.columns} for name, columns in inputs.items()
     }
     try:
         tree = qualify(

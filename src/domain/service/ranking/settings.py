@@ -8,7 +8,7 @@ from attrs import asdict, field, frozen
 
 from ...errors import ConfigError
 from ...table.fingerprint import fingerprint
-from ...table.schema import TIMES, Schema, check_own_names, free_name
+from ...table.schema import TIMES, Schema, check_flat, check_own_names, free_name
 
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"
@@ -84,6 +84,14 @@ class RankingSettings:
         for name in (*self.group, *self.id, self.order_by, *ties, *filter(None, [self.event_time])):
             if name not in self.schema:
                 raise ConfigError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
+        for what, names in (
+            ("group", self.group),
+            ("id", self.id),
+            ("order_by", (self.order_by,)),
+            ("tie_break", ties),
+        ):
+            for name in names:
+                check_flat(f"{what} column {name!r}", self.schema[name])
         check_own_names(self.schema.names)
         if self.event_time and self.schema[self.event_time].name not in TIMES:
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp or date")

@@ -17,7 +17,7 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change
 from ...table.key_faults import key_faults
-from ...table.schema import Schema
+from ...table.schema import Schema, check_flat
 from ..base import Step
 from .plan import Plan
 from .settings import MARKERS, SnapshotSettings
@@ -80,6 +80,8 @@ class SnapshotsStep:
             raise ConfigError(
                 f"table {table!r} has no column {missing[0]!r} of its key; it has: {', '.join(columns.names)}"
             )
+        for name in key:
+            check_flat(f"table {table!r}: key column {name!r}", columns[name])
         rows = self.engine.persist(rows)
         self._check_key(table, key, rows)
         return rows

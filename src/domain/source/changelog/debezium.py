@@ -183,11 +183,11 @@ def _available(fields: Message, before: Message, images: Images) -> Message:
     Raises:
         Undecodable: a value is unknown, and rows do not record absent columns.
     """
-    sent = Presence.available(fields)
+    sent = Presence.available(fields, images.placeholders)
     if sent is fields:
         return fields
     unsent = [name for name in fields if name not in sent]
-    known = {name: before[name] for name in unsent if before.get(name, UNAVAILABLE[0]) not in UNAVAILABLE}
+    known = {name: before[name] for name in unsent if before.get(name, UNAVAILABLE[0]) not in images.placeholders}
     lost = [name for name in unsent if name in images.names and name not in known]
     if lost and not images.presence:
         raise Undecodable(f"column {lost[0]!r}: its unchanged value was not sent; {_REPLICA}")

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from ..decode import Choose, Convert, ToJson, converters
-from ..presence import Presence
+from ..presence import Presence, unavailable
 from ..record_spec import RecordSpec
 from .message import Message, Read, Rows
 from .tables import Tables
@@ -35,6 +35,7 @@ class Images:
     says: Mapping[str, Read]
     unit: str
     presence: Presence | None = field(init=False)
+    placeholders: tuple[Any, ...] = field(init=False)
     _columns: tuple[tuple[Any, Convert], ...] = field(init=False)
     _places: dict[str, tuple[int, Convert]] = field(init=False)
     _metadata: tuple[tuple[int, Read, Convert], ...] = field(init=False)
@@ -53,6 +54,7 @@ class Images:
             written=lambda column: times if column.type.name == "timestamp" else written(column),
         )
         names = self.spec.columns.names
+        self.placeholders = unavailable(self.spec.columns)
         self.presence = Presence(tuple(self._places)) if self.spec.tells_absent else None
         self._metadata = tuple((names.index(name), self.says[added[name]], convert) for name, convert in reading)
 

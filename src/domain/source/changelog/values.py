@@ -12,7 +12,21 @@ from typing import Any
 
 from ...duration import FIRST_MICRO, LAST_MICRO
 from ...table.schema import Column
-from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, Build, Choose, Convert, Refusal, Target, Undecodable, shown
+from ..decode import (
+    ELEMENT,
+    FROM_JSON,
+    FROM_TEXT,
+    NUMERAL,
+    Build,
+    Choose,
+    Convert,
+    Refusal,
+    Target,
+    Undecodable,
+    nested,
+    or_document,
+    shown,
+)
 from .message import Message
 
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
@@ -195,12 +209,17 @@ def _decimals(target: Target) -> Convert:
     return of_any
 
 
-_WRITTEN: Mapping[str, Build] = {**FROM_TEXT, "boolean": _truth}
+def _nested(choose: Choose) -> dict[str, Build]:
+    """Builds of converters of nested values: arrays and objects, or their JSON text, as JSON columns are written."""
+    return {name: or_document(build) for name, build in nested(choose).items()}
 
 
 def written(column: Column) -> Build:
     """The `Build` for a column as Maxwell writes it: JSON values; numbers may be text, booleans 0 and 1."""
     return _WRITTEN[column.type.name]
+
+
+_WRITTEN: Mapping[str, Build] = {**FROM_TEXT, "boolean": _truth, **_nested(written)}
 
 
 def canal_written(column: Column) -> Build:
@@ -210,13 +229,18 @@ def canal_written(column: Column) -> Build:
 
 def debezium_written(unit: str | None) -> Choose:
     """The `Build` of columns that Debezium writes without a schema: days, and times in a unit (`instants`)."""
+
+    def choose(column: Column) -> Build:
+        return numbered.get(column.type.name) or written(column)
+
     numbered = {
         "date": _days,
         "timestamp": instants(unit),
         "timestamp_ntz": _wall_times(unit),
         "decimal": _decimals,
+        **_nested(choose),
     }
-    return lambda column: numbered.get(column.type.name) or written(column)
+    return choose
 
 
 def debezium_described(fields: Mapping[str, Message]) -> Choose:
@@ -224,6 +248,8 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
 
     def choose(column: Column) -> Build:
         described = fields.get(column.name, {})
+        if column.type.is_nested:
+            return _nested(debezium_described(_inside(described)))[column.type.name]
         logical = described.get("name")
         if logical == CONNECT_DECIMAL:
             return _decimal_of_bytes(written(column), _scale(described))
@@ -234,6 +260,14 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
         return _decimals if column.type.name == "decimal" else written(column)
 
     return choose
+
+
+def _inside(described: Message) -> dict[str, Message]:
+    """The schemas of the values inside an array or a struct, by field; empty if it describes neither."""
+    items, fields = described.get("items"), described.get("fields")
+    if type(items) is dict:
+        return {ELEMENT: items}
+    return {str(each.get("field")): each for each in fields if type(each) is dict} if type(fields) is list else {}
 
 
 def _scale(described: Message) -> int | None:

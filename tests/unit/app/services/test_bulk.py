@@ -142,3 +142,15 @@ def test_search_ts_of_parquet_is_a_column_of_the_files(tmp_path):
 def test_search_ts_must_be_a_timestamp(tmp_path):
     with pytest.raises(ConfigError, match=r"bulk.search_ts: column 'balance' must be a timestamp, not bigint"):
         loaded(tmp_path, FILES.replace("2024-01-01T00:00:00Z", "balance"))
+
+
+def test_a_database_and_csv_have_no_nested_columns(tmp_path):
+    for text, why in (
+        (JDBC, "column 'balance' is array<bigint>, which this kind of table cannot load"),
+        (FILES.replace("search_ts", 'format = "csv", search_ts'), r"column 'balance' is array<bigint>, and csv has no"),
+    ):
+        nested = text.replace("balance bigint", "balance array<bigint>")
+        with pytest.raises(ConfigError, match=why):
+            loaded(tmp_path, nested, {"BANK_PASSWORD": "hunter2"})
+        assert loaded(tmp_path, text, {"BANK_PASSWORD": "hunter2"}).bulk
+    assert loaded(tmp_path, FILES.replace("balance bigint", "balance struct<a:int>")).bulk

@@ -1,0 +1,68 @@
+"""Nested Arrow values in a declared type: each value inside is converted, and what cannot be is told by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from ...domain.table.schema import DataType
+
+Faults: TypeAlias = Mapping[int, tuple[str, str]]
+"""What is wrong with some values, by their number: the place inside the value, and the reason, for a message."""
+
+Leaf: TypeAlias = "Callable[[pa.Array, DataType], tuple[pa.Array, Faults]]"
+"""Converts values that are not nested; one with a fault becomes null."""
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def convert_nested(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
+    """Values in a declared type, which they fit, and what is wrong with some of them."""
+    if wanted.element is not None:
+        return _lists(values, wanted.element, leaf)
+    if wanted.fields:
+        return _structs(values, wanted, leaf)
+    return leaf(values, wanted)
+
+
+def _lists(values: pa.Array, element: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
+    inside, faults = convert_nested(values.flatten(), element, leaf)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    found: dict[int, tuple[str, str]] = {}
+    if faults:
+        rows = pc.list_parent_indices(values)
+        for at, (place, why) in sorted(faults.items()):
+            row = rows[at].as_py()
+            found.setdefault(row, (f"[{at - offsets[row].as_py()}]{place}", why))
+    return pa.ListArray.from_arrays(offsets, inside, mask=pc.is_null(values)), found
+
+
+def _structs(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
+    columns, found = {}, dict[int, tuple[str, str]]()
+    for each in wanted.fields:
+        columns[each.name], faults = convert_nested(pc.struct_field(values, each.name), each.type, leaf)
+        for row, (place, why) in faults.items():
+            found.setdefault(row, (f".{each.name}{place}", why))
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    return pa.StructArray.from_arrays(list(columns.values()), fields=fields, mask=pc.is_null(values)), found
+
+
+def with_texts(values: pa.Array) -> pa.Array:
+    """Values with text in the place of times, which may be too large for Python."""
+    return values.cast(_texts(values.type))
+
+
+def _texts(kind: pa.DataType) -> pa.DataType:
+    if is_list(kind):
+        return pa.list_(_texts(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _texts(each.type)) for each in kind])
+    return pa.string() if pa.types.is_temporal(kind) else kind
