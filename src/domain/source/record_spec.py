@@ -73,6 +73,7 @@ class RecordSpec:
             raise ConfigError(f"unknown format {self.format!r}; known: {', '.join(FORMATS)}")
         if self.format in CHANGE_FORMATS:
             self._check_changes()
+        self._check_csv()
         self._check_abilities()
         if self.row_kind and self.schema[self.row_kind].name != "string":
             raise ConfigError(
@@ -85,9 +86,16 @@ class RecordSpec:
                 f"unknown time_zone {self.time_zone!r}; write an IANA name such as 'Europe/Berlin'"
             ) from error
 
-    def _check_abilities(self) -> None:
+    def _check_csv(self) -> None:
         if (given := self.csv.settings) and self.format != "csv":
             raise ConfigError(f"{given} is for format csv; {self.format} has none")
+        if self.format == "csv" and (nested := [each for each in self.schema.columns if each.type.is_nested]):
+            raise ConfigError(
+                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
+                " string, or read JSON or Parquet"
+            )
+
+    def _check_abilities(self) -> None:
         if self.encoding != TEXT and (self.format, self.encoding) not in REGISTRY_FORMATS.values():
             known = ", ".join(REGISTRY_FORMATS)
             raise ConfigError(f"records of {self.format} have no encoding {self.encoding!r}; known: {known}")
@@ -95,11 +103,6 @@ class RecordSpec:
             raise ConfigError(f"unknown layout {self.layout!r}; known: {', '.join(LAYOUTS)}")
         if self.layout != LINES and not self.is_json:
             raise ConfigError(f"layout is for JSON; {self.format} has none")
-        if self.format == "csv" and (nested := [each for each in self.schema.columns if each.type.is_nested]):
-            raise ConfigError(
-                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
-                " string, or read JSON or Parquet"
-            )
         if self.tells_absent and not self.is_json:
             raise ConfigError(f"records of {self.format} have every column, so no column can be absent")
         if self.tells_transactions and self.transactions == NONE:
