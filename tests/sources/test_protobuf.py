@@ -156,6 +156,24 @@ def test_a_field_that_is_not_set_is_null_if_its_schema_can_tell_so_and_else_the_
     }  # fmt: skip
 
 
+def test_nested_columns_take_lists_and_messages(registry: SchemaRegistry) -> None:
+    registry.add_file(258, ORDER)
+    ddl = (
+        "numbers array<bigint>, states array<string>, place struct<street:string, city:string>,"
+        " parent struct<id:bigint, at:timestamp, numbers:array<int>, data:binary>"
+    )
+    (row,) = decoded(registry, spec(ddl), wire(258, full_order()))
+    assert {name: row[name] for name in Schema.parse(ddl).names} | {"_error": row["_error"]} == {
+        "numbers": [1, 2**53 + 1],
+        "states": ["NEW", "PAID", "7"],
+        "place": {"street": None, "city": "here"},
+        "parent": {"id": 4, "at": None, "numbers": [], "data": b""},
+        "_error": None,
+    }
+    (row,) = decoded(registry, spec("numbers array<int>"), wire(258, full_order()))
+    assert row["_error"] == "column 'numbers[1]': int wanted, not 9007199254740993 (out of range)"
+
+
 def test_old_schemas_say_defaults_and_requirements(registry: SchemaRegistry) -> None:
     old = message("Order", "required int32 id; int32 unset; int32 seven; repeated int32 many")
     old.field[2].default_value = "7"
