@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -129,6 +129,16 @@ def _forget_tables() -> Iterator[None]:
         session.catalog.clearCache()
 
 
+def store_below(runner: Runner) -> Any:
+    """The backend's store, below the generations of the tables and the choice of an engine for compactions."""
+    from headwater.app.run.auto import LargeCompactions
+    from headwater.domain.ledger.generation_store import GenerationStore
+
+    keeper = runner.keeper.small if isinstance(runner.keeper, LargeCompactions) else runner.keeper
+    assert isinstance(keeper, GenerationStore)
+    return keeper.store
+
+
 def compact_few_files(runner: Runner) -> None:
     """Let a compaction take up the few files of a scenario."""
     from headwater.adapters.delta.compaction_policy import CompactionPolicy as DeltaPolicy
@@ -136,13 +146,9 @@ def compact_few_files(runner: Runner) -> None:
     from headwater.adapters.delta.store import DeltaStore
     from headwater.adapters.hudi.compact import CompactionPolicy as HudiPolicy
     from headwater.adapters.hudi.store import HudiStore
-    from headwater.app.run.auto import LargeCompactions
 
-    keeper = runner.keeper
-    match keeper.small if isinstance(keeper, LargeCompactions) else keeper:
-        case LocalDeltaStore() as store:
-            store.compaction = DeltaPolicy(min_files=2, min_share=0)
-        case DeltaStore() as store:
+    match store_below(runner):
+        case LocalDeltaStore() | DeltaStore() as store:
             store.compaction = DeltaPolicy(min_files=2, min_share=0)
         case HudiStore() as store:
             store.compaction = HudiPolicy(min_files=1)

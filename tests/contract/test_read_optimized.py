@@ -11,6 +11,7 @@ import pytest
 
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.testing.trial import Trial
+from tests.spark_fixtures import store_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ LATER: Table = [["shop_id", "items", "seq"], ["1", "1", "4"], ["2", "2", "1"]]
 def _compact_all(runner: Runner) -> None:
     from headwater.adapters.hudi.compact import CompactionPolicy
 
-    runner.keeper.compaction = CompactionPolicy(min_files=1)
+    store_below(runner).compaction = CompactionPolicy(min_files=1)
 
 
 @pytest.fixture
