@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
-from ...domain.ledger.ledger import Ledger
+from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
 from .loading import check_no_history
 from .rounds import run_all
@@ -97,7 +97,7 @@ class Rebuild:
         runner = self.runner
         self._there = read_generations(runner.store, runner.pipeline)
         names = [spec.name for spec in runner.tables]
-        self._old = Ledger(runner.store, runner.pipeline, names, runner.clock, lambda _fingerprint: None)
+        self._old = Ledger(runner.store, runner.pipeline, names, runner.clock, find_no_change)
         self._old.open()
 
     def _latest(self) -> Publication:

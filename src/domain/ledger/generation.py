@@ -15,6 +15,7 @@ from ..ports import Clock, VersionedStore
 from ..table.change import Change
 from ..table.schema import Schema
 from ..table.spec import TableSpec
+from .ledger import find_no_change
 from .writer import LedgerWriter
 
 SEPARATOR = "~"
@@ -120,7 +121,7 @@ class GenerationRecord:
             f"{self.pipeline}{SEPARATOR}",
             (spec.name,),
             self.clock,
-            _find_no_change,
+            find_no_change,
             fingerprint="",
             writer=self.writer,
         )
@@ -139,7 +140,3 @@ class GenerationRecord:
 
 def _record_table(pipeline: str) -> str:
     return f"{pipeline}{SEPARATOR}.generations"
-
-
-def _find_no_change(_fingerprint: str) -> None:
-    return None
