@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 import polars as pl
-from attrs import define, field
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput, ConfigError
@@ -49,15 +48,15 @@ _Types: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 """The DDL types of each table's columns."""
 
 
-@define(eq=False)
+_idle: list[duckdb.DuckDBPyConnection] = []
+"""Databases that stay open between queries, of all deployments: to open one costs more than a small query.
+
+None holds a table, so a query sees no other query's. Each thread that queries takes one out.
+"""
+
+
 class DuckQueries(QueryEngine):
-    """DuckDB over Polars frames.
-
-    A database stays open between queries, because opening one costs more than a small query. It holds no tables then,
-    so a query sees no other query's. Several threads may query at the same time; each uses a database of its own.
-    """
-
-    _idle: list[duckdb.DuckDBPyConnection] = field(init=False, factory=list)
+    """DuckDB over Polars frames. Several threads may query at the same time."""
 
     def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
         statement = _parse(sql)
@@ -80,7 +79,7 @@ class DuckQueries(QueryEngine):
 
     def _run(self, sql: str, plan: CompiledQuery, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         try:
-            with self._database() as database:
+            with _database() as database:
                 for name, frame in frames.items():
                     database.register(name, _without_zones(frame).to_arrow())
                 rows = database.sql(plan.sql).to_arrow_table()
@@ -94,19 +93,6 @@ class DuckQueries(QueryEngine):
             raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
         return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
-    @contextmanager
-    def _database(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A database without tables; it is closed after an error."""
-        try:
-            database = self._idle.pop()
-        except IndexError:
-            database = _open_database()
-        with ExitStack() as closing:
-            closing.callback(database.close)
-            yield database
-            closing.pop_all()
-        self._idle.append(database)
-
 
 @lru_cache(_KNOWN_QUERIES)
 def _parse(sql: str) -> Statement:
@@ -116,6 +102,20 @@ def _parse(sql: str) -> Statement:
 @lru_cache(_KNOWN_QUERIES)
 def _compile(sql: str, tables: _Types) -> CompiledQuery:
     return compile_query(sql, {name: dict(columns) for name, columns in tables})
+
+
+@contextmanager
+def _database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database without tables; it is closed after an error."""
+    try:
+        database = _idle.pop()
+    except IndexError:
+        database = _open_database()
+    with ExitStack() as closing:
+        closing.callback(database.close)
+        yield database
+        closing.pop_all()
+    _idle.append(database)
 
 
 def _open_database() -> duckdb.DuckDBPyConnection:
