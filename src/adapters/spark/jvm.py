@@ -15,11 +15,19 @@ from py4j.java_gateway import JavaClass
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FUNCTION = "org.apache.spark.sql.execution.python.UserDefinedPythonFunction"
 _ASKED_FOR_BY_PYSPARK = (
     ("functions", "org.apache.spark.sql.functions"),
     ("PythonUtils", "org.apache.spark.api.python.PythonUtils"),
     ("PythonSQLUtils", "org.apache.spark.sql.api.python.PythonSQLUtils"),
     ("SparkSession", "org.apache.spark.sql.SparkSession"),
+    ("SparkSession$", "org.apache.spark.sql.SparkSession$"),
+    ("SparkConf", "org.apache.spark.SparkConf"),
+    ("SimplePythonFunction", "org.apache.spark.api.python.SimplePythonFunction"),
+    ("org.apache.spark.SparkFiles", "org.apache.spark.SparkFiles"),
+    ("org.apache.spark.sql.execution.python.UserDefinedPythonFunction", _FUNCTION),
+    ("org.apache.spark.storage.StorageLevel", "org.apache.spark.storage.StorageLevel"),
+    ("org.apache.spark.util.Utils", "org.apache.spark.util.Utils"),
     ("py4j.reflection.TypeUtil", "py4j.reflection.TypeUtil"),
     ("org.apache.spark.sql.expressions.Window", "org.apache.spark.sql.expressions.Window"),
 )
