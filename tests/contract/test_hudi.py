@@ -14,6 +14,7 @@ import narwhals as nw
 import pytest
 from attrs import evolve
 from py4j.protocol import Py4JJavaError
+from pyarrow.parquet import read_metadata
 
 from headwater.adapters.hudi import commit as writing
 from headwater.adapters.hudi import lock, timeline
@@ -372,6 +373,26 @@ class TestUpkeep(Hudi):
         assert self.base(self.reopen()) == compacted
         with pytest.raises(ConfigError, match="no table"):
             store.read_optimized("pipeline.others")
+
+    def test_base_files_have_no_filter_that_no_index_asks(self, store: HudiStore) -> None:
+        self.table(store, NAMES).commit(overwrite=[(1, 1, "a")])
+        files = list((self.root / "pipeline" / "items").rglob("*.parquet"))
+        assert files
+        for file in files:
+            assert not [name for name in read_metadata(file).metadata if b"bloomfilter" in name]
+
+    def test_estimates_of_sizes_start_no_process(self) -> None:
+        system = java_class(self.spark, "java.lang.System")
+        system.clearProperty("jol.skipHotspotSAAttach")
+        self.reopen()
+        assert system.getProperty("jol.skipHotspotSAAttach") == "true"
+
+    def test_the_programs_own_way_to_estimate_sizes_stays(self) -> None:
+        system = java_class(self.spark, "java.lang.System")
+        system.setProperty("jol.skipHotspotSAAttach", "false")
+        self.reopen()
+        assert system.getProperty("jol.skipHotspotSAAttach") == "false"
+        system.setProperty("jol.skipHotspotSAAttach", "true")
 
     def test_base_files_are_all_there_is_of_a_table_that_is_copied(self, store: HudiStore) -> None:
         table = self.table(store, evolve(NAMES, layout=Layout.MERGED))

@@ -37,6 +37,7 @@ from .lock import locked
 from .names import stored_name
 from .path import Folder
 from .read import TableVersion, diff_versions
+from .record_sizes import estimate_within_process
 from .rows import to_stored, with_all_columns
 from .spec import Definition, TableType, read_definition
 from .timeline import FOLDED, MARK, Timeline
@@ -120,6 +121,9 @@ class HudiStore(FolderStore, BaseReading):
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     archiving: ArchivePolicy = field(factory=ArchivePolicy)
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
+
+    def __attrs_post_init__(self) -> None:
+        estimate_within_process(self.session)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
         added = Schema(())
