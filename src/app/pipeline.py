@@ -115,8 +115,7 @@ class Pipeline:
             raise NO_STREAMS.error("this backend")
 
         def epoch(rows: Any, batch: int) -> None:
-            query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            submit(query or "by hand", batch, rows)
+            submit(None, batch, rows)
             self.runner.for_large().advance()
 
         return epoch

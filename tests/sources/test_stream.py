@@ -11,7 +11,7 @@ from headwater import Headwater
 from headwater.domain.errors import BadInput, ConfigError, NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -51,8 +51,15 @@ class Query:
         (self.inbox / name).write_text("".join(lines))
 
     def run(self, headwater: Headwater) -> None:
+        self._run(headwater.foreach_batch("visit_rank"))
+
+    def push(self, headwater: Headwater) -> None:
+        """Push each batch from a function of the program."""
+        self._run(lambda rows, batch: headwater.push("visits", rows, number=batch))
+
+    def _run(self, function: Callable[[Any, int], Any]) -> None:
         files = self.spark.readStream.schema("page string, visit bigint, at timestamp").option("maxFilesPerTrigger", 1)
-        writing = files.json(str(self.inbox)).writeStream.foreachBatch(headwater.foreach_batch("visit_rank"))
+        writing = files.json(str(self.inbox)).writeStream.foreachBatch(function)
         query = writing.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
 
@@ -79,6 +86,24 @@ class TestStream:
             with pytest.raises(Exception, match="old checkpoint"):
                 query.run(headwater)
             assert ranks(headwater) == {4: 1, 1: 2, 2: 3, 3: 1}
+
+    def test_a_query_that_pushes_is_refused_with_a_new_checkpoint(
+        self, spark: SparkSession, tmp_path: Path, config: Path
+    ) -> None:
+        query = Query(spark, tmp_path)
+        query.give("a.json", ("x", 1, "09:00"))
+        query.give("b.json", ("x", 2, "10:00"))
+        with Headwater.from_config(config) as headwater:
+            query.push(headwater)
+            shutil.rmtree(query.checkpoint / "commits")  # as if it had died right after the last batch, which repeats
+            query.push(headwater)
+            assert ranks(headwater) == {1: 1, 2: 2}
+            shutil.rmtree(query.checkpoint)
+            query.give("c.json", ("x", 3, "08:00"))
+            with pytest.raises(Exception, match=r"pushes number 0, which query .* has pushed"):
+                query.push(headwater)
+            assert ranks(headwater) == {1: 1, 2: 2}
+            assert headwater.epoch("visit_rank") == 1
 
     def test_a_repeated_batch_is_passed_over_and_a_wrong_one_refused(self, spark: SparkSession, config: Path) -> None:
         rows = spark.range(1, 3).selectExpr("'x' page", "id visit", "timestamp '2024-03-01 09:00:00' at")

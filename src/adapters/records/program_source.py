@@ -40,18 +40,20 @@ class ProgramFrame:
         rows: the frame.
         attempt: tells this push from another one with the same number; None for a batch of a query, whose batches are
             the same when they are repeated.
+        within: the streaming query that pushes it from its function; None if it does not come from one.
     """
 
     query: str
     number: int | None
     rows: Any
     attempt: str | None = None
+    within: str | None = None
 
     @property
     def offsets(self) -> Mapping[str, Any]:
         """Its offsets in the ledger."""
-        attempt = {} if self.attempt is None else {"attempt": self.attempt}
-        return {"query": self.query, "batch": self.number, **attempt}
+        more = {"attempt": self.attempt, "within": self.within}
+        return {"query": self.query, "batch": self.number} | {name: each for name, each in more.items() if each}
 
     @property
     def origin(self) -> str:
@@ -78,7 +80,7 @@ class ProgramSource(StreamSource):
 
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
-        self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex)
+        self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex, within=streaming_query(rows))
         try:
             yield
         finally:
@@ -89,7 +91,7 @@ class ProgramSource(StreamSource):
 
         Raises:
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
-                changed from pushing to a query.
+                changed from pushing to a query. Or a query with a new checkpoint pushes a number that is in the tables.
         """
         if after:
             self.check_after(after)
@@ -100,6 +102,9 @@ class ProgramSource(StreamSource):
         last = after["batch"] if after else -1
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
+            before = after.get("within")
+            if frame.within and before and frame.within != before:
+                raise _begun_again(number, frame.within, before)
             return None
         self._frame = evolve(frame, number=number)
         return OffsetRange(after, self._frame.offsets)
@@ -157,6 +162,13 @@ def is_of_spark(rows: Any) -> bool:
     return type(rows).__module__.startswith("pyspark.sql.")
 
 
+def streaming_query(rows: Any) -> str | None:
+    """The query of Structured Streaming whose function hands these rows over; None if none does, or it is unknown."""
+    session = getattr(rows, "sparkSession", None) if is_of_spark(rows) else None
+    found: str | None = session and session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return found
+
+
 def _arrow_table(rows: Any) -> pa.Table:
     try:
         frame = nw.from_native(rows)
@@ -180,4 +192,12 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
         f"batch {frame.number} comes from query {frame.query}, the batch before it from {before}: it is unknown"
         " which rows the tables have already. Give the query its old checkpoint back, or read the source"
         " through Headwater, which needs no checkpoint"
+    )
+
+
+def _begun_again(number: int, query: str, before: str) -> SourceChanged:
+    return SourceChanged(
+        f"query {query} pushes number {number}, which query {before} has pushed: the numbers of a query with a new"
+        " checkpoint begin again, so it is unknown which rows the tables have already. Give the query its old"
+        " checkpoint back, or read the source through Headwater, which needs no checkpoint"
     )

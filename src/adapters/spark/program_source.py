@@ -15,7 +15,7 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
-from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark
+from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark, streaming_query
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .schema import bring_into, lazy, named, spark_type
@@ -45,8 +45,8 @@ class SparkProgramSource(ProgramSource):
 
     session: SparkSession
 
-    def submit(self, query: str, batch: int, rows: DataFrame) -> None:
-        self._frame = ProgramFrame(query, batch, rows)
+    def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
+        self._frame = ProgramFrame(query or streaming_query(rows) or "by hand", batch, rows)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.

@@ -56,18 +56,18 @@ class Source(Protocol):
     reread_formats: Collection[str] = ()
     """Formats of the dead letters that `reread` accepts; empty if rows cannot be restored from them."""
 
-    submit: Callable[[str, int, Any], None] | None = None
+    submit: Callable[[str | None, int, Any], None] | None = None
     """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
 
-    Its arguments are the streaming query that the batch belongs to; the batch's number, which increases within a query
-    (a batch that is published already is skipped); and the engine's own frame.
+    Its arguments are the streaming query that the batch belongs to, None if the batch itself tells; the batch's number,
+    which increases within a query (a batch that is published already is skipped); and the engine's own frame.
     """
 
     push: Callable[[Any, int | None], AbstractContextManager[None]] | None = None
     """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
 
     Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is
-    published already is skipped.
+    published already is skipped, unless a streaming query pushes it and another one has pushed the frame before.
     """
 
     eager: bool = False
