@@ -101,6 +101,8 @@ def parse_json(raw: bytes) -> object:
     """
     try:
         return _parse_json(raw)
+    except ArithmeticError as error:
+        raise Undecodable("a number with an exponent out of range") from error
     except (ValueError, RecursionError) as error:
         part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else error
         raise Undecodable(f"not JSON: {part}") from error
@@ -124,7 +126,7 @@ def parser(spec: RecordSpec) -> Parse:
 def _canal(raw: bytes) -> object:
     try:
         return _parse_canal(raw)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return parse_json(raw)  # an unknown shape: this parser, or the decoder, reports what is wrong
 
 
@@ -141,7 +143,7 @@ class _DebeziumParser:
     def __call__(self, raw: bytes) -> object:
         try:
             message: Any = self._enveloped(raw) if raw.startswith(_ENVELOPED) else self._parse(raw)
-        except (ValueError, RecursionError):
+        except (ValueError, ArithmeticError, RecursionError):
             return parse_json(raw)
         return message if "op" in message.get("payload", message) else parse_json(raw)
 

@@ -127,6 +127,13 @@ def _floating(target: Target) -> Convert:
     return convert
 
 
+def _number(text: str, target: Target) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise target.refuse(text, "an exponent out of range") from error
+
+
 def _decimal(target: Target) -> Convert:
     refuse, precision, scale = target.refuse, target.type.precision or 0, target.type.scale or 0
     exactly = Context(precision, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation, Overflow])
@@ -134,8 +141,8 @@ def _decimal(target: Target) -> Convert:
 
     def convert(value: Any) -> Decimal:
         if type(value) is str and NUMERAL.fullmatch(value):
-            value = Decimal(value)
-        if type(value) not in (int, Decimal):
+            value = _number(value, target)
+        if type(value) is not int and not (type(value) is Decimal and value.is_finite()):
             raise refuse(value)
         try:
             return exactly.quantize(value, step)
@@ -304,7 +311,7 @@ def _of_numeral(build: Build) -> Build:
                 return convert(int(value))
             # Most numbers are recognised without the pattern, which is slower.
             if (value.replace(".", "", 1).isdecimal() and value.isascii()) or NUMERAL.fullmatch(value):
-                return convert(Decimal(value))
+                return convert(_number(value, target))
             raise target.refuse(value)
 
         return from_text

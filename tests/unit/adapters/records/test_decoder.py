@@ -298,3 +298,16 @@ def test_csv_that_was_written_is_read_back(table: list[list[str | None]]) -> Non
     text = "".join(",".join(map(written, row)) + "\r\n" for row in table).encode()
     lines = [line + b"\n" for line in text.split(b"\n")[:-1]]
     assert [csv_text.fields(raw.decode()) for _, raw in csv_text.records((0, line) for line in lines)] == table
+
+
+@pytest.mark.parametrize("ddl", ["d decimal(5,2)", "d array<decimal(5,2)>", "d string"])
+def test_a_number_beyond_any_exponent_is_a_dead_letter(ddl: str) -> None:
+    value = "[1e99999999999999999999]" if "array" in ddl else "1e99999999999999999999"
+    batch = RecordDecoder(RecordSpec(Schema.parse(ddl))).batch([Record(f'{{"d": {value}}}'.encode(), 0, "x")])
+    assert batch.column("_error").to_pylist() == ["a number with an exponent out of range"]
+
+
+def test_a_text_of_a_number_beyond_any_exponent_is_a_dead_letter() -> None:
+    record = Record(b'{"d": "1e99999999999999999999"}', 0, "x")
+    (error,) = RecordDecoder(RecordSpec(Schema.parse("d decimal(5,2)"))).batch([record]).column("_error").to_pylist()
+    assert "an exponent out of range" in error
