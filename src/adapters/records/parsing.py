@@ -90,6 +90,8 @@ _PARSE_DEBEZIUM = {
 """The parsers of a plain message and of one in an envelope, by whether metadata, transactions or positions are read."""
 
 
+_UNREADABLE = (ValueError, ArithmeticError, RecursionError)
+"""What parsers raise on a record that they cannot read; `parse_json` tells which it is."""
 _BRACKETS = (b"{", b"}", b"[", b"]", b"},", b"],", b"}]")
 
 
@@ -126,7 +128,7 @@ def parser(spec: RecordSpec) -> Parse:
 def _canal(raw: bytes) -> object:
     try:
         return _parse_canal(raw)
-    except (ValueError, ArithmeticError, RecursionError):
+    except _UNREADABLE:
         return parse_json(raw)  # an unknown shape: this parser, or the decoder, reports what is wrong
 
 
@@ -143,7 +145,7 @@ class _DebeziumParser:
     def __call__(self, raw: bytes) -> object:
         try:
             message: Any = self._enveloped(raw) if raw.startswith(_ENVELOPED) else self._parse(raw)
-        except (ValueError, ArithmeticError, RecursionError):
+        except _UNREADABLE:
             return parse_json(raw)
         return message if "op" in message.get("payload", message) else parse_json(raw)
 

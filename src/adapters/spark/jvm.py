@@ -15,21 +15,23 @@ from py4j.java_gateway import JavaClass
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FUNCTION = "org.apache.spark.sql.execution.python.UserDefinedPythonFunction"
-_ASKED_FOR_BY_PYSPARK = (
-    ("functions", "org.apache.spark.sql.functions"),
-    ("PythonUtils", "org.apache.spark.api.python.PythonUtils"),
-    ("PythonSQLUtils", "org.apache.spark.sql.api.python.PythonSQLUtils"),
-    ("SparkSession", "org.apache.spark.sql.SparkSession"),
-    ("SparkSession$", "org.apache.spark.sql.SparkSession$"),
-    ("SparkConf", "org.apache.spark.SparkConf"),
-    ("SimplePythonFunction", "org.apache.spark.api.python.SimplePythonFunction"),
-    ("org.apache.spark.SparkFiles", "org.apache.spark.SparkFiles"),
-    ("org.apache.spark.sql.execution.python.UserDefinedPythonFunction", _FUNCTION),
-    ("org.apache.spark.storage.StorageLevel", "org.apache.spark.storage.StorageLevel"),
-    ("org.apache.spark.util.Utils", "org.apache.spark.util.Utils"),
-    ("py4j.reflection.TypeUtil", "py4j.reflection.TypeUtil"),
-    ("org.apache.spark.sql.expressions.Window", "org.apache.spark.sql.expressions.Window"),
+_IMPORTED_BY_PYSPARK = (
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.api.python.SimplePythonFunction",
+    "org.apache.spark.sql.SparkSession",
+    "org.apache.spark.sql.SparkSession$",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+)
+"""PySpark asks for these by the class's own name."""
+_ASKED_FOR_BY_PATH = (
+    "org.apache.spark.SparkFiles",
+    "org.apache.spark.sql.execution.python.UserDefinedPythonFunction",
+    "org.apache.spark.sql.expressions.Window",
+    "org.apache.spark.storage.StorageLevel",
+    "org.apache.spark.util.Utils",
+    "py4j.reflection.TypeUtil",
 )
 
 
@@ -54,8 +56,10 @@ def _class(client: Any, name: str) -> Any:
 
 def remember_names(session: SparkSession) -> None:
     """Cache the classes with which PySpark builds plans, so that it does not look them up again and again."""
-    for path, name in _ASKED_FOR_BY_PYSPARK:
-        *packages, last = path.split(".")
+    for name in _IMPORTED_BY_PYSPARK:
+        setattr(session._jvm, name.rpartition(".")[2], java_class(session, name))
+    for name in _ASKED_FOR_BY_PATH:
+        *packages, last = name.split(".")
         place: Any = session._jvm
         for package in packages:
             inner = getattr(place, package)
