@@ -40,21 +40,31 @@ BACKENDS = [
     pytest.param("delta:local", marks=pytest.mark.local),
     pytest.param("delta", marks=pytest.mark.delta),
     pytest.param("delta:auto", marks=[pytest.mark.delta, pytest.mark.further]),
-    pytest.param("hudi-mor", marks=pytest.mark.hudi),
-    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
+    pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow:local", marks=[pytest.mark.hudi, pytest.mark.further]),
+    pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.further]),
+    pytest.param("hudi-mor:auto", marks=[pytest.mark.hudi, pytest.mark.further]),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.further]),
 ]
+CORE_ONLY = {"parquet", "hudi-mor", "hudi-mor:auto", "hudi-cow"}
+"""Their engine runs all scenarios on Delta, and their store on the local engine: what is left is that they fit."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all but the last example of a scenario on Delta and Hudi: only `make test-all` runs them."""
+    """Drop what core scenarios cover, and mark all but the last example of a scenario on Delta and Hudi as further."""
+    items[:] = [each for each in items if _backend_of(each) not in CORE_ONLY or each.get_closest_marker("core")]
     seen: set[tuple[str, str]] = set()
     for item in reversed(items):
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
-        scenario = (item.originalname, str(item.callspec.params.get("headwater_backend")))
+        scenario = (item.originalname, str(_backend_of(item)))
         if scenario in seen and (item.get_closest_marker("delta") or item.get_closest_marker("hudi")):
             item.add_marker("further")
         seen.add(scenario)
+
+
+def _backend_of(item: pytest.Item) -> str | None:
+    return item.callspec.params.get("headwater_backend") if hasattr(item, "callspec") else None
 
 
 @frozen
@@ -80,9 +90,10 @@ def headwater_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def headwater_trial(request: pytest.FixtureRequest, headwater_backend: str, headwater_trial: Trial) -> Trial:
     """The deployment that a scenario is about, in the program of all tests where it needs one."""
-    if headwater_backend in {"delta", "delta:auto", "hudi-mor", "hudi-cow"}:
+    name, _, engine = headwater_backend.partition(":")
+    if name.startswith("hudi") or (name == "delta" and engine != "local"):
         request.getfixturevalue("program_session")
-        headwater_trial.prepare = compact_few_files if headwater_backend != "delta:auto" else _prepare_auto
+        headwater_trial.prepare = _prepare_auto if engine == "auto" else compact_few_files
     return headwater_trial
 
 

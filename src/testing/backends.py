@@ -57,7 +57,7 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
 def local_delta_backend(root: str) -> Backend:
     """The Delta backend on the local engine, with its tables below the folder `root`."""
     from ..adapters.delta.compaction_policy import CompactionPolicy
-    from ..adapters.delta.local.engine import LocalEngine
+    from ..adapters.polars.local_engine import LocalEngine
     from ..adapters.delta.local.store import LocalDeltaStore
     from ..adapters.memory.queries import DuckQueries
 

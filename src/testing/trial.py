@@ -51,7 +51,8 @@ class Trial:
 
     Args:
         folder: the folder of the deployment file, the tables and the files of the sources.
-        backend: the name of the backend; with an engine of its own as ``name:engine``. Just ``delta`` is Spark.
+        backend: the name of the backend; with an engine of its own as ``name:engine``. Just ``delta`` or ``hudi-mor`` is
+            Spark.
         exits: closes the opened deployments when it is closed.
         prepare: is called with each runner before it runs; does nothing by default.
         clock: the clock that all runs share.
@@ -107,7 +108,7 @@ class Trial:
         """The deployment on this backend; its sources read what the test feeds."""
         name, _, engine = self.backend.partition(":")
         chosen = {"HEADWATER_BACKEND__NAME": name, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
-        if engine or name == "delta":  # one engine, so that a test knows which
+        if engine or name in {"delta", "hudi-mor", "hudi-cow"}:  # one engine, so that a test knows which
             chosen["HEADWATER_BACKEND__ENGINE"] = engine or "spark"
         inputs = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
         if self._loaded is None or self._loaded[:2] != inputs:

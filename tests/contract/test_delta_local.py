@@ -20,11 +20,11 @@ from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.local import compaction, data_files
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
-from headwater.adapters.delta.local.data_files import FileCache
-from headwater.adapters.delta.local.engine import LocalEngine
 from headwater.adapters.delta.local.lookups import Lookups
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.delta.local.write import prepare_change
+from headwater.adapters.polars.file_cache import FileCache
+from headwater.adapters.polars.local_engine import LocalEngine
 from headwater.domain.errors import EpochConflict, HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
 from headwater.domain.ports import Version
 from headwater.domain.table.change import Between, Matching

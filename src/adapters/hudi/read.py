@@ -114,10 +114,10 @@ class TableVersion:
     def _chosen(self, wanted: Matching, folders: Collection[str] | None) -> list[str]:
         """The partitions that may hold matching rows."""
         there = self.folder.folders() if folders is None else folders
-        return [each for each in there if _may_hold(each, wanted.within, self.spec)]
+        return [each for each in there if may_hold(each, wanted.within, self.spec)]
 
 
-def _may_hold(folder: str, within: Mapping[str, tuple[Any, ...] | Between], spec: TableSpec) -> bool:
+def may_hold(folder: str, within: Mapping[str, tuple[Any, ...] | Between], spec: TableSpec) -> bool:
     """Whether a partition may hold a row within the literals."""
     asked = within.keys() & set(spec.partition_by)
     values = folder_values(folder, spec.schema, spec.partition_by) if asked else {}

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class _Table:
+class Table:
     """A table in use."""
 
     definition: Definition
@@ -120,7 +120,7 @@ class HudiStore(FolderStore, BaseReading):
     buckets: int = 4
     compaction: CompactionPolicy = field(factory=CompactionPolicy)
     archiving: ArchivePolicy = field(factory=ArchivePolicy)
-    _tables: Ensured[_Table] = field(init=False, factory=Ensured)
+    _tables: Ensured[Table] = field(init=False, factory=Ensured)
 
     def __attrs_post_init__(self) -> None:
         estimate_within_process(self.session)
@@ -136,7 +136,7 @@ class HudiStore(FolderStore, BaseReading):
                 definition = stored.continue_as(definition, published, begun=timeline.newest() is not None)
                 added = definition.spec.schema.without(stored.spec.schema.names)
         lease_files = LeaseFiles(folder.path, partial(HadoopFiles, self.session))
-        self._tables[spec.name] = _Table(definition, spec, folder, timeline, lease_files, is_kept=definition == there)
+        self._tables[spec.name] = Table(definition, spec, folder, timeline, lease_files, is_kept=definition == there)
         return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -227,7 +227,7 @@ class HudiStore(FolderStore, BaseReading):
     def _check_listed(self, table: str, version: str) -> None:
         self._tables[table].timeline.check_listed(version)
 
-    def _commit_marked(self, used: _Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
+    def _commit_marked(self, used: Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
         with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.delete_unfinished_table()
             head = used.timeline.head()
@@ -240,7 +240,7 @@ class HudiStore(FolderStore, BaseReading):
             used.write(made, {MARK: mark.to_json()})
             return used.newest_version()
 
-    def _loaded(self, used: _Table, rows: DataFrame, size: int, now: TableVersion, sequence: int) -> CommitInput:
+    def _loaded(self, used: Table, rows: DataFrame, size: int, now: TableVersion, sequence: int) -> CommitInput:
         """Rows that replace a table's whole content; the first load is a bulk insert."""
         if now.version is not None:
             return CommitInput(to_stored(rows, used.spec, sequence=sequence_value(now, sequence)), Operation.OVERWRITE)
@@ -272,7 +272,7 @@ def _as_stored(there: Definition, timeline: Timeline) -> Definition:
     return there.without([name for name in there.unconfirmed if stored_name(name) not in stored])
 
 
-def _restored(used: _Table, to: Version | None, now: TableVersion, sequence: int) -> CommitInput:
+def _restored(used: Table, to: Version | None, now: TableVersion, sequence: int) -> CommitInput:
     """The commit that restores an earlier version: of a keyed table the rows that differ, else all rows."""
     wanted, before = used.at(to), used.definition
     used.definition = before.for_rollback(to)
@@ -289,7 +289,7 @@ def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpe
     return evolve(spec, schema=timeline.columns(version)) if spec.whole and version is not None else spec
 
 
-def _refold(used: _Table) -> None:
+def _refold(used: Table) -> None:
     """Leave one row per key, by a commit that changes no reader's result; call it under the table's lock."""
     newest = used.timeline.newest()
     used.timeline.wait_for_clock(newest)

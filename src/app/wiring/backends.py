@@ -6,9 +6,8 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
-from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import frozen
 from injector import provider, singleton
@@ -18,9 +17,12 @@ from ...domain.ports import FrameEngine, KeptStore, QueryEngine
 from ...domain.table.spec import RETYPING
 from ..config import BackendSettings, Deployment
 from ..registry.backends import Backend, Gap, Part, Sources
-from ..registry.packages import require
+from ..registry.packages import is_installed, require
 from ..registry.sources import spark_packages
 from .sources import PolarsSources, SparkSources
+
+if TYPE_CHECKING:
+    from ...adapters.hudi.store import HudiStore
 
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
 
@@ -156,12 +158,15 @@ def _file_bytes(deployment: Deployment) -> int:
     return deployment.backend.file_mb * 1024 * 1024
 
 
-class DeltaBackend(_SparkBackend):
-    """Tables in Delta Lake, frames of Spark."""
+class _TwoEngines(_SparkBackend):
+    """A backend on Spark whose tables have a local engine too, if they are in a folder of this machine."""
 
-    gaps = (_NO_LOG,)
     engine_name = "spark"
-    packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
+
+    @classmethod
+    @abstractmethod
+    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
+        """The same tables on the local engine, on both engines, and on both without a choice by the user."""
 
     @classmethod
     def chosen(cls, settings: BackendSettings) -> type[Backend]:
@@ -178,17 +183,29 @@ class DeltaBackend(_SparkBackend):
                 f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
                 ' "spark"'
             )
-        installed = all(map(find_spec, cls.packages))
+        local, auto, default = cls.choices()
+        installed = all(map(is_installed, cls.packages))
         if settings.engine is None and (settings.spark or installed):
-            return DefaultDeltaBackend if works_here(settings.spark) else cls
-        return AutoDeltaBackend if settings.engine == "auto" and installed else LocalDeltaBackend
+            return default if works_here(settings.spark) else cls
+        return auto if settings.engine == "auto" and installed else local
+
+
+class DeltaBackend(_TwoEngines):
+    """Tables in Delta Lake, frames of Spark."""
+
+    gaps = (_NO_LOG,)
+    packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
+
+    @classmethod
+    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
+        return LocalDeltaBackend, AutoDeltaBackend, DefaultDeltaBackend
 
     @classmethod
     def for_metadata(cls, settings: BackendSettings) -> type[Backend]:
         """The local engine where it is installed and sees the folder: it needs no JVM, whatever engine wrote."""
         chosen = super().for_metadata(settings)
         here = settings.path is not None and not _SCHEME.match(settings.path)
-        return LocalDeltaBackend if here and all(map(find_spec, LocalDeltaBackend.packages)) else chosen
+        return LocalDeltaBackend if here and all(map(is_installed, LocalDeltaBackend.packages)) else chosen
 
     @classmethod
     def table_format(cls) -> TableFormat:
@@ -224,7 +241,7 @@ class LocalDeltaBackend(_PolarsBackend):
     @singleton
     @provider
     def engine(self) -> FrameEngine:
-        from ...adapters.delta.local.engine import LocalEngine
+        from ...adapters.polars.local_engine import LocalEngine
 
         return LocalEngine()
 
@@ -242,11 +259,11 @@ class DefaultDeltaBackend(AutoDeltaBackend):
     large_frames = True
 
 
-class _HudiBackend(_SparkBackend):
+class _HudiBackend(_TwoEngines):
     """Tables in Apache Hudi, frames of Spark."""
 
     gaps = (Gap(Part.RETYPING, RETYPING),)
-    packages = MappingProxyType({"pyspark": "hudi"})
+    packages = MappingProxyType({"pyspark": "hudi", "fastavro": "hudi"})
 
     table_type: ClassVar[str]
 
@@ -259,12 +276,49 @@ class _HudiBackend(_SparkBackend):
     @singleton
     @provider
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        from ...adapters.hudi.compact import CompactionPolicy
-        from ...adapters.hudi.spec import TableType
         from ...adapters.hudi.store import HudiStore
 
+        return self._open(HudiStore, spark, deployment)
+
+    def _open(self, kind: type[HudiStore], spark: _Spark, deployment: Deployment) -> HudiStore:
+        from ...adapters.hudi.compact import CompactionPolicy
+        from ...adapters.hudi.spec import TableType
+
         policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
-        return HudiStore(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
+        return kind(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
+
+
+class _LocalHudiBackend(_HudiBackend):
+    """Tables in Apache Hudi, in a folder of this machine, frames of Polars: Spark only writes them."""
+
+    gaps = (*PolarsSources.gaps, *_HudiBackend.gaps)
+    engine_name = "local"
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        from ...adapters.hudi.local.store import LocalHudiStore
+
+        return self._open(LocalHudiStore, spark, deployment)
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        from ...adapters.polars.local_engine import LocalEngine
+
+        return LocalEngine()
+
+    @singleton
+    @provider
+    def queries(self) -> QueryEngine:
+        from ...adapters.memory.queries import DuckQueries
+
+        return DuckQueries()
+
+    @singleton
+    @provider
+    def sources(self, deployment: Deployment) -> Sources:
+        return PolarsSources(deployment.backend.name)
 
 
 class HudiMorBackend(_HudiBackend):
@@ -272,8 +326,50 @@ class HudiMorBackend(_HudiBackend):
 
     table_type = "MERGE_ON_READ"
 
+    @classmethod
+    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
+        return LocalHudiMorBackend, AutoHudiMorBackend, DefaultHudiMorBackend
+
+
+class LocalHudiMorBackend(_LocalHudiBackend, HudiMorBackend):
+    """`HudiMorBackend` for small epochs."""
+
+
+class AutoHudiMorBackend(HudiMorBackend):
+    """Each epoch on the local engine if it can, else on Spark."""
+
+    engine_name = "auto"
+    engines = (LocalHudiMorBackend, HudiMorBackend)
+
+
+class DefaultHudiMorBackend(AutoHudiMorBackend):
+    """As engine `auto`, but programs get frames of Spark."""
+
+    large_frames = True
+
 
 class HudiCowBackend(_HudiBackend):
     """Tables are merged when they are written: the cheapest read."""
 
     table_type = "COPY_ON_WRITE"
+
+    @classmethod
+    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
+        return LocalHudiCowBackend, AutoHudiCowBackend, DefaultHudiCowBackend
+
+
+class LocalHudiCowBackend(_LocalHudiBackend, HudiCowBackend):
+    """`HudiCowBackend` for small epochs."""
+
+
+class AutoHudiCowBackend(HudiCowBackend):
+    """Each epoch on the local engine if it can, else on Spark."""
+
+    engine_name = "auto"
+    engines = (LocalHudiCowBackend, HudiCowBackend)
+
+
+class DefaultHudiCowBackend(AutoHudiCowBackend):
+    """As engine `auto`, but programs get frames of Spark."""
+
+    large_frames = True

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
 import polars as pl
 import pyarrow.parquet as pq
-from attrs import define, field, frozen
+from attrs import define, frozen
 
+from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile, by_partition
-from .errors import explain_read_errors, explain_write_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ....domain.table.schema import DataType, Schema
+    from ...polars.file_cache import FileCache
 
 _MEBIBYTE = 1024 * 1024
 _READ_WHOLE = 32 * _MEBIBYTE
@@ -35,41 +34,6 @@ _BOUNDED = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz"}
 )
 _STATS = msgspec.json.Encoder(decimal_format="number")  # a float would round a bound
-
-
-@define(eq=False)
-class FileCache:
-    """The rows of data files by path, up to a number of bytes; the least recently used file is dropped first.
-
-    Several threads may use it: a file never changes.
-    """
-
-    limit: int = 256 * _MEBIBYTE
-    _size: int = field(init=False, default=0)
-    _frames: OrderedDict[str, tuple[int, pl.DataFrame]] = field(init=False, factory=OrderedDict)
-    _lock: Lock = field(init=False, factory=Lock)
-
-    def get(self, path: str) -> pl.DataFrame | None:
-        """The rows of a file; None if they are not cached."""
-        with self._lock:
-            if path not in self._frames:
-                return None
-            self._frames.move_to_end(path)
-            return self._frames[path][1]
-
-    def put(self, path: str, rows: pl.DataFrame) -> None:
-        """Cache the rows of a file, unless they would fill a quarter of the cache."""
-        size = int(rows.estimated_size())
-        if size > self.limit // 4:
-            return
-        with self._lock:
-            if path in self._frames:
-                return
-            self._frames[path] = (size, rows)
-            self._size += size
-            while self._size > self.limit:
-                _, (freed, _) = self._frames.popitem(last=False)
-                self._size -= freed
 
 
 @define(eq=False)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from attrs import define, evolve
 
-from ....domain.table.apply import select_matching
-from ....domain.table.change import Between, Matching
+from ....domain.table.change import Matching
 from ...memory_limit import hold_files
-from ...polars.schema import collect, lazy, polars_schema
+from ...polars.match import bounds_of, only_matching, with_distinct_keys
+from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
 from ..prune import prune
 from ..stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
@@ -25,15 +25,11 @@ if TYPE_CHECKING:
 
     import narwhals as nw
 
-    from ....domain.table.schema import Schema
+    from ...polars.file_cache import FileCache
     from ..actions import DataFile
-    from .data_files import FileCache
 
 _IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
-_FEW = 64
-"""Up to this number of different values, files are pruned by each value; else by the range that they span."""
-_WITHOUT_BOUNDS = frozenset({"boolean", "binary", "float", "double"})
 
 
 @define(eq=False)
@@ -80,7 +76,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         self.log.check_present(self.version, held)
         if any(map(is_scanned, held)):  # the literals also skip parts of a file
             early = evolve(early, within=within)
-        return _only(self.folded(held, early), late, schema).select(schema.names)
+        return only_matching(self.folded(held, early), late, schema).select(schema.names)
 
     def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
         """The stored rows of files.
@@ -97,48 +93,14 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         spec = self.spec
         log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
         if not has_log(spec) or not log:
-            return _only(self.stored(files), wanted, spec.schema)
+            return only_matching(self.stored(files), wanted, spec.schema)
         deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
         if wanted.keys is not None:
-            return fold_rows(_only(self.stored(files), wanted, spec.schema), spec, deletes=deletes)
+            return fold_rows(only_matching(self.stored(files), wanted, spec.schema), spec, deletes=deletes)
         base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
         return fold_parts(
-            _only(self.stored(base), wanted, spec.schema).filter(pl.col(OPERATION) == APPENDED),
-            _only(self.stored(log), wanted, spec.schema).filter(pl.col(OPERATION) > APPENDED),
+            only_matching(self.stored(base), wanted, spec.schema).filter(pl.col(OPERATION) == APPENDED),
+            only_matching(self.stored(log), wanted, spec.schema).filter(pl.col(OPERATION) > APPENDED),
             spec,
             deletes=deletes,
         )
-
-
-def with_distinct_keys(matching: Matching) -> Matching:
-    """The same conditions, with computed and distinct keys."""
-    return matching if matching.keys is None else evolve(matching, keys=lazy(collect(matching.keys).unique()))
-
-
-def bounds_of(matching: Matching, schema: Schema) -> dict[str, tuple[object, ...] | Between]:
-    """Literals that all matching rows satisfy: those of the conditions, and those of its computed keys."""
-    within = dict(matching.within)
-    if matching.keys is not None:
-        keys = collect(matching.keys)
-        for name in keys.columns:
-            if name not in within and schema[name].name not in _WITHOUT_BOUNDS:
-                within[name] = _span(keys[name].drop_nulls())
-    return within
-
-
-def _span(values: pl.Series) -> tuple[object, ...] | Between:
-    few = values.unique()
-    return tuple(few.to_list()) if few.len() <= _FEW else Between(values.min(), values.max())
-
-
-def _only(rows: pl.LazyFrame, wanted: Matching, schema: Schema) -> pl.LazyFrame:
-    if wanted.keys is None and not wanted.within:
-        return rows
-    frame: nw.LazyFrame[pl.LazyFrame] = select_matching(_narwhal(rows), wanted, schema)
-    return frame.to_native()
-
-
-def _narwhal(rows: pl.LazyFrame) -> nw.LazyFrame[pl.LazyFrame]:
-    import narwhals as nw
-
-    return nw.from_native(rows)

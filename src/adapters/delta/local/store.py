@@ -15,6 +15,7 @@ from ....domain.table.change import Matching
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
+from ...polars.file_cache import FileCache
 from ...polars.schema import empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
@@ -25,7 +26,6 @@ from ..compaction_policy import CompactionPolicy
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import prepare_compaction
-from .data_files import FileCache
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
 from .read import LocalVersion

@@ -9,13 +9,13 @@ from attrs import evolve, field, frozen
 from ....domain.table.apply import apply_change, touched_keys
 from ....domain.table.change import Matching
 from ....domain.table.schema import Schema
+from ...polars.match import bounds_of
 from ...polars.schema import collect, conform, lazy
 from ...polars.sums import add_up
 from ..prune import prune
 from ..spec import TableMetadata, check_plain_names, describe, schema_json, widen_schema
 from ..stored import APPENDED, bounded_columns, has_log
 from .mapping import physical_names, with_physical_names
-from .read import bounds_of
 from .rows import as_rows, one_row_per_key, with_operation
 
 if TYPE_CHECKING:

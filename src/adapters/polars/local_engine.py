@@ -1,14 +1,14 @@
-"""Frames of Polars over Delta tables of this machine."""
+"""Frames of Polars over tables in files of this machine."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from ...memory_limit import hold_rows
-from ...polars.engine import PolarsEngine
-from ...polars.schema import collect, lazy
-from .errors import explain_read_errors
+from ..memory_limit import hold_rows
+from .engine import PolarsEngine
+from .file_errors import explain_read_errors
+from .schema import collect, lazy
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from ....domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
 
 _PARQUET = "parquet: "
 """How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""

@@ -1,0 +1,49 @@
+"""Rows from Polars to Spark and back, as Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ...memory_limit import hold_rows
+from ...polars.schema import conform, polars_schema
+from ...spark.schema import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ....domain.table.schema import Schema
+
+
+def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
+    """The rows of a frame of Spark, computed; they must fit into memory."""
+    batches = rows._collect_as_arrow()
+    if not batches:
+        return pl.DataFrame(schema=polars_schema(schema))
+    table = pa.Table.from_batches(batches)
+    hold_rows(table.nbytes)
+    found = pl.DataFrame(pl.from_arrow(table))
+    return found.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
+
+
+def to_spark(session: SparkSession, rows: pl.DataFrame, schema: Schema, table: str) -> DataFrame:
+    """Rows as a frame of Spark in exactly a schema's columns; few rows become a part of its plan.
+
+    Raises:
+        BadInput: a column is missing, or a value does not fit its type; `table` is named.
+    """
+    structure = spark_schema(schema)
+    arrow = conform(rows, schema, table).to_arrow(compat_level=pl.CompatLevel.oldest())
+    jvm: Any = session._jvm
+    made = session._sc._serialize_to_jvm(
+        arrow.cast(to_arrow_schema(structure)).to_batches(),
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(made, structure.json(), session._jsparkSession), session)

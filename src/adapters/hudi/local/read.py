@@ -1,0 +1,146 @@
+"""Reads the rows of a version from its files, only from partitions that may hold matching rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from attrs import define
+
+from ....domain.table.change import Matching
+from ....domain.table.merge import fold
+from ....domain.table.schema import column
+from ...memory_limit import hold_files
+from ...polars.file_errors import explain_read_errors
+from ...polars.match import bounds_of, only_matching, with_distinct_keys
+from ...polars.schema import lazy, polars_schema, polars_type
+from ...polars.sums import add_up
+from ...shared.match import parted
+from ..names import SEQUENCE, stored_name
+from ..read import may_hold
+from .log_file import GONE, RECORD_KEY, read_log
+from .slices import Slice, slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from ....domain.table.schema import Schema
+    from ....domain.table.spec import TableSpec
+    from ...polars.file_cache import FileCache
+    from ..timeline import Timeline
+
+_MEBIBYTE = 1024 * 1024
+_READ_WHOLE = 32 * _MEBIBYTE
+"""Base files up to this size are read whole, and cached; larger ones are scanned, so that only what is needed is read."""
+_IN_MEMORY = 4
+"""About this many bytes of memory are needed for each byte of a data file."""
+
+
+@define(eq=False)
+class LocalVersion:
+    """One version of a table in a folder of this machine, as Polars frames; version None is before the first commit.
+
+    Args:
+        spec: the table's spec.
+        root: the table's folder.
+        timeline: the table's timeline.
+        version: its name.
+        folded: whether the rows of a key are folded on read.
+        cache: the rows of recent files.
+    """
+
+    spec: TableSpec
+    root: Path
+    timeline: Timeline
+    version: str | None
+    folded: bool
+    cache: FileCache
+
+    def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> pl.LazyFrame:
+        """The matching rows, in the spec's columns; None as `folders` reads all partitions."""
+        schema, wanted = self.spec.schema, with_distinct_keys(wanted or Matching())
+        if not self.folded:
+            return only_matching(self._stored(wanted, folders).select(schema.names), wanted, schema)
+        early, late = parted(wanted, self.spec.key)
+        arrived = only_matching(self._stored(early, folders), early, schema.plus(column(SEQUENCE, "bigint")))
+        rules, groups = self.spec.column_rules, self.spec.groups
+        found = fold(lazy(arrived.collect()), key=self.spec.key, rules=rules, groups=groups, arrival=SEQUENCE, add_up=add_up)
+        rows: pl.LazyFrame = found.to_native()
+        return only_matching(rows.select(schema.names), late, schema)
+
+    def _stored(self, wanted: Matching, folders: Collection[str] | None) -> pl.LazyFrame:
+        """The rows of the partitions that may hold matching rows, with `SEQUENCE`."""
+        schema = self.spec.schema.plus(column(SEQUENCE, "bigint"))
+        found = list(self._slices(wanted, folders))
+        hold_files((str(path), path.stat().st_size * _IN_MEMORY) for each in found for path in _files(each))
+        parts = [self._rows(each) for each in found]
+        return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
+
+    def _slices(self, wanted: Matching, folders: Collection[str] | None) -> Iterator[Slice]:
+        if self.version is None:
+            return
+        chosen: Collection[str] = [""]
+        if self.spec.partition_by:
+            within = bounds_of(wanted, self.spec.schema)
+            there = _folders(self.root) if folders is None else folders
+            chosen = [each for each in there if may_hold(each, within, self.spec)]
+        with explain_read_errors(self.root):
+            yield from slices(self.root, chosen, self.version, self.timeline.replaced())
+
+    def _rows(self, found: Slice) -> pl.LazyFrame:
+        """The rows of one file group: those of the base file whose keys no log has, and the newest of each key."""
+        names = [*self.spec.schema.names, SEQUENCE]
+        base = None if found.base is None else self._base(found.base)
+        if not found.logs:
+            assert base is not None
+            return base.select(names)
+        logs = [self._cached(path, partial(read_log, path, self.spec.schema)) for path in found.logs]
+        newest = pl.concat(logs).unique(RECORD_KEY, keep="last", maintain_order=True)
+        rows = newest.filter(~pl.col(GONE)).select(names).lazy()
+        if base is None:
+            return rows
+        return pl.concat([base.join(newest.lazy().select(RECORD_KEY), on=RECORD_KEY, how="anti").select(names), rows])
+
+    def _base(self, path: Path) -> pl.LazyFrame:
+        """The rows of a base file, in the spec's columns, with `RECORD_KEY` and `SEQUENCE`."""
+        with explain_read_errors(path):
+            if path.stat().st_size > _READ_WHOLE:
+                rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
+                return rows.select(_columns(rows.collect_schema(), self.spec.schema))
+            return self._cached(path, partial(_read_base, path, self.spec.schema)).lazy()
+
+    def _cached(self, path: Path, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        key = f"{path} {self.spec.schema.ddl}"  # a table gets more columns
+        rows = self.cache.get(key)
+        if rows is None:
+            with explain_read_errors(path):
+                rows = read()
+            self.cache.put(key, rows)
+        return rows
+
+
+def _files(found: Slice) -> Iterator[Path]:
+    yield from found.logs
+    if found.base is not None:
+        yield found.base
+
+
+def _folders(root: Path) -> list[str]:
+    return [each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith(".")]
+
+
+def _read_base(path: Path, schema: Schema) -> pl.DataFrame:
+    rows = pl.read_parquet(path, hive_partitioning=False, glob=False)
+    return rows.select(_columns(rows.schema, schema))
+
+
+def _columns(there: pl.Schema, schema: Schema) -> list[pl.Expr]:
+    """The columns of a base file; those that were added later are null."""
+    wanted = {RECORD_KEY: (RECORD_KEY, pl.String()), SEQUENCE: (SEQUENCE, pl.Int64())}
+    wanted |= {each.name: (stored_name(each.name), polars_type(each.type)) for each in schema.columns}
+    return [
+        (pl.col(name).cast(dtype) if name in there else pl.lit(None, dtype)).alias(into)
+        for into, (name, dtype) in wanted.items()
+    ]

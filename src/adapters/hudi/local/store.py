@@ -1,0 +1,142 @@
+"""Versioned tables on Apache Hudi, for frames of Polars: the same tables as `..store`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import polars as pl
+from attrs import define, evolve, field
+
+from ....domain.table.apply import merge_rows
+from ....domain.table.change import POSITION, Change, Matching
+from ....domain.table.merge import Replace
+from ....domain.table.net_changes import net_changes
+from ....domain.table.schema import Schema, column
+from ...polars.file_cache import FileCache
+from ...polars.schema import collect, conform, lazy
+from ...polars.sums import add_up
+from ...spark import schema as spark
+from ...spark.own_session import work_in_own_session
+from ..errors import translate_errors
+from ..store import HudiStore
+from .exchange import to_polars, to_spark
+from .read import LocalVersion
+
+if TYPE_CHECKING:
+    from ....domain.epoch.epoch import Mark
+    from ....domain.ports import Version
+    from ....domain.table.spec import TableSpec
+    from ..store import Table
+    from ..read import TableVersion
+
+
+@work_in_own_session
+@define(eq=False)
+class LocalHudiStore(HudiStore):
+    """Tables in Apache Hudi in a folder of this machine, for frames of Polars.
+
+    Rows are read from the data files, without a job of Spark. Spark writes them, and does the upkeep. What the files
+    have in a form of their own (nested columns) is read by Spark.
+
+    Args:
+        cache: the rows of recent files, in memory.
+    """
+
+    cache: FileCache = field(factory=FileCache)
+
+    def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        used = self._tables[table]
+        with translate_errors(table, used.folder.path):
+            if _has_nested(used.spec):
+                return self._from_spark(super().read(table, at, self._for_spark(used.spec, matching)))
+            found = self._local(used, used.at(at)).content(matching)
+            # What is looked up by keys is small, and often used more than once.
+            return nw.from_native(found) if matching is None else lazy(found.collect())
+
+    def commit(self, table: str, change: Change, mark: Mark) -> Version:
+        used = self._tables[table]
+        used.spec.check_takes(change)
+        with translate_errors(table, used.folder.path):
+            prepared = self._prepare(used, change)
+        return super().commit(table, prepared, mark)
+
+    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        used = self._tables[table]
+        used.spec.check_compared()
+        with translate_errors(table, used.folder.path):
+            before, later = used.at(after), used.at(until)
+            if _has_nested(used.spec):
+                return self._from_spark(super().changes(table, after, until))
+            earlier, newest = sorted((before.version or "", later.version or ""))
+            folders = used.timeline.touched_folders(earlier, newest)
+            old, new = (self._local(used, each).content(folders=folders) for each in (before, later))
+            return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
+
+    def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        """See `HudiStore.read_optimized`."""
+        spec = self._tables[table].spec if table in self._tables else None
+        return self._from_spark(super().read_optimized(table, spec and self._for_spark(spec, matching)))
+
+    def _local(self, used: Table, found: TableVersion) -> LocalVersion:
+        root = Path(used.folder.local or used.folder.path)
+        return LocalVersion(found.spec, root, used.timeline, found.version, found.folded, self.cache)
+
+    def _prepare(self, used: Table, change: Change) -> Change:
+        """The same change as frames of Spark, with rows that need no merging any more."""
+        spec = used.spec
+        if change.overwrite is not None:
+            schema = Schema.of(change.overwrite) if spec.whole else spec.schema
+            return Change(overwrite=self._to_spark(change.overwrite, schema, spec))
+        if change.load is not None:
+            placed = POSITION in change.load.collect_schema().names()
+            schema = spec.schema.plus(column(POSITION, "bigint")) if placed else spec.schema
+            return Change(load=self._to_spark(change.load, schema, spec))
+        parts = [] if change.append is None else [conform(collect(change.append), spec.schema, spec.name)]
+        if change.merge is not None:
+            parts.append(self._merged(used, change.merge))
+        keys = spec.schema.select(spec.key)
+        return Change(
+            append=self._to_spark(lazy(pl.concat(parts)), spec.schema, spec) if parts else None,
+            delete=None if change.delete is None else self._to_spark(change.delete.select(*spec.key), keys, spec),
+        )
+
+    def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
+        """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
+        spec = used.spec
+        newest = used.whole(used.timeline.newest())
+        alone = newest.folded or newest.version is None
+        alone |= not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())
+        wanted = POSITION in incoming.collect_schema().names()
+        schema = spec.schema.plus(column(POSITION, "bigint")) if wanted else spec.schema
+        rows = lazy(conform(collect(incoming), schema, spec.name))
+        if alone:
+            there = lazy(LocalVersion(spec, Path(), used.timeline, None, False, self.cache).content().collect())
+        else:
+            there = lazy(self._stored(used, newest, rows.select(*spec.key)))
+        return collect(merge_rows(there, rows, spec, add_up))
+
+    def _stored(self, used: Table, newest: TableVersion, keys: nw.LazyFrame[Any]) -> pl.DataFrame:
+        if _has_nested(used.spec):
+            wanted = self._for_spark(used.spec, Matching(keys))
+            return to_polars(newest.content(wanted), used.spec.schema)
+        return self._local(used, newest).content(Matching(keys)).collect()
+
+    def _to_spark(self, frame: nw.LazyFrame[Any], schema: Schema, spec: TableSpec) -> nw.LazyFrame[Any]:
+        return spark.lazy(to_spark(self.session, collect(frame), schema, spec.name))
+
+    def _from_spark(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return lazy(to_polars(frame.to_native(), Schema.of(frame)))
+
+    def _for_spark(self, spec: TableSpec, matching: Matching | None) -> Matching | None:
+        """The same conditions, with keys as a frame of Spark."""
+        if matching is None or matching.keys is None:
+            return matching
+        schema = spec.schema.select(matching.keys.collect_schema().names())
+        return evolve(matching, keys=self._to_spark(matching.keys, schema, spec))
+
+
+def _has_nested(spec: TableSpec) -> bool:
+    """Whether columns are stored in a form of their own."""
+    return any(each.type.is_nested for each in spec.schema.columns)
