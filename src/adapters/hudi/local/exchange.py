@@ -27,7 +27,8 @@ def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
         return pl.DataFrame(schema=polars_schema(schema))
     table = pa.Table.from_batches(batches)
     hold_rows(table.nbytes)
-    found = pl.DataFrame(pl.from_arrow(table))
+    # Taken, because Spark leaves out the offsets of lists that are all empty, and Polars wants them.
+    found = pl.DataFrame(pl.from_arrow(table.take(pa.array(range(table.num_rows)))))
     return found.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
 
 
