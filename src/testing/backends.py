@@ -57,9 +57,9 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
 def local_delta_backend(root: str) -> Backend:
     """The Delta backend on the local engine, with its tables below the folder `root`."""
     from ..adapters.delta.compaction_policy import CompactionPolicy
-    from ..adapters.polars.local_engine import LocalEngine
     from ..adapters.delta.local.store import LocalDeltaStore
     from ..adapters.memory.queries import DuckQueries
+    from ..adapters.polars.local_engine import LocalEngine
 
     eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted
     return Backend(

@@ -51,8 +51,8 @@ class Trial:
 
     Args:
         folder: the folder of the deployment file, the tables and the files of the sources.
-        backend: the name of the backend; with an engine of its own as ``name:engine``. Just ``delta`` or ``hudi-mor`` is
-            Spark.
+        backend: the name of the backend; with an engine of its own as ``name:engine``. Just ``delta`` or
+            ``hudi-mor`` is Spark.
         exits: closes the opened deployments when it is closed.
         prepare: is called with each runner before it runs; does nothing by default.
         clock: the clock that all runs share.

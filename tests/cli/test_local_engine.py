@@ -92,9 +92,10 @@ def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch, eng
     ("chosen", "told"),
     [
         ({"engine": "flink"}, "it must be one of auto, spark, local"),
-        ({"engine": "auto", "name": "hudi-mor"}, "backend hudi-mor has one engine only: leave this key out"),
+        ({"engine": "flink", "name": "hudi-mor"}, "it must be one of auto, spark, local"),
         ({"engine": "local", "name": "memory"}, "backend memory has one engine only: leave this key out"),
         ({"engine": "local", "path": "s3a://bucket/lake"}, 'not at s3a://bucket/lake: set engine = "spark"'),
+        ({"engine": "local", "name": "hudi-cow", "path": "s3a://bucket/lake"}, 'set engine = "spark"'),
     ],
     ids=str,
 )

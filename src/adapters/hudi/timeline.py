@@ -108,6 +108,7 @@ class Timeline:
     _opened: Any = field(init=False, default=None)
     _met: OrderedDict[str, Instant] = field(init=False, factory=OrderedDict)
     _whole: set[str] = field(init=False, factory=set)
+    _replacing: dict[str, list[tuple[str, str]]] = field(init=False, factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -134,12 +135,12 @@ class Timeline:
     def replaced(self) -> dict[tuple[str, str], str]:
         """The file groups, by partition and id, that are no longer read, and the instant from which on."""
         timeline = self._completed().getCompletedReplaceTimeline()
-        found = {}
-        for instant in timeline.getInstants():
-            metadata = timeline.readReplaceCommitMetadata(instant)
-            for partition, ids in metadata.getPartitionToReplaceFileIds().items():
-                found.update({(partition, each): str(instant.requestedTime()) for each in ids})
-        return found
+        there = {str(instant.requestedTime()): instant for instant in timeline.getInstants()}
+        # What an instant replaced is read once.
+        self._replacing = {
+            name: self._replacing.get(name) or _replaced_by(timeline, instant) for name, instant in there.items()
+        }
+        return {group: name for name, groups in self._replacing.items() for group in groups}
 
     def replaced_in(self, instants: Collection[str]) -> bool:
         """Whether any of these instants replaced file groups."""
@@ -293,6 +294,12 @@ class Timeline:
             client = java_class(self.folder.session, "org.apache.hudi.common.table.HoodieTableMetaClient")
             self._opened = client.builder().setConf(self.folder.storage).setBasePath(self.folder.path).build()
         return self._opened
+
+
+def _replaced_by(timeline: Any, instant: Any) -> list[tuple[str, str]]:
+    """The file groups, by partition and id, that an instant replaced."""
+    partitions = timeline.readReplaceCommitMetadata(instant).getPartitionToReplaceFileIds()
+    return [(str(partition), str(each)) for partition, ids in partitions.items() for each in ids]
 
 
 def _cleaned_before(active: Any) -> str:

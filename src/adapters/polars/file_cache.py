@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
+from typing import TYPE_CHECKING
 
-import polars as pl
 from attrs import define, field
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MEBIBYTE = 1024 * 1024
 

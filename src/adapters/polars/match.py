@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import narwhals as nw
-import polars as pl
 from attrs import evolve
 
 from ...domain.table.apply import select_matching
@@ -13,6 +12,8 @@ from ...domain.table.change import Between, Matching
 from .schema import collect, lazy
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ...domain.table.schema import Schema
 
 _FEW = 64

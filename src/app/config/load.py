@@ -196,12 +196,12 @@ class _Loader:
             choice_of_backends = choice(*available())
             self.document.value((*path, "name"), Key(choice_of_backends, required=True))
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
-        if settings.engine == "local" and settings.spark:
+        backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
+        if settings.engine == "local" and settings.spark and not backend.spark_settings():
             raise self.document.error(
                 (*path, "spark"),
                 'does nothing with engine = "local", which starts no Spark: remove it, or set another engine',
             )
-        backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
         if settings.local_mb is not None and not backend.engines:
             raise self.document.error((*path, "local_mb"), 'does nothing without engine = "auto": remove it')
         if not backend.needs_path:

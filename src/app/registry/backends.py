@@ -117,6 +117,11 @@ class Backend(Module):
         return {}
 
     @classmethod
+    def computes_on_spark(cls) -> bool:
+        """Whether Spark computes the epochs, and not only writes the tables."""
+        return bool(cls.spark_settings())
+
+    @classmethod
     def offers(cls, part: Part) -> bool:
         """Whether the backend offers the part: it has declared no gap for it."""
         return part not in {gap.part for gap in cls.gaps}

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from ...adapters.hudi.store import HudiStore
 
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
-
-
+_NO_RETYPING = Gap(Part.RETYPING, RETYPING)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class _PolarsBackend(Backend):
     """A backend on Polars, for any store."""
+
+    @classmethod
+    def computes_on_spark(cls) -> bool:
+        return False
 
     @singleton
     @provider
@@ -91,8 +94,8 @@ class TableFormat:
     extra: str
 
 
-class _SparkBackend(Backend):
-    """A backend on Spark, for any table format."""
+class _SparkTables(Backend):
+    """A backend whose tables are written by Spark, in any table format."""
 
     @classmethod
     @abstractmethod
@@ -125,6 +128,10 @@ class _SparkBackend(Backend):
         if running is None:
             exits.callback(stop_session, program)
         return _Spark(own_session(program, given, format_.package.SETTINGS), program)
+
+
+class _SparkBackend(_SparkTables):
+    """A backend on Spark, for any table format."""
 
     @singleton
     @provider
@@ -259,10 +266,9 @@ class DefaultDeltaBackend(AutoDeltaBackend):
     large_frames = True
 
 
-class _HudiBackend(_TwoEngines):
-    """Tables in Apache Hudi, frames of Spark."""
+class _HudiTables(_SparkTables):
+    """Tables in Apache Hudi."""
 
-    gaps = (Gap(Part.RETYPING, RETYPING),)
     packages = MappingProxyType({"pyspark": "hudi", "fastavro": "hudi"})
 
     table_type: ClassVar[str]
@@ -273,14 +279,8 @@ class _HudiBackend(_TwoEngines):
 
         return TableFormat(package, "hudi")
 
-    @singleton
-    @provider
-    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
-        from ...adapters.hudi.store import HudiStore
-
-        return self._open(HudiStore, spark, deployment)
-
-    def _open(self, kind: type[HudiStore], spark: _Spark, deployment: Deployment) -> HudiStore:
+    def open_store(self, kind: type[HudiStore], spark: _Spark, deployment: Deployment) -> HudiStore:
+        """The store of this kind."""
         from ...adapters.hudi.compact import CompactionPolicy
         from ...adapters.hudi.spec import TableType
 
@@ -288,10 +288,23 @@ class _HudiBackend(_TwoEngines):
         return kind(spark.session, _folder(deployment), TableType(self.table_type), compaction=policy)
 
 
-class _LocalHudiBackend(_HudiBackend):
+class _HudiBackend(_HudiTables, _TwoEngines):
+    """Tables in Apache Hudi, frames of Spark."""
+
+    gaps = (_NO_RETYPING,)
+
+    @singleton
+    @provider
+    def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
+        from ...adapters.hudi.store import HudiStore
+
+        return self.open_store(HudiStore, spark, deployment)
+
+
+class _LocalHudiBackend(_PolarsBackend, _HudiTables):
     """Tables in Apache Hudi, in a folder of this machine, frames of Polars: Spark only writes them."""
 
-    gaps = (*PolarsSources.gaps, *_HudiBackend.gaps)
+    gaps = (*PolarsSources.gaps, _NO_RETYPING)
     engine_name = "local"
 
     @singleton
@@ -299,7 +312,7 @@ class _LocalHudiBackend(_HudiBackend):
     def store(self, spark: _Spark, deployment: Deployment) -> KeptStore:
         from ...adapters.hudi.local.store import LocalHudiStore
 
-        return self._open(LocalHudiStore, spark, deployment)
+        return self.open_store(LocalHudiStore, spark, deployment)
 
     @singleton
     @provider
@@ -307,18 +320,6 @@ class _LocalHudiBackend(_HudiBackend):
         from ...adapters.polars.local_engine import LocalEngine
 
         return LocalEngine()
-
-    @singleton
-    @provider
-    def queries(self) -> QueryEngine:
-        from ...adapters.memory.queries import DuckQueries
-
-        return DuckQueries()
-
-    @singleton
-    @provider
-    def sources(self, deployment: Deployment) -> Sources:
-        return PolarsSources(deployment.backend.name)
 
 
 class HudiMorBackend(_HudiBackend):
@@ -331,8 +332,10 @@ class HudiMorBackend(_HudiBackend):
         return LocalHudiMorBackend, AutoHudiMorBackend, DefaultHudiMorBackend
 
 
-class LocalHudiMorBackend(_LocalHudiBackend, HudiMorBackend):
-    """`HudiMorBackend` for small epochs."""
+class LocalHudiMorBackend(_LocalHudiBackend):
+    """As `HudiMorBackend`, for small epochs."""
+
+    table_type = HudiMorBackend.table_type
 
 
 class AutoHudiMorBackend(HudiMorBackend):
@@ -358,8 +361,10 @@ class HudiCowBackend(_HudiBackend):
         return LocalHudiCowBackend, AutoHudiCowBackend, DefaultHudiCowBackend
 
 
-class LocalHudiCowBackend(_LocalHudiBackend, HudiCowBackend):
-    """`HudiCowBackend` for small epochs."""
+class LocalHudiCowBackend(_LocalHudiBackend):
+    """As `HudiCowBackend`, for small epochs."""
+
+    table_type = HudiCowBackend.table_type
 
 
 class AutoHudiCowBackend(HudiCowBackend):

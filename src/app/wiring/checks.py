@@ -45,7 +45,7 @@ def check_packages(deployment: Deployment) -> None:
     backend = chosen_backend(deployment.backend)
     needed = {name: extra for each in backend.engines or (backend,) for name, extra in each.packages.items()}
     names = {name for pipeline in deployment.pipelines.values() for name in pipeline.sources}
-    if backend.engines or not backend.spark_settings():
+    if backend.engines or not backend.computes_on_spark():
         for name in names:
             needed.update(load_source_kind(deployment.sources[name].input.kind).packages)
     for each in {deployment.sources[name].records.encoding for name in names}:
@@ -139,7 +139,7 @@ class _Checker(Columns):
         from ...adapters.memory.queries import DuckQueries
 
         backend = chosen_backend(self.deployment.backend)
-        if backend.spark_settings():
+        if backend.computes_on_spark():
             return None
         try:
             queries = EngineParts(self.deployment, backend, ExitStack()).queries

@@ -140,16 +140,15 @@ def _rows(block: _Block, schema: Schema, path: Path) -> pl.DataFrame:
     for each in there.values():
         each["type"] = _as_numbers(each["type"])
     parsed = fastavro.parse_schema(written)
-    records = [fastavro.schemaless_reader(BytesIO(each), parsed, None) for each in _records(block.content)]
+    records: list[Any] = [fastavro.schemaless_reader(BytesIO(each), parsed, None) for each in _records(block.content)]
     series = [
         pl.Series(RECORD_KEY, [each[RECORD_KEY] for each in records], pl.String()),
         pl.Series(GONE, [bool(each.get(DELETED)) for each in records], pl.Boolean()),
     ]
     if SEQUENCE in there:
         series.append(pl.Series(SEQUENCE, [each[SEQUENCE] for each in records], pl.Int64()))
-    for column in schema.columns:
-        if (name := stored_name(column.name)) in there:
-            series.append(_series(column.name, [each[name] for each in records], column.type, path))
+    known = [(each, name) for each in schema.columns if (name := stored_name(each.name)) in there]
+    series += [_series(own.name, [each[name] for each in records], own.type, path) for own, name in known]
     return pl.DataFrame(series)
 
 
@@ -176,7 +175,7 @@ def _deletes(block: _Block, path: Path) -> pl.DataFrame:
     except (EOFError, IndexError, UnicodeDecodeError) as fault:
         raise _unknown(path, f"a list of deleted keys in another form ({fault})") from fault
     keys = [each["key"] for each in found["deletes"]]
-    return pl.DataFrame({RECORD_KEY: keys}, {RECORD_KEY: pl.String()}).with_columns(pl.lit(True).alias(GONE))  # noqa: FBT003
+    return pl.DataFrame({RECORD_KEY: keys}, {RECORD_KEY: pl.String()}).with_columns(pl.lit(True).alias(GONE))
 
 
 def _as_numbers(kind: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from attrs import define
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MEBIBYTE = 1024 * 1024
 _READ_WHOLE = 32 * _MEBIBYTE
-"""Base files up to this size are read whole, and cached; larger ones are scanned, so that only what is needed is read."""
+"""Base files up to this size are read whole, and cached; of larger ones only what is needed is read."""
 _IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file."""
 
@@ -65,9 +65,8 @@ class LocalVersion:
             return only_matching(self._stored(wanted, folders).select(schema.names), wanted, schema)
         early, late = parted(wanted, self.spec.key)
         arrived = only_matching(self._stored(early, folders), early, schema.plus(column(SEQUENCE, "bigint")))
-        rules, groups = self.spec.column_rules, self.spec.groups
-        found = fold(lazy(arrived.collect()), key=self.spec.key, rules=rules, groups=groups, arrival=SEQUENCE, add_up=add_up)
-        rows: pl.LazyFrame = found.to_native()
+        how: dict[str, Any] = {"rules": self.spec.column_rules, "groups": self.spec.groups, "add_up": add_up}
+        rows: pl.LazyFrame = fold(lazy(arrived.collect()), key=self.spec.key, arrival=SEQUENCE, **how).to_native()
         return only_matching(rows.select(schema.names), late, schema)
 
     def _stored(self, wanted: Matching, folders: Collection[str] | None) -> pl.LazyFrame:

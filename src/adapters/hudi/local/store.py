@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ....domain.epoch.epoch import Mark
     from ....domain.ports import Version
     from ....domain.table.spec import TableSpec
-    from ..store import Table
     from ..read import TableVersion
+    from ..store import Table
 
 
 @work_in_own_session
@@ -76,8 +76,9 @@ class LocalHudiStore(HudiStore):
 
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """See `HudiStore.read_optimized`."""
-        spec = self._tables[table].spec if table in self._tables else None
-        return self._from_spark(super().read_optimized(table, spec and self._for_spark(spec, matching)))
+        if matching is not None and matching.keys is not None:
+            matching = self._for_spark(self._tables[table].spec, matching)
+        return self._from_spark(super().read_optimized(table, matching))
 
     def _local(self, used: Table, found: TableVersion) -> LocalVersion:
         root = Path(used.folder.local or used.folder.path)
