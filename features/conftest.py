@@ -41,10 +41,10 @@ BACKENDS = [
     pytest.param("delta", marks=pytest.mark.delta),
     pytest.param("delta:auto", marks=[pytest.mark.delta, pytest.mark.further]),
     pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
-    pytest.param("hudi-cow:local", marks=[pytest.mark.hudi, pytest.mark.further]),
+    pytest.param("hudi-cow:local", marks=[pytest.mark.hudi, pytest.mark.slow]),
     pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.further]),
-    pytest.param("hudi-mor:auto", marks=[pytest.mark.hudi, pytest.mark.further]),
-    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.further]),
+    pytest.param("hudi-mor:auto", marks=[pytest.mark.hudi, pytest.mark.slow]),
+    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
 ]
 CORE_ONLY = {"parquet", "hudi-mor", "hudi-mor:auto", "hudi-cow"}
 """Their engine runs all scenarios on Delta, and their store on the local engine: what is left is that they fit."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BACKENDS = ("memory", "delta:local", "delta", "hudi-mor", "hudi-cow")
+_SAME = {"hudi-mor:local": "hudi-mor", "hudi-cow:local": "hudi-cow"}
+"""One column for both engines of Hudi: both write through Spark."""
 NOTHING = "-"
 _HOW = "survived"
 _BY_DEFAULT = "continues"
@@ -31,7 +33,7 @@ shows what happened to the pipeline or the reader:
 - *refused*: it stopped with this error until the remedy was applied;
 - a dash: there is no test, because the fault cannot occur there (memory has no files), or another backend shows it.
 
-`delta:local` is the backend delta with `engine = "local"`. Afterwards every row was correct. [Operations](operations.md) has the remedies.
+`delta:local` is the backend delta with `engine = "local"`; both engines of Hudi share a column. Afterwards every row was correct. [Operations](operations.md) has the remedies.
 
 """
 
@@ -143,5 +145,6 @@ def _fault(item: pytest.Item, mark: pytest.Mark) -> str:
 def _backend(item: pytest.Item, mark: pytest.Mark) -> str | None:
     """The backend that the mark names, or else a parameter."""
     given = getattr(item, "callspec", None)
-    named = [value for value in (given.params.values() if given else ()) if value in BACKENDS]
+    values = [_SAME.get(value, value) for value in (given.params.values() if given else ()) if isinstance(value, str)]
+    named = [value for value in values if value in BACKENDS]
     return mark.kwargs.get("backend") or next(iter(named), None)

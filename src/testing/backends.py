@@ -68,14 +68,22 @@ def local_delta_backend(root: str) -> Backend:
 
 
 def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
-    """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, with its tables below the folder `root`."""
+    """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, with its tables below the folder `root`; also as ``NAME:local``."""
     from ..adapters.hudi.compact import CompactionPolicy
+    from ..adapters.hudi.local.store import LocalHudiStore
     from ..adapters.hudi.spec import TableType
     from ..adapters.hudi.store import HudiStore
+    from ..adapters.memory.queries import DuckQueries
+    from ..adapters.polars.local_engine import LocalEngine
 
-    kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[name]
+    table_type, _, engine = name.partition(":")
+    kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[table_type]
     eager = CompactionPolicy(min_files=1)  # so that even the few files of a test are compacted
-    return _spark_backend(name, session, lambda: HudiStore(session, root, kind, buckets=1, compaction=eager))
+    store = LocalHudiStore if engine else HudiStore
+    open_store = lambda: store(session, root, kind, buckets=1, compaction=eager)  # noqa: E731
+    if engine:
+        return Backend(name, LocalEngine(), DuckQueries(), polars_frame, open_store)
+    return _spark_backend(name, session, open_store)
 
 
 def _spark_backend(name: str, session: SparkSession, store: Callable[[], KeptStore]) -> Backend:

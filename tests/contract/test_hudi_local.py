@@ -1,56 +1,240 @@
-"""Both table types of the Hudi backend, for frames of Polars, under the contract; and what both engines make of them."""
+"""The Hudi backend for frames of Polars under the contract, and with what the Spark engine makes of the same tables."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import cycle
+from struct import pack
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from attrs import evolve
 
 from headwater.adapters.hudi.compact import CompactionPolicy
+from headwater.adapters.hudi.local import read as reading
+from headwater.domain.errors import EngineLimit, TableDamaged
+from headwater.domain.table.merge import Latest, Sum
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_contract import StoreContract
-from headwater.testing.store_harness import StoreHarness
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
+from tests.contract import test_hudi, test_hudi_expiring
+from tests.contract.turns import TakingTurns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from headwater.adapters.hudi.local.store import LocalHudiStore
+    from headwater.domain.ports import KeptStore
 
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
+TYPES = (
+    "id bigint, t tinyint, s smallint, i int, f float, d double, w string, b boolean, x binary, day date,"
+    " at timestamp, wall timestamp_ntz, c decimal(38,10), e decimal(4,1)"
+)
+_MOST, _SMALL = Decimal("9999999999999999999999999999.9999999999"), Decimal("999.9")
+_INSTANT = datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC)
+_FIRST, _END = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999)
+_VALUES: tuple[tuple[Any, ...], ...] = (
+    (-128, -32768, -(2**31), 0.5, -0.0, "", False, b"", date.min, _FIRST.replace(tzinfo=UTC), _FIRST, -_MOST, -_SMALL),
+    (
+        127,
+        32767,
+        2**31 - 1,
+        -1.5,
+        1e300,
+        "数 \\\n'",
+        True,
+        b"\0\xff",
+        date.max,
+        _END.replace(tzinfo=UTC),
+        _END,
+        _MOST,
+        _SMALL,
+    ),
+    (None,) * 13,
+    (
+        0,
+        0,
+        0,
+        float("inf"),
+        1e-300,
+        "x" * 5000,
+        True,
+        b"x",
+        date(1970, 1, 1),
+        _INSTANT,
+        _INSTANT.replace(tzinfo=None),
+        0,
+        0,
+    ),
+)
 
-class LocalHudi(PolarsFrames, StoreHarness):
-    retypes = False
 
-    table_type = "MERGE_ON_READ"
+class Locally(PolarsFrames, StoreHarness):
+    """Makes the tests of a class run on the store for frames of Polars."""
 
-    @pytest.fixture(autouse=True)
-    def _tables(self, spark: SparkSession, tmp_path: Path) -> None:
-        self.spark, self.root = spark, tmp_path
+    table_type: str
+    root: Path
 
     def reopen(self) -> LocalHudiStore:
         from headwater.adapters.hudi.local.store import LocalHudiStore
         from headwater.adapters.hudi.spec import TableType
 
         eager = CompactionPolicy(min_files=1)  # the few files of a test are to be compacted
-        return LocalHudiStore(self.spark, str(self.root), TableType(self.table_type), buckets=2, compaction=eager)
+        return LocalHudiStore(self.spark, str(self.root), TableType(self.table_type), buckets=2, compaction=eager)  # type: ignore[attr-defined]
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
         from headwater.adapters.polars.file_errors import explain_read_errors
-        from headwater.adapters.spark.errors import explain_read_errors as explain_errors_of_spark
 
-        with explain_errors_of_spark(), explain_read_errors():
+        with explain_read_errors():
             yield
+
+
+class LocalHudi(Locally, test_hudi.Hudi):  # type: ignore[misc]
+    pass
 
 
 class TestMergeOnRead(LocalHudi, StoreContract):
     pass
 
 
+@pytest.mark.slow
 class TestCopyOnWrite(LocalHudi, StoreContract):
     table_type = "COPY_ON_WRITE"
+
+
+class TestUpkeep(Locally, test_hudi.TestUpkeep):  # type: ignore[misc]
+    pass
+
+
+class TestFiles(Locally, test_hudi_expiring.TestFiles):  # type: ignore[misc]
+    pass
+
+
+@pytest.mark.slow
+class TestExpiriesSideBySide(Locally, test_hudi_expiring.TestRaces):  # type: ignore[misc]
+    pass
+
+
+class BothEngines(test_hudi.Hudi):
+    """Operations run in turn on the store for frames of Spark and on the one for frames of Polars."""
+
+    @pytest.fixture(autouse=True)
+    def _turns(self) -> None:
+        self.turns = cycle(["spark", "local"])
+
+    def reopen(self) -> KeptStore:  # type: ignore[override]
+        local = Locally.reopen(cast("Locally", self))
+        return cast("KeptStore", TakingTurns(local, super().reopen(), self.turns, self.spark))
+
+
+@pytest.mark.slow
+class TestTurns(BothEngines, StoreContract):
+    pass
+
+
+@pytest.mark.slow
+class TestTurnsOnCopies(BothEngines, StoreContract):
+    table_type = "COPY_ON_WRITE"
+
+
+class TestSameRows(LocalHudi):
+    """What either store has written, both read alike, at each version."""
+
+    @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    def test_values_of_all_types(self, table_type: str) -> None:
+        self.table_type = table_type
+        table = self.table(self.reopen(), spec_of(TYPES, ["id"]))
+        rows = [(number, *_VALUES[number % len(_VALUES)]) for number in range(8)]
+        made = [table.commit(append=rows[:6]), table.commit(merge=[(1, *_VALUES[2]), (6, *_VALUES[3])], delete=[(2,)])]
+        table.compact()
+        made.append(table.commit(merge=[(1, *_VALUES[0]), (7, *_VALUES[1])], delete=[(3,), (99,)]))
+        spark = self.table(test_hudi.Hudi.reopen(self), table.spec)
+        for version in made:
+            assert table.rows_at(version) == bag(*spark.harness.rows(spark.store.read(table.spec.name, version)))
+
+    @pytest.mark.parametrize("large", [True, False])
+    def test_a_loaded_table_whose_buckets_are_resized(self, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:
+        if large:
+            monkeypatch.setattr(reading, "_READ_WHOLE", 0)
+        store = self.reopen()
+        store.compaction = CompactionPolicy(min_files=1, target_bytes=64 * 1024)
+        spec = spec_of("id bigint, name string, n bigint", ["id"], rules={"n": Sum()})
+        table = self.table(store, spec)
+        rows = [(number, f"{number * 7919 % 10007:064}", number) for number in range(5_000)]
+        first = table.load(rows)
+        table.commit(merge=[(7, "merged", 1), (-1, "new", 2)], delete=[(8,)])
+        table.compact()
+        store.compaction = evolve(store.compaction, target_bytes=32 * 1024 * 1024)
+        table.compact()
+        table.commit(merge=[(9, "too", 1)])
+        changed = {7: (7, "merged", 8), 9: (9, "too", 10), -1: (-1, "new", 2)}
+        kept = {row[0]: row for row in rows if row[0] != 8} | changed
+        assert table.rows() == bag(*kept.values())
+        assert table.rows_at(first) == bag(*rows)
+
+    def test_columns_that_came_later(self) -> None:
+        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        table.commit(append=[(1, "a"), (2, "b")])
+        table.compact()
+        table.commit(merge=[(2, "c")])
+        wider = TableDriver(self, self.reopen(), spec_of("id bigint, name string, `a b` decimal(5,2)", ["id"]))
+        wider.store.ensure(wider.spec)
+        wider.sequence, wider.newest = table.sequence, table.newest
+        assert wider.rows() == bag((1, "a", None), (2, "c", None))
+        wider.commit(merge=[(3, "d", None)])
+        assert wider.rows() == bag((1, "a", None), (2, "c", None), (3, "d", None))
+
+
+class TestFolded(LocalHudi):
+    def test_rows_that_arrived_one_after_the_other_are_folded_as_spark_folds_them(self) -> None:
+        groups = (Latest(("at", "word"), ("name",)),)
+        spec = spec_of(
+            "id bigint, at int, word string, name string, n bigint", ["id"], groups=groups, rules={"n": Sum()}
+        )
+        table = self.table(self.reopen(), spec)
+        table.commit(merge=[(1, 1, "a9", "first", 1), (2, None, None, "never", 1)])
+        table.commit(merge=[(1, 1, "a10", "second", 2), (2, 0, None, "now", None)])
+        table.commit(merge=[(1, None, None, "ignored", 4)], delete=[(2,)])
+        table.commit(merge=[(2, 5, "x", "again", 7)])
+        spark = self.table(test_hudi.Hudi.reopen(self), spec)
+        expected = bag((1, 1, "a10", "second", 7), (2, 5, "x", "again", 7))
+        assert table.rows() == expected == bag(*spark.harness.rows(spark.store.read(spec.name, table.newest)))
+
+
+class TestLogFiles(LocalHudi):
+    """What only Hudi can read is left to it, and what is damaged is told."""
+
+    def log(self) -> tuple[TableDriver, Path]:
+        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        table.commit(append=[(1, "a")])
+        table.commit(merge=[(1, "b")])
+        *_, path = sorted((self.root / "pipeline" / "items").glob(".*.log.1_*[0-9]"))
+        return table, path
+
+    @pytest.mark.parametrize(("place", "value"), [(14, 2), (18, 5), (18, 6)], ids=["version", "parquet", "changes"])
+    def test_a_block_of_another_kind_is_beyond_the_engine(self, place: int, value: int) -> None:
+        table, path = self.log()
+        data = bytearray(path.read_bytes())
+        data[place : place + 4] = pack(">i", value)
+        path.write_bytes(data)
+        with pytest.raises(EngineLimit, match='which only Hudi reads: set engine = "spark"'):
+            self.table(self.reopen(), table.spec).rows_at(table.newest)
+
+    def test_a_block_that_does_not_begin_where_the_one_before_ends_is_damage(self) -> None:
+        table, path = self.log()
+        data = path.read_bytes()
+        path.write_bytes(data[:6] + pack(">q", len(data) - 20) + data[14:])
+        with pytest.raises(TableDamaged, match="no block begins at byte"):
+            self.table(self.reopen(), table.spec).rows_at(table.newest)
+
+    def test_a_log_that_is_cut_off_is_damage(self) -> None:
+        table, path = self.log()
+        path.write_bytes(path.read_bytes()[:-30])
+        with pytest.raises(TableDamaged, match="cut off"):
+            self.table(self.reopen(), table.spec).rows_at(table.newest)

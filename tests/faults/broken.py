@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 WITHOUT_SPARK = frozenset({"memory", "delta:local"})
 _DELTA = ("delta:local", pytest.param("delta", marks=pytest.mark.delta))
 _HUDI = (
-    pytest.param("hudi-mor", marks=pytest.mark.hudi),
-    pytest.param("hudi-cow", marks=[pytest.mark.hudi, pytest.mark.slow]),
+    pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
+    pytest.param("hudi-cow:local", marks=[pytest.mark.hudi, pytest.mark.slow]),
 )
 on_files = pytest.mark.parametrize("backend", [*_DELTA, *_HUDI])
 on_delta = pytest.mark.parametrize("backend", _DELTA)

@@ -515,8 +515,8 @@ def test_rows_that_come_and_go_in_one_batch_show_between_on_memory(
     "backend",
     [
         pytest.param("delta", marks=pytest.mark.delta),
-        pytest.param("hudi-mor", marks=pytest.mark.hudi),
-        pytest.param("hudi-cow", marks=pytest.mark.hudi),
+        pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
+        pytest.param("hudi-cow:local", marks=pytest.mark.hudi),
     ],
 )
 @given(schedule=schedules(5, _OPTIONS))

@@ -351,7 +351,7 @@ def test_ticks_of_two_engines_in_turns(spark: SparkSession, tmp_path: Path, sche
 
 @pytest.mark.hudi
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@pytest.mark.parametrize("name", ["hudi-mor:local", "hudi-cow:local"])
 @given(schedule=schedules(_SMALL, late=True))
 @settings(
     max_examples=examples(20),

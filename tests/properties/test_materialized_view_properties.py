@@ -468,8 +468,8 @@ _ON_SPARK = pytest.mark.parametrize(
     "backend",
     [
         pytest.param("delta", marks=pytest.mark.delta),
-        pytest.param("hudi-mor", marks=pytest.mark.hudi),
-        pytest.param("hudi-cow", marks=pytest.mark.hudi),
+        pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
+        pytest.param("hudi-cow:local", marks=pytest.mark.hudi),
     ],
 )
 

@@ -202,7 +202,7 @@ def test_ranks_on_delta(
 
 @pytest.mark.hudi
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@pytest.mark.parametrize("name", ["hudi-mor:local", "hudi-cow:local"])
 @given(schedule=schedules())
 @settings(
     max_examples=4,

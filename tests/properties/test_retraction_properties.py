@@ -220,7 +220,7 @@ def test_totals_on_delta(
 
 @pytest.mark.hudi
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@pytest.mark.parametrize("name", ["hudi-mor:local", "hudi-cow:local"])
 @given(schedule=schedules(_SMALL))
 @settings(
     max_examples=examples(50),

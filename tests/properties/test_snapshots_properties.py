@@ -283,7 +283,7 @@ def test_versions_on_delta(spark: SparkSession, tmp_path: Path, steps: list[tupl
 
 @pytest.mark.hudi
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hudi-mor", "hudi-cow"])
+@pytest.mark.parametrize("name", ["hudi-mor:local", "hudi-cow:local"])
 @given(steps=st.lists(_steps(3), min_size=4, max_size=8))
 @settings(
     max_examples=8,

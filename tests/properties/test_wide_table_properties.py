@@ -295,8 +295,8 @@ def test_rows_on_memory(tmp_path: Path, exits: ExitStack, schedule: Schedule) ->
     "backend",
     [
         pytest.param("delta", marks=pytest.mark.delta),
-        pytest.param("hudi-mor", marks=pytest.mark.hudi),
-        pytest.param("hudi-cow", marks=pytest.mark.hudi),
+        pytest.param("hudi-mor:local", marks=pytest.mark.hudi),
+        pytest.param("hudi-cow:local", marks=pytest.mark.hudi),
     ],
 )
 @given(schedule=schedules(_SMALL))
