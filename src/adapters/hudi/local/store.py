@@ -49,11 +49,12 @@ class LocalHudiStore(HudiStore):
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         used = self._tables[table]
         with translate_errors(table, used.folder.path):
-            if _has_nested(used.spec):
-                return self._from_spark(super().read(table, at, self._for_spark(used.spec, matching)))
-            found = self._local(used, used.at(at)).content(matching)
+            found = used.at(at)
+            if _has_nested(found.spec):
+                return self._from_spark(super().read(table, at, self._for_spark(found.spec, matching)))
+            rows = self._local(used, found).content(matching)
             # What is looked up by keys is small, and often used more than once.
-            return nw.from_native(found) if matching is None else lazy(found.collect())
+            return nw.from_native(rows) if matching is None else lazy(rows.collect())
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._tables[table]
