@@ -38,7 +38,6 @@ from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import Layout
 from headwater.testing.frames import SparkFrames
 from headwater.testing.store_committing import CommittingContract
-from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both_layouts, mark_of, spec_of
 from headwater.testing.store_history import (
     ChangesContract,
@@ -92,8 +91,8 @@ class Hudi(SparkFrames, StoreHarness):
         return HudiStore(self.spark, str(self.root), TableType(self.table_type), buckets=2, compaction=eager)
 
 
-class TestMergeOnRead(Hudi, StoreContract):
-    pass
+class TestMergeOnRead(Hudi, CommittingContract, MergingContract, ReadingContract, RollbackContract):
+    """What frames of Spark are read, merged and written by; the rest of the contract is below, and on the local engine."""
 
 
 class TestCopyOnWrite(Hudi, CommittingContract, RollbackContract):
@@ -102,14 +101,10 @@ class TestCopyOnWrite(Hudi, CommittingContract, RollbackContract):
     table_type = "COPY_ON_WRITE"
 
 
-@pytest.mark.slow
-class TestCopyOnWriteInFull(
-    Hudi,
+class _Rest(
     EnsureContract,
-    ReadingContract,
     ValuesContract,
     LoadingContract,
-    MergingContract,
     NestedContract,
     MarksContract,
     FencingContract,
@@ -119,6 +114,16 @@ class TestCopyOnWriteInFull(
     ChangesContract,
     WholeContract,
 ):
+    pass
+
+
+@pytest.mark.slow
+class TestMergeOnReadInFull(Hudi, _Rest):
+    pass
+
+
+@pytest.mark.slow
+class TestCopyOnWriteInFull(Hudi, ReadingContract, MergingContract, _Rest):
     table_type = "COPY_ON_WRITE"
 
 

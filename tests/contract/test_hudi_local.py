@@ -17,6 +17,7 @@ from headwater.adapters.hudi.local import read as reading
 from headwater.domain.errors import EngineLimit, TableDamaged
 from headwater.domain.table.merge import Latest, Sum
 from headwater.testing.frames import PolarsFrames
+from headwater.testing.store_committing import CommittingContract
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
 from tests.contract import test_hudi, test_hudi_expiring
@@ -104,7 +105,11 @@ class TestMergeOnRead(LocalHudi, StoreContract):
 
 
 @pytest.mark.slow
-class TestCopyOnWrite(LocalHudi, StoreContract):
+class TestCopyOnWriteInFull(LocalHudi, StoreContract):
+    table_type = "COPY_ON_WRITE"
+
+
+class TestCopyOnWrite(LocalHudi, CommittingContract):
     table_type = "COPY_ON_WRITE"
 
 

@@ -1,4 +1,4 @@
-"""Epochs on two engines over one set of Delta tables, as `backend.engine = "auto"` runs them."""
+"""Epochs on two engines over one set of tables, as `backend.engine = "auto"` runs them."""
 
 from __future__ import annotations
 
@@ -108,15 +108,21 @@ def trial_on(folder: Path, backend: str, exits: ExitStack) -> Trial:
 
 @pytest.mark.usefixtures("program_session")
 @pytest.mark.parametrize(
-    ("pipelines", "epochs"), [(["ranked"], 3), pytest.param(PIPELINES, 20, marks=pytest.mark.slow)]
+    ("backend", "pipelines", "epochs"),
+    [
+        ("delta:auto", ["ranked"], 3),
+        pytest.param("delta:auto", PIPELINES, 20, marks=pytest.mark.slow),
+        pytest.param("hudi-mor:auto", PIPELINES, 10, marks=[pytest.mark.hudi, pytest.mark.slow]),
+        pytest.param("hudi-cow:auto", PIPELINES, 10, marks=[pytest.mark.hudi, pytest.mark.slow]),
+    ],
 )
 def test_epochs_in_any_turn_make_the_same_tables(
-    tmp_path: Path, exits: ExitStack, pipelines: list[str], epochs: int
+    tmp_path: Path, exits: ExitStack, backend: str, pipelines: list[str], epochs: int
 ) -> None:
     """Each epoch on an engine by chance, some of them after a crash of the other one."""
     random = Random(1)
     mixed, alone = (
-        trial_on(tmp_path / name, backend, exits) for name, backend in (("mixed", "delta:auto"), ("alone", "memory"))
+        trial_on(tmp_path / name, backend, exits) for name, backend in (("mixed", backend), ("alone", "memory"))
     )
     engines: set[str | None] = set()
 
