@@ -220,7 +220,7 @@ def test_where_spark_is_not_installed_everything_is_local(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     choose(config, monkeypatch, "auto")
-    monkeypatch.setattr(backends, "find_spec", lambda _name: None)
+    monkeypatch.setattr(backends, "is_installed", lambda _name: False)
     with config.open("a") as file:
         file.write('[backend.spark]\n"spark.driver.memory" = "2g"\n')
     for command in (["check"], ["run", "--until-idle"], ["status"]):
