@@ -43,7 +43,7 @@ def fresh(
 
     Args:
         folder: the folder to write to.
-        backend: the name of the backend; with an engine as ``name:engine``. Just ``delta`` is Spark.
+        backend: the name of the backend; with an engine as ``name:engine``; without one, Spark.
         upkeep: lines of TOML.
         spark: Spark settings; None for an engine that takes none.
         work: sources and pipelines, as TOML.
@@ -52,7 +52,7 @@ def fresh(
     (folder / "in").mkdir(parents=True)
     lines = [] if spark is None else ["[backend.spark]", *(f'"{name}" = "{value}"' for name, value in spark.items())]
     name, _, engine = backend.partition(":")
-    if name == "delta":
+    if name != "memory":
         engine = f'engine = "{engine or "spark"}"'
     config = folder / "bench.toml"
     config.write_text(_BACKEND.format(name=name, engine=engine, upkeep=upkeep, spark="\n".join(lines)) + work)

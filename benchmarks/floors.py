@@ -151,7 +151,7 @@ def floor_of(backend: str, folder: Path) -> Floor:
         case "delta":
             return SparkFloor(folder, "delta")
         case _:
-            kind = {"hudi-mor": "MERGE_ON_READ", "hudi-cow": "COPY_ON_WRITE"}[backend]
+            kind = {"hudi-mor": "MERGE_ON_READ", "hudi-cow": "COPY_ON_WRITE"}[backend.partition(":")[0]]
             return SparkFloor(folder, "hudi", {**_HUDI, "hoodie.datasource.write.table.type": kind})
 
 

@@ -1,6 +1,6 @@
 """Measure ranking epochs of 10,000 rows after larger and larger pasts, with the floor and the full recompute.
 
-python -m benchmarks.run [--backends delta hudi-mor hudi-cow memory] [--pasts 100000 1000000 5000000] [--epochs 8]
+python -m benchmarks.run [--backends delta hudi-mor hudi-mor:local hudi-cow memory] [--pasts 100000 1000000 5000000] [--epochs 8]
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Trial:
     next_id: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.folder = _FOLDER / f"{self.backend}-{self.past}"
+        self.folder = _FOLDER / f"{self.backend.replace(':', '-')}-{self.past}"
         upkeep = f"compact_every = {_WARM_UP + 2 * self.epochs + 1}"
         self.config = fresh(self.folder, self.backend, upkeep=upkeep, spark={"spark.driver.memory": "8g"})
 
@@ -164,7 +164,8 @@ class _Epoch:
 def main() -> int:
     """Measure, print the table, and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backends", nargs="+", default=["delta", "hudi-mor", "hudi-cow", "memory"])
+    named = ["delta", "hudi-mor:local", "hudi-mor", "hudi-cow:local", "hudi-cow", "memory"]
+    parser.add_argument("--backends", nargs="+", default=named)
     parser.add_argument("--pasts", nargs="+", type=int, default=[100_000, 1_000_000, 5_000_000])
     parser.add_argument("--epochs", type=int, default=8)
     arguments = parser.parse_args()

@@ -14,6 +14,7 @@ from attrs import evolve
 
 from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.adapters.hudi.local import read as reading
+from headwater.adapters.hudi.timeline import Timeline
 from headwater.domain.errors import EngineLimit, TableDamaged
 from headwater.domain.table.merge import Latest, Sum
 from headwater.testing.frames import PolarsFrames
@@ -196,6 +197,25 @@ class TestSameRows(LocalHudi):
         assert wider.rows() == bag((1, "a", None), (2, "c", None))
         wider.commit(merge=[(3, "d", None)])
         assert wider.rows() == bag((1, "a", None), (2, "c", None), (3, "d", None))
+
+
+class TestRaces(LocalHudi):
+    def test_upkeep_that_ends_while_files_are_looked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Files are put together: what replaced them is complete before it is asked what was replaced."""
+        table = self.table(self.reopen(), spec_of("id bigint"))
+        for number in range(3):
+            table.commit(append=[(number,)])
+        replaced, other = Timeline.replaced, self.reopen()
+        other.ensure(table.spec)
+
+        def late(timeline: Timeline) -> dict[tuple[str, str], str]:
+            monkeypatch.setattr(Timeline, "replaced", replaced)
+            assert other.compact(table.spec.name) is not None
+            return replaced(timeline)
+
+        monkeypatch.setattr(Timeline, "replaced", late)
+        assert table.rows() == bag((0,), (1,), (2,))
+        assert table.rows_at(other.compact(table.spec.name) or table.newest) == bag((0,), (1,), (2,))
 
 
 class TestFolded(LocalHudi):

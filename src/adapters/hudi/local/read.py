@@ -86,7 +86,7 @@ class LocalVersion:
             there = _folders(self.root) if folders is None else folders
             chosen = [each for each in there if may_hold(each, within, self.spec)]
         with explain_read_errors(self.root):
-            yield from slices(self.root, chosen, self.version, self.timeline.replaced())
+            yield from slices(self.root, chosen, self.version, self.timeline.replaced)
 
     def _rows(self, found: Slice) -> pl.LazyFrame:
         """The rows of one file group: those of the base file whose keys no log has, and the newest of each key."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 _TIMELINE = ".hoodie/timeline"
@@ -32,7 +32,7 @@ class Slice:
 
 
 def slices(
-    root: Path, folders: Collection[str], version: str, replaced: Mapping[tuple[str, str], str]
+    root: Path, folders: Collection[str], version: str, find_replaced: Callable[[], Mapping[tuple[str, str], str]]
 ) -> Iterator[Slice]:
     """The files from which a version is read now.
 
@@ -40,10 +40,13 @@ def slices(
         root: the folder of the table.
         folders: the names of the partitions to read; the empty name for a table without partitions.
         version: its instant.
-        replaced: the file groups, by partition and id, that are no longer read, and the instant from which on.
+        find_replaced: returns the file groups, by partition and id, that are no longer read, and the instant from which
+            on.
     """
-    completed = _completed(root)  # before the data files: those of a commit that completes now are not looked at
+    # First of all: of an instant that completes from now on, neither its files count nor what it replaces.
+    completed = _completed(root)
     first = min(completed, default="")
+    replaced = {group: instant for group, instant in find_replaced().items() if instant in completed}
     for folder in folders:
         for group, (bases, logs) in _groups(root / folder).items():
             if (ended := replaced.get((folder, group))) is not None and version >= ended:

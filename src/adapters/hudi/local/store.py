@@ -15,7 +15,7 @@ from ....domain.table.merge import Replace
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema, column
 from ...polars.file_cache import FileCache
-from ...polars.schema import collect, conform, lazy
+from ...polars.schema import collect, conform, empty, lazy
 from ...polars.sums import add_up
 from ...spark import schema as spark
 from ...spark.own_session import work_in_own_session
@@ -113,11 +113,8 @@ class LocalHudiStore(HudiStore):
         wanted = POSITION in incoming.collect_schema().names()
         schema = spec.schema.plus(column(POSITION, "bigint")) if wanted else spec.schema
         rows = lazy(conform(collect(incoming), schema, spec.name))
-        if alone:
-            there = lazy(LocalVersion(spec, Path(), used.timeline, None, False, self.cache).content().collect())
-        else:
-            there = lazy(self._stored(used, newest, rows.select(*spec.key)))
-        return collect(merge_rows(there, rows, spec, add_up))
+        there = empty(spec.schema) if alone else self._stored(used, newest, rows.select(*spec.key))
+        return collect(merge_rows(lazy(there), rows, spec, add_up))
 
     def _stored(self, used: Table, newest: TableVersion, keys: nw.LazyFrame[Any]) -> pl.DataFrame:
         if _has_nested(used.spec):
