@@ -1,6 +1,6 @@
 """Measure ranking epochs of 10,000 rows after larger and larger pasts, with the floor and the full recompute.
 
-python -m benchmarks.run [--backends delta hudi-mor hudi-mor:local hudi-cow memory] [--pasts 100000 1000000 5000000] [--epochs 8]
+python -m benchmarks.run [--backends delta hudi-mor hudi-mor:local memory] [--pasts 100000 1000000 5000000] [--epochs 8]
 """
 
 from __future__ import annotations
