@@ -7,5 +7,6 @@ NEED_SPARK = [
     "test_delta_engines.py",
     "test_hudi.py",
     "test_hudi_expiring.py",
+    "test_hudi_local.py",
 ]
 collect_ignore = [] if find_spec("pyspark") else NEED_SPARK
