@@ -42,7 +42,9 @@ pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
 NAMES = spec_of("day int, id bigint, name string", ["day", "id"], partition_by=["day"])
 
-both_types = pytest.mark.parametrize("layout", [Layout.LOG, Layout.MERGED], ids=["mor", "cow"])
+both_types = pytest.mark.parametrize(
+    "layout", [pytest.param(Layout.LOG, id="mor"), pytest.param(Layout.MERGED, id="cow", marks=pytest.mark.slow)]
+)
 
 
 class Lake(Hudi):
