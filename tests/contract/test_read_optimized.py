@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
+from headwater import Headwater
 from headwater.domain.errors import ConfigError, NotSupported
 from headwater.testing.trial import Trial
 from tests.spark_fixtures import store_below
@@ -77,6 +79,13 @@ class TestHudi:
         assert shown(trial, read_optimized=True) == Counter([(1, 9), (3, 5)])
         trial.compact("shop")
         assert shown(trial, read_optimized=True) == shown(trial) == newest
+
+    def test_programs_that_name_no_engine_get_frames_of_spark(self, tmp_path: Path, exits: ExitStack) -> None:
+        deployment = loaded(tmp_path, "hudi-mor", exits).deployment()
+        with Headwater(evolve(deployment, backend=evolve(deployment.backend, engine=None))) as headwater:
+            frame = headwater.view("shop.rows", read_optimized=True)
+            assert type(frame).__module__.startswith("pyspark.")
+            assert sorted(row["shop_id"] for row in frame.collect()) == [1, 3]
 
     def test_a_table_that_is_copied_has_no_log(self, tmp_path: Path, exits: ExitStack) -> None:
         trial = loaded(tmp_path, "hudi-cow", exits)

@@ -376,7 +376,7 @@ class Headwater(Declarations, ViewReader):
 
     def _for_programs(self, pipeline: str) -> Pipeline:
         """A handle on the pipeline whose frames are those that programs get."""
-        return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base)
+        return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base_for_programs)
 
     def _take(self, draft: Draft) -> None:
         """See `Declarations`. The pipelines that have been started stay as they are."""

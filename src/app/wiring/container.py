@@ -101,6 +101,12 @@ class Container:
         return self._parts.base
 
     @property
+    def base_for_programs(self) -> BaseReading:
+        """As `base`, with the frames that programs get; see `Runner.for_programs`."""
+        parts = self._large if self._large and self._backend.large_frames else self._parts
+        return parts.base
+
+    @property
     def queries(self) -> QueryEngine:
         return self._parts.queries
 

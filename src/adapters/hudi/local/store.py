@@ -51,7 +51,7 @@ class LocalHudiStore(HudiStore):
         with translate_errors(table, used.folder.path):
             found = used.at(at)
             if _has_nested(found.spec):
-                return self._from_spark(super().read(table, at, self._for_spark(found.spec, matching)))
+                return self._from_spark(super().read(table, at, self._for_spark(table, matching)))
             rows = self._local(used, found).content(matching)
             # What is looked up by keys is small, and often used more than once.
             return nw.from_native(rows) if matching is None else lazy(rows.collect())
@@ -77,9 +77,7 @@ class LocalHudiStore(HudiStore):
 
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         """See `HudiStore.read_optimized`."""
-        if matching is not None and matching.keys is not None:
-            matching = self._for_spark(self._tables[table].spec, matching)
-        return self._from_spark(super().read_optimized(table, matching))
+        return self._from_spark(super().read_optimized(table, self._for_spark(table, matching)))
 
     def _local(self, used: Table, found: TableVersion) -> LocalVersion:
         root = Path(used.folder.local or used.folder.path)
@@ -90,18 +88,18 @@ class LocalHudiStore(HudiStore):
         spec = used.spec
         if change.overwrite is not None:
             schema = Schema.of(change.overwrite) if spec.whole else spec.schema
-            return Change(overwrite=self._to_spark(change.overwrite, schema, spec))
+            return Change(overwrite=self._to_spark(change.overwrite, schema, spec.name))
         if change.load is not None:
             placed = POSITION in change.load.collect_schema().names()
             schema = spec.schema.plus(column(POSITION, "bigint")) if placed else spec.schema
-            return Change(load=self._to_spark(change.load, schema, spec))
+            return Change(load=self._to_spark(change.load, schema, spec.name))
         parts = [] if change.append is None else [conform(collect(change.append), spec.schema, spec.name)]
         if change.merge is not None:
             parts.append(self._merged(used, change.merge))
         keys = spec.schema.select(spec.key)
         return Change(
-            append=self._to_spark(lazy(pl.concat(parts)), spec.schema, spec) if parts else None,
-            delete=None if change.delete is None else self._to_spark(change.delete.select(*spec.key), keys, spec),
+            append=self._to_spark(lazy(pl.concat(parts)), spec.schema, spec.name) if parts else None,
+            delete=None if change.delete is None else self._to_spark(change.delete.select(*spec.key), keys, spec.name),
         )
 
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -118,22 +116,21 @@ class LocalHudiStore(HudiStore):
 
     def _stored(self, used: Table, newest: TableVersion, keys: nw.LazyFrame[Any]) -> pl.DataFrame:
         if _has_nested(used.spec):
-            wanted = self._for_spark(used.spec, Matching(keys))
+            wanted = self._for_spark(used.spec.name, Matching(keys))
             return to_polars(newest.content(wanted), used.spec.schema)
         return self._local(used, newest).content(Matching(keys)).collect()
 
-    def _to_spark(self, frame: nw.LazyFrame[Any], schema: Schema, spec: TableSpec) -> nw.LazyFrame[Any]:
-        return spark.lazy(to_spark(self.session, collect(frame), schema, spec.name))
+    def _to_spark(self, frame: nw.LazyFrame[Any], schema: Schema, table: str) -> nw.LazyFrame[Any]:
+        return spark.lazy(to_spark(self.session, collect(frame), schema, table))
 
     def _from_spark(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return lazy(to_polars(frame.to_native(), Schema.of(frame)))
 
-    def _for_spark(self, spec: TableSpec, matching: Matching | None) -> Matching | None:
+    def _for_spark(self, table: str, matching: Matching | None) -> Matching | None:
         """The same conditions, with keys as a frame of Spark."""
         if matching is None or matching.keys is None:
             return matching
-        schema = spec.schema.select(matching.keys.collect_schema().names())
-        return evolve(matching, keys=self._to_spark(matching.keys, schema, spec))
+        return evolve(matching, keys=self._to_spark(matching.keys, Schema.of(matching.keys), table))
 
 
 def _has_nested(spec: TableSpec) -> bool:
