@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -80,7 +81,7 @@ def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
     kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[table_type]
     eager = CompactionPolicy(min_files=1)  # so that even the few files of a test are compacted
     store = LocalHudiStore if engine else HudiStore
-    open_store = lambda: store(session, root, kind, buckets=1, compaction=eager)  # noqa: E731
+    open_store = partial(store, session, root, kind, buckets=1, compaction=eager)
     if engine:
         return Backend(name, LocalEngine(), DuckQueries(), polars_frame, open_store)
     return _spark_backend(name, session, open_store)

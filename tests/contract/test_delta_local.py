@@ -349,7 +349,7 @@ class TestErrors(LocalDelta):
     def test_files_that_cannot_be_read(
         self, harm: Callable[[Path], None], error: type[Exception], monkeypatch: pytest.MonkeyPatch, *, large: bool
     ) -> None:
-        monkeypatch.setattr(data_files, "_READ_WHOLE", 0 if large else data_files._READ_WHOLE)
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0 if large else data_files.READ_WHOLE)
         store, version = self.reopened(NAMES)
         (file,) = self.files()
         harm(file)
@@ -357,7 +357,7 @@ class TestErrors(LocalDelta):
             store.read(NAMES.name, version).collect()
 
     def test_a_file_that_goes_after_the_read_was_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(data_files, "_READ_WHOLE", 0)
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0)
         store, version = self.reopened(NAMES)
         rows = store.read(NAMES.name, version)
         self.files()[0].unlink()

@@ -169,7 +169,7 @@ class TestSameRows(LocalHudi):
     @pytest.mark.parametrize("large", [True, False])
     def test_a_loaded_table_whose_buckets_are_resized(self, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:
         if large:
-            monkeypatch.setattr(reading, "_READ_WHOLE", 0)
+            monkeypatch.setattr(reading, "READ_WHOLE", 0)
         store = self.reopen()
         store.compaction = CompactionPolicy(min_files=1, target_bytes=64 * 1024)
         spec = spec_of("id bigint, name string, n bigint", ["id"], rules={"n": Sum()})
@@ -235,7 +235,7 @@ class TestFolded(LocalHudi):
 
 
 class TestLogFiles(LocalHudi):
-    """What only Hudi can read is left to it, and what is damaged is told."""
+    """What only Hudi can read is left to it, and damage is reported."""
 
     def log(self) -> tuple[TableDriver, Path]:
         table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))

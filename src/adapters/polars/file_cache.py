@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MEBIBYTE = 1024 * 1024
+READ_WHOLE = 32 * _MEBIBYTE
+"""Files up to this size are read whole, and cached; of larger ones only what is needed is read."""
+IN_MEMORY = 4
+"""About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
 @define(eq=False)

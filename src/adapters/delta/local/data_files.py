@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 from attrs import define, frozen
 
+from ...polars.file_cache import READ_WHOLE
 from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile, by_partition
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from ....domain.table.schema import DataType, Schema
     from ...polars.file_cache import FileCache
 
-_MEBIBYTE = 1024 * 1024
-_READ_WHOLE = 32 * _MEBIBYTE
-"""Files up to this size are read whole, and cached; larger ones are scanned, so that only what is needed is read."""
 _TEXT = 32
 """Bounds of texts have at most this number of characters, as Delta's own."""
 _BOUNDED = frozenset(
@@ -226,7 +224,7 @@ def _split(rows: pl.DataFrame, by: list[str]) -> list[pl.DataFrame]:
 
 def is_scanned(file: DataFile) -> bool:
     """Whether a file is too large to be read whole."""
-    return file.size > _READ_WHOLE
+    return file.size > READ_WHOLE
 
 
 def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:

@@ -9,6 +9,7 @@ from attrs import define, evolve
 
 from ....domain.table.change import Matching
 from ...memory_limit import hold_files
+from ...polars.file_cache import IN_MEMORY
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from ...polars.file_cache import FileCache
     from ..actions import DataFile
-
-_IN_MEMORY = 4
-"""About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
 @define(eq=False)
@@ -85,7 +83,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
             EngineLimit: they do not fit into the memory that this work may use.
         """
         files = list(files)
-        hold_files((f"{self.log.path}/{file.path}", file.size * _IN_MEMORY) for file in files)
+        hold_files((f"{self.log.path}/{file.path}", file.size * IN_MEMORY) for file in files)
         return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
 
     def folded(self, files: Collection[DataFile], wanted: Matching) -> pl.LazyFrame:

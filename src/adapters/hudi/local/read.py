@@ -13,6 +13,7 @@ from ....domain.table.change import Matching
 from ....domain.table.merge import fold
 from ....domain.table.schema import column
 from ...memory_limit import hold_files
+from ...polars.file_cache import IN_MEMORY, READ_WHOLE
 from ...polars.file_errors import explain_read_errors
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema, polars_type
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
     from ....domain.table.spec import TableSpec
     from ...polars.file_cache import FileCache
     from ..timeline import Timeline
-
-_MEBIBYTE = 1024 * 1024
-_READ_WHOLE = 32 * _MEBIBYTE
-"""Base files up to this size are read whole, and cached; of larger ones only what is needed is read."""
-_IN_MEMORY = 4
-"""About this many bytes of memory are needed for each byte of a data file."""
 
 
 @define(eq=False)
@@ -73,7 +68,7 @@ class LocalVersion:
         """The rows of the partitions that may hold matching rows, with `SEQUENCE`."""
         schema = self.spec.schema.plus(column(SEQUENCE, "bigint"))
         found = list(self._slices(wanted, folders))
-        hold_files((str(path), path.stat().st_size * _IN_MEMORY) for each in found for path in _files(each))
+        hold_files((str(path), path.stat().st_size * IN_MEMORY) for each in found for path in _files(each))
         parts = [self._rows(each) for each in found]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
@@ -105,7 +100,7 @@ class LocalVersion:
     def _base(self, path: Path) -> pl.LazyFrame:
         """The rows of a base file, in the spec's columns, with `RECORD_KEY` and `SEQUENCE`."""
         with explain_read_errors(path):
-            if path.stat().st_size > _READ_WHOLE:
+            if path.stat().st_size > READ_WHOLE:
                 rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
                 return rows.select(_columns(rows.collect_schema(), self.spec.schema))
             return self._cached(path, partial(_read_base, path, self.spec.schema)).lazy()

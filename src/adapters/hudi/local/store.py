@@ -90,9 +90,7 @@ class LocalHudiStore(HudiStore):
             schema = Schema.of(change.overwrite) if spec.whole else spec.schema
             return Change(overwrite=self._to_spark(change.overwrite, schema, spec.name))
         if change.load is not None:
-            placed = POSITION in change.load.collect_schema().names()
-            schema = spec.schema.plus(column(POSITION, "bigint")) if placed else spec.schema
-            return Change(load=self._to_spark(change.load, schema, spec.name))
+            return Change(load=self._to_spark(change.load, _placed(spec.schema, change.load), spec.name))
         parts = [] if change.append is None else [conform(collect(change.append), spec.schema, spec.name)]
         if change.merge is not None:
             parts.append(self._merged(used, change.merge))
@@ -108,9 +106,7 @@ class LocalHudiStore(HudiStore):
         newest = used.whole(used.timeline.newest())
         alone = newest.folded or newest.version is None
         alone |= not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())
-        wanted = POSITION in incoming.collect_schema().names()
-        schema = spec.schema.plus(column(POSITION, "bigint")) if wanted else spec.schema
-        rows = lazy(conform(collect(incoming), schema, spec.name))
+        rows = lazy(conform(collect(incoming), _placed(spec.schema, incoming), spec.name))
         there = empty(spec.schema) if alone else self._stored(used, newest, rows.select(*spec.key))
         return collect(merge_rows(lazy(there), rows, spec, add_up))
 
@@ -131,6 +127,11 @@ class LocalHudiStore(HudiStore):
         if matching is None or matching.keys is None:
             return matching
         return evolve(matching, keys=self._to_spark(matching.keys, Schema.of(matching.keys), table))
+
+
+def _placed(schema: Schema, rows: nw.LazyFrame[Any]) -> Schema:
+    """The schema with `POSITION`, if the rows have it."""
+    return schema.plus(column(POSITION, "bigint")) if POSITION in rows.collect_schema().names() else schema
 
 
 def _has_nested(spec: TableSpec) -> bool:
