@@ -40,6 +40,7 @@ _AT_LAUNCH = frozenset(
     }
 )
 """Settings with which the driver's JVM is started; they cannot be changed later."""
+_DEFAULTS = "spark-defaults.conf"
 _COMMENT = ("#", "!")
 _ESCAPED = re.compile(r"\\(.)")
 _LINE = re.compile(r"((?:\\.|[^\s:=\\])+)\s*[=:]?\s*(.*)")
@@ -106,8 +107,8 @@ def given_before_launch() -> dict[str, str]:
     parser.add_argument("--conf", "-c", action="append", default=[])
     options, _ = parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
     named = {MASTER: options.master, PACKAGES: options.packages}
-    path = Path(options.properties_file or _defaults_path())
-    settings = parse_properties(path.read_text("utf-8")) if path.is_file() else {}
+    path = Path(options.properties_file) if options.properties_file else _defaults_path()
+    settings = parse_properties(path.read_text("utf-8")) if path and path.is_file() else {}
     settings |= dict(each.split("=", 1) for each in options.conf if "=" in each)
     return settings | {name: value for name, value in named.items() if value}
 
@@ -119,19 +120,24 @@ def parse_properties(text: str) -> dict[str, str]:
     return {_plain(each[1]): _plain(each[2]) for each in found if each}
 
 
-def _defaults_path() -> Path:
-    return Path(os.environ.get("SPARK_CONF_DIR") or Path(_home(), "conf"), "spark-defaults.conf")
+def _defaults_path() -> Path | None:
+    if folder := os.environ.get("SPARK_CONF_DIR"):
+        return Path(folder, _DEFAULTS)
+    home = _home()
+    return home / "conf" / _DEFAULTS if home else None
 
 
-def _home() -> Path:
+def _home() -> Path | None:
     """Where Spark is installed: ``SPARK_HOME``, the Python package, or the distribution that the package is a part of.
 
-    The package is not imported for that, which would take longer than a command that only reads.
+    None if it is not. The package is not imported for that, which would take longer than a command that only reads.
     """
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     found = find_spec("pyspark")
-    package = Path(found.origin).parent if found and found.origin else Path()
+    if found is None or found.origin is None:
+        return None
+    package = Path(found.origin).parent
     return package if (package / "jars").is_dir() else package.parents[1]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.adapters.spark import workers
+from headwater.adapters.spark import start_settings, workers
 from headwater.adapters.spark.master import address_towards, check_answers, is_local, is_one_process
 from headwater.adapters.spark.start_settings import Wanted, given_before_launch, parse_properties
 from headwater.domain.errors import ClusterUnavailable
@@ -139,6 +139,13 @@ def test_what_is_given_stands_in_the_defaults_file_and_in_the_submit_arguments(
     )
     expected = {"spark.master": "local[7]", "spark.a": "1", "spark.b": "2", "spark.jars.packages": "a:b:1"}
     assert given_before_launch() == expected
+
+
+def test_nothing_is_given_where_spark_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(start_settings, "find_spec", lambda _name: None)
+    assert given_before_launch() == {}
 
 
 def test_workers_run_this_python_with_a_local_master_only(monkeypatch: pytest.MonkeyPatch) -> None:
