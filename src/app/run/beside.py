@@ -136,6 +136,7 @@ class PublishingBeside:
     begun: deque[Future[None]] = field(init=False, factory=deque)
     _handed: int | None = field(init=False, default=None)
     _unsettled: bool = field(init=False, default=False)
+    _ended: bool = field(init=False, default=False)
 
     def hand_over(self, publisher: SinkPublisher, latest: int, rows: int | None) -> bool:
         """See `WorkBeside.publish`."""
@@ -160,9 +161,17 @@ class PublishingBeside:
         return unsettled
 
     def _publish(self, publisher: SinkPublisher, rows: int | None) -> None:
+        if self._ended:  # what waits behind a fault that lasts must not claim the sink again
+            return
         runner = self.runner
-        with add_place(runner.options.place), runner.engine.working(), runner.memory_beside():
-            publisher.catch_up(self.tables.current(), rows)
+        try:
+            with add_place(runner.options.place), runner.engine.working(), runner.memory_beside():
+                publisher.catch_up(self.tables.current(), rows)
+        except (EngineLimit, Transient):
+            raise
+        except BaseException:
+            self._ended = True
+            raise
 
     def _failed(self, done: Future[None]) -> bool:
         """Wait for the end, and log a fault that may pass.

@@ -358,6 +358,22 @@ class TestPublishing:
         assert topic.epochs == list(range(5))
         assert topic.rows == right(5)
 
+    def test_epochs_that_wait_behind_a_conflict_do_not_claim_the_sink_again(self, run: Run) -> None:
+        fourth = threading.Event()
+
+        def before(epoch: int) -> None:
+            if epoch == 1:
+                _await(fourth)
+                raise EpochConflict("claimed by another run")
+
+        run.sink = topic = Topic(before)
+        run.told = lambda report: fourth.set() if report.epoch.number == 3 else None
+        run.feed(*range(5))
+        with pytest.raises(EpochConflict, match="claimed by another run"):
+            run.run()
+        assert topic.claims == 1
+        assert topic.epochs == [0]
+
     def test_a_fault_at_the_end_of_a_stopped_run_is_raised(self, run: Run) -> None:
         run.sink = topic = Topic(_once(1, SinkUnavailable("no broker"), again=True))
         run.feed(0, 1)
