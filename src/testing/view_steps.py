@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then
 
-from ..app.pipeline import Answer
+from ..app.api.pipeline import Answer
 from ..domain.duration import parse_duration
 from ..domain.errors import VersionExpired
 from ..domain.table.schema import Schema

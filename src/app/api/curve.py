@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...domain.table.view_spec import ViewSpec
-    from ..pipeline import Answer
     from ..read.moments import Moment, Time
     from .headwater import Headwater
+    from .pipeline import Answer
 
 
 def read_curves(

@@ -11,7 +11,6 @@ from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
 from ..deployment.digest import digest_settings
-from ..pipeline import Pipeline
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
@@ -31,6 +30,7 @@ from ..wiring.container import Container
 from .declarations import Declarations
 from .draft import Draft
 from .html import html_table
+from .pipeline import Pipeline
 from .reader import ViewReader
 from .status import StatusTable
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ...domain.ledger.ledger import Snapshot
     from ...domain.service.base import Service
     from ...domain.table.view_spec import ViewSpec
-    from ..pipeline import Answer, Pipeline
     from ..read.moments import Duration, Moment, Time
     from ..wiring.container import Container
+    from .pipeline import Answer, Pipeline
 
 
 class ViewReader:

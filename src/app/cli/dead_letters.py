@@ -14,7 +14,7 @@ from .durable import open_durable
 from .output import write_view
 
 if TYPE_CHECKING:
-    from ..pipeline import Answer
+    from ..api.pipeline import Answer
     from ..run.replay import ReplayResult
 
 _REASONS = 20

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...adapters.records.json_rows import Cell
     from ...domain.table.schema import Schema
-    from ..pipeline import Answer
+    from ..api.pipeline import Answer
 
 FORMATS = ("table", "jsonl", "csv")
 _SAMPLE = 200

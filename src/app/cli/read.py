@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...domain.ledger.label import Label
     from ..api import Headwater
-    from ..pipeline import Answer
+    from ..api.pipeline import Answer
     from ..read.moments import Moment
 
 _REACHED = Schema.parse("pipeline string, epoch bigint, watermark string, published string, tables string")

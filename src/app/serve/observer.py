@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Publication
     from ..api import Headwater
+    from ..api.pipeline import Answer
     from ..api.status import StatusTable
-    from ..pipeline import Answer
     from ..run.report import EpochReport
 
 _REASONS, _SAMPLES = 20, 20

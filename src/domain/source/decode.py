@@ -368,10 +368,9 @@ def _truth(target: Target) -> Convert:
     return convert
 
 
-_NUMBERS = (*_INTEGER_BITS, *LARGEST_FLOAT)
 FROM_TEXT = {
     **FROM_JSON,
-    **{name: _of_numeral(FROM_JSON[name]) for name in _NUMBERS},
+    **{name: _of_numeral(FROM_JSON[name]) for name in (*_INTEGER_BITS, *LARGEST_FLOAT)},
     "decimal": _decimal_of_text,
     "boolean": _truth,
     **{name: or_document(FROM_JSON[name]) for name in NESTED},

@@ -12,8 +12,8 @@ import pytest
 
 from headwater.adapters.polars.engine import PolarsEngine
 from headwater.adapters.polars.schema import polars_schema
+from headwater.app.api.pipeline import Answer
 from headwater.app.cli.output import write_view
-from headwater.app.pipeline import Answer
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 

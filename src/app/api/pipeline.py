@@ -10,39 +10,39 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, evolve, frozen
 
-from ..domain.duration import show_duration
-from ..domain.errors import ConfigError, HeadwaterError, RetentionTooShort, VersionNotFound
-from ..domain.ledger.label import Label
-from ..domain.ledger.ledger import BaseSnapshot, Snapshot
-from ..domain.ledger.upkeep import Upkeep
-from ..domain.service.base import ReadAt
-from ..domain.source import dead_letter
-from ..domain.source.bulk import BULK
-from ..domain.table.collect import collect_small
-from ..domain.table.row_kind import ROW_KIND
-from ..domain.table.schema import Schema
-from .read.difference import diff_spec, difference
-from .read.moments import read_duration, read_moment, read_time
-from .read.status import PipelineStatus
-from .read.waiting import wait_for
-from .run.alerts import alarms_of
-from .run.loading import is_loading
-from .run.replay import ReplayResult, replay
-from .run.runner import Runner
-from .sources.stream import NO_STREAMS
+from ...domain.duration import show_duration
+from ...domain.errors import ConfigError, HeadwaterError, RetentionTooShort, VersionNotFound
+from ...domain.ledger.label import Label
+from ...domain.ledger.ledger import BaseSnapshot, Snapshot
+from ...domain.ledger.upkeep import Upkeep
+from ...domain.service.base import ReadAt
+from ...domain.source import dead_letter
+from ...domain.source.bulk import BULK
+from ...domain.table.collect import collect_small
+from ...domain.table.row_kind import ROW_KIND
+from ...domain.table.schema import Schema
+from ..read.difference import diff_spec, difference
+from ..read.moments import read_duration, read_moment, read_time
+from ..read.status import PipelineStatus
+from ..read.waiting import wait_for
+from ..run.alerts import alarms_of
+from ..run.loading import is_loading
+from ..run.replay import ReplayResult, replay
+from ..run.runner import Runner
+from ..sources.stream import NO_STREAMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date, datetime, timedelta
 
-    from ..domain.epoch.epoch import Publication
-    from ..domain.ledger.ledger import Ledger
-    from ..domain.ledger.upkeep import Pin
-    from ..domain.ports import BaseReading, Clock, FrameEngine
-    from ..domain.service.base import Service
-    from ..domain.table.view_spec import ViewSpec
-    from .read.latency import Latency
-    from .read.moments import Duration, Moment, Time
+    from ...domain.epoch.epoch import Publication
+    from ...domain.ledger.ledger import Ledger
+    from ...domain.ledger.upkeep import Pin
+    from ...domain.ports import BaseReading, Clock, FrameEngine
+    from ...domain.service.base import Service
+    from ...domain.table.view_spec import ViewSpec
+    from ..read.latency import Latency
+    from ..read.moments import Duration, Moment, Time
 
 
 @frozen(eq=False)
