@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..spark.jvm import java_class
+from ..spark.settings import FIXED
 from .commit import table_settings
 from .path import Folder
 from .spec import Definition
 from .timeline import Timeline
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 @contextmanager
@@ -25,6 +29,22 @@ def upkeep_client(
         folder.session.sparkContext._jsc, timeline.schema(), folder.path, definition.hudi_name, configured
     )
     try:
-        yield client
+        with _fixed_in_tasks(folder.session.sparkContext):
+            yield client
     finally:
         client.close()
+
+
+@contextmanager
+def _fixed_in_tasks(spark: SparkContext) -> Iterator[None]:
+    """Give the tasks of Hudi's own jobs our settings: they are no queries, and would have those Spark was started with.
+
+    Among them is how dates and times before 1900 are stored.
+    """
+    for name, value in FIXED.items():
+        spark.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        for name in FIXED:
+            spark._jsc.setLocalProperty(name, None)

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 from attrs import define, frozen
 
+from ...polars.calendar import check_calendar
 from ...polars.file_cache import READ_WHOLE
 from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
@@ -242,7 +243,9 @@ def _read_whole(path: Path) -> pl.DataFrame:
 def _has_int96(path: Path) -> bool:
     """Whether a file has times in the type INT96, which old versions of Headwater wrote through Spark."""
     with explain_read_errors(path):
-        schema = pq.ParquetFile(path).schema
+        footer = pq.read_metadata(path)
+        check_calendar(path, footer)
+    schema = footer.schema
     return any(schema.column(at).physical_type == "INT96" for at in range(len(schema)))
 
 
