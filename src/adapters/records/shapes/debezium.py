@@ -69,7 +69,10 @@ def _open(draft: Draft) -> Callable[[str], Writing]:
     draft.open(root.items["payload"])
     if schema.kind == "null":
         return _undescribed(draft)
-    fields = fields_of(msgspec.json.decode(schema.text))
+    try:
+        fields = fields_of(msgspec.json.decode(schema.text))
+    except msgspec.DecodeError as error:  # a number beyond what it reads
+        raise Unlearnable("schema") from error
     return lambda name: _described(name, fields, zone)
 
 

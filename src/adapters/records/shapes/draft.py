@@ -20,6 +20,8 @@ from .template import Hole
 Image = dict[str, pl.Expr]
 """The columns of a row image that are not null."""
 
+_TWO_WAYS = "a field is taken in two ways"
+
 BIGINT, STRING, TIMESTAMP = (column("x", ddl).type for ddl in ("bigint", "string", "timestamp"))
 
 
@@ -56,8 +58,15 @@ class Draft:
         self.root = payload
 
     def keep(self, node: Node | None) -> Node | None:
-        """Let a value be a part of the shape: another value is another shape."""
+        """Let a value be a part of the shape: another value is another shape.
+
+        Raises:
+            Unlearnable: a column takes all of it, so it differs from record to record.
+        """
         for leaf in node.leaves() if node else ():
+            hole = self._captured.get(leaf.start)
+            if hole and hole.start == leaf.start:
+                raise Unlearnable(_TWO_WAYS)
             self._kept.add(leaf.start)
         return node
 
@@ -88,12 +97,14 @@ class Draft:
         """Take a value, by a pattern with one group; of a string only the end, without its first characters.
 
         Raises:
-            Unlearnable: it was taken already, by another pattern.
+            Unlearnable: it was taken already, by another pattern, or is a part of the shape.
         """
+        if not skip and node.start in self._kept and node.start not in self._captured:
+            raise Unlearnable(_TWO_WAYS)
         end = node.end - 1 if skip else node.end
         hole = self._captured.setdefault(node.start, Hole(node.start + skip, end, pattern))
         if hole != Hole(node.start + skip, end, pattern):
-            raise Unlearnable("two columns take a field in two ways")
+            raise Unlearnable(_TWO_WAYS)
         self._kept.add(node.start)
         name = f"value {len(self.values)}"
         self.values[name] = (hole.start, convert)

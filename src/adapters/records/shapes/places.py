@@ -77,11 +77,13 @@ def server(draft: Draft, node: Node | None) -> str | int | None:
 
 def gtid_server(draft: Draft, node: Node | None) -> str | None:
     """The server of a GTID, as a part of the shape; the transaction's number in it is not."""
-    draft.keep(node)
     if node is None or node.kind == "null":
+        draft.keep(node)
         return None
     if node.word is None:
         raise Unlearnable("gtid")
     if found := _GTID.fullmatch(node.word):
         draft.capture(node, "([0-9]+)", lambda texts: texts, skip=1 + len(found[1]))
+    else:
+        draft.keep(node)
     return server_of(node.word)

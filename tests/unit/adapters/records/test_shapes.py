@@ -174,6 +174,26 @@ def test_debezium(*, enveloped: bool) -> None:
     assert (rows[0]["at"].isoformat(), rows[0]["day"].isoformat()) == ("2026-01-01T00:00:00+00:00", "2026-01-01")
 
 
+def test_a_field_of_which_one_column_takes_all_and_another_a_part_is_left() -> None:
+    """The transaction's name is the whole GTID; the server in it names the log, if there is one."""
+    metadata, added = {"tx": "transaction"}, Schema.parse("id bigint, tx string")
+    spec = RecordSpec(added, DEBEZIUM, changes=ChangeSpec(key=("id",), metadata=metadata), tells_log=True)
+    source = {"db": "shop", "table": "orders", "ts_ms": 1, "server_id": 1, "file": "bin.1", "pos": 4, "row": 0}
+    gtids = [*["none"] * 30, *(f"3e11fa47-71ca-11e1:{at}" for at in range(30))]
+    sources = ({**source, "gtid": each} for each in gtids)
+    texts = [json.dumps({"before": None, "after": {"id": 1}, "source": each, "op": "c"}) for each in sources]
+    rows, left = decoded(spec, texts)
+    assert ({row["_log"] for row in rows}, left) == ({"bin 1", "bin 1 3e11fa47-71ca-11e1"}, 60)
+
+
+def test_a_schema_with_a_number_that_its_parser_does_not_read_is_left() -> None:
+    spec = RecordSpec(Schema.parse("id bigint"), DEBEZIUM, changes=ChangeSpec(key=("id",)))
+    schema = '{"type": "struct", "fields": [], "version": 1e400}'
+    payload = '{"before": null, "after": {"id": %d}, "source": {"db": "shop", "table": "orders"}, "op": "c"}'
+    rows, left = decoded(spec, [f'{{"schema":{schema},"payload":{payload % at}}}' for at in range(30)])
+    assert (len(rows), left) == (30, 30)
+
+
 def test_records_without_any_form_in_common_go_to_the_strict_decoder() -> None:
     texts = [json.dumps({f"key {at}": at, "id": at}) for at in range(200)]
     rows, left = decoded(SPEC, texts)
