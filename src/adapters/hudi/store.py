@@ -66,6 +66,11 @@ class Table:
             self.definition.keep(self.folder)
             self.is_kept = True
 
+    def follow(self) -> None:
+        """Take over the buckets of a first load by another store since: rows are looked for, and sent, by them."""
+        if there := read_definition(self.folder, self.spec.name):
+            self.definition = evolve(self.definition, buckets=there.buckets, resized=there.resized)
+
     def write(self, made: CommitInput, metadata: Mapping[str, str]) -> None:
         """Commit stored rows, with all columns of the table; call it under the table's lock."""
         self.keep()
@@ -200,6 +205,7 @@ class HudiStore(FolderStore, BaseReading):
         with translate_errors(table, used.folder.path):
             if used.timeline.newest() is None:
                 return None
+            used.follow()
             if not compact(used.folder, used.timeline, used.definition, self.compaction, partial(_refold, used)):
                 return None
             # Not the instant of the compaction, which is that of its plan: later commits are newer and build on it.
@@ -230,6 +236,7 @@ class HudiStore(FolderStore, BaseReading):
     def _commit_marked(self, used: Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
         with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.delete_unfinished_table()
+            used.follow()
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_clock(head.newest)
