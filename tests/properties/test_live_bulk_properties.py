@@ -110,6 +110,7 @@ class LiveBulk(BulkSource):
     def lag(self, after: Offsets | None) -> str:
         return "" if not self.remaining(after) else "rows"
 
+    @property
     def trouble(self) -> tuple[str, ...]:
         return ()
 

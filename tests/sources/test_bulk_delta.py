@@ -77,7 +77,7 @@ def test_the_files_of_the_version_that_there_was_are_read_and_no_later_ones(
     assert max(map(len, chunks)) <= 5
     assert after is not None
     assert len(json.dumps(after)) < 150
-    assert (source.remaining(after), source.lag(after), source.trouble()) == ((), "", ())
+    assert (source.remaining(after), source.lag(after), source.trouble) == ((), "", ())
 
 
 def test_a_row_is_read_as_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:

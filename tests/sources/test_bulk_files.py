@@ -200,7 +200,7 @@ def test_a_broken_file_is_told_of_and_left_while_the_others_go_on(
     load = Loaded(bulk(str(tmp_path), spec(), 2, 1))
     assert len(load.all()) == 4
     assert load.chunks == [[0, 1], [4, 5]]
-    (told,) = load.source.trouble()
+    (told,) = load.source.trouble
     assert told.startswith("chunk 1: file b.parquet is not Parquet")
     assert load.source.lag(load.after) == "1 failed"
     assert load.source.remaining(load.after) == (KeyRange(),)
@@ -208,7 +208,7 @@ def test_a_broken_file_is_told_of_and_left_while_the_others_go_on(
     while not load.chunks[2:]:
         load.read()
     assert load.chunks[2:] == [[2, 3]]
-    assert load.source.trouble() == ()
+    assert load.source.trouble == ()
     assert load.source.remaining(load.after) == ()
     assert load.after is not None
     assert load.after["chunks"] == 3

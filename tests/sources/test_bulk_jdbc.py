@@ -108,7 +108,7 @@ def test_the_key_is_walked_in_order_and_each_row_is_read_once(bank: JdbcDatabase
     assert json.loads(first["_raw"])["ACCOUNT_ID"] == 1
     assert after["chunks"] == 3
     assert len(json.dumps(after)) < 150
-    assert (source.remaining(after), source.lag(after), source.trouble()) == ((), "", ())
+    assert (source.remaining(after), source.lag(after), source.trouble) == ((), "", ())
 
 
 def test_what_is_left_is_told_by_the_key(bank: JdbcDatabase) -> None:
@@ -225,28 +225,28 @@ def test_a_chunk_that_the_database_does_not_give_is_told_of_and_the_others_go_on
     source = bulk(evolve(bank, meanwhile=locked))
     epochs, after = loaded(source)
     assert [line["account_id"] for lines in epochs for line in lines] == [1, 3, 5, 7, 17, 19]
-    assert source.trouble() == ("chunk 1: a lock could not be obtained",)
+    assert source.trouble == ("chunk 1: a lock could not be obtained",)
     assert [chunk.number for chunk in Progress.of(after).left] == [1]
     assert source.remaining(after) == (KeyRange(7, 15),)
     assert source.lag(after) == "1 failed"
     locked.refused.clear()
     while (offsets := planned(source, after)) is None:
-        assert source.trouble()
+        assert source.trouble
     assert [line["account_id"] for line in rows(source.read(offsets).rows)] == [9, 11, 13, 15]
-    assert (source.remaining(offsets.until), source.trouble()) == ((), ())
+    assert (source.remaining(offsets.until), source.trouble) == ((), ())
 
 
 def test_a_database_that_is_away_holds_nothing_up_and_is_told_of(spark: SparkSession, tmp_path: Path) -> None:
     away = derby(spark, tmp_path, create=False)
     source = bulk(away)
     assert source.plan(None, None) is None
-    (told,) = source.trouble()
+    (told,) = source.trouble
     assert told.startswith("the next chunk: reading APP.ACCOUNTS: ")
     assert "not found" in told
     with JdbcDatabase(spark, away.url + ";create=true", "APP").opened._connection():
         away.run(TABLE)
     assert planned(source, None) is not None
-    assert source.trouble() == ()
+    assert source.trouble == ()
 
 
 def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase) -> None:
@@ -292,7 +292,7 @@ def test_a_wrong_password_is_told_without_it(postgres_bank: JdbcDatabase) -> Non
     wrong = evolve(postgres_bank, options=postgres_bank.options | {"password": "hunter3"})
     source = bulk(wrong)
     assert source.plan(None, None) is None
-    (told,) = source.trouble()
+    (told,) = source.trouble
     assert "authentication failed" in told
     assert "hunter3" not in told
     assert str(postgres_bank.options["user"]) not in told

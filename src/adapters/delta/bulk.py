@@ -96,6 +96,7 @@ class DeltaBulk(BulkSource):
         files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
         return ", ".join(filter(None, (files, f"{len(so_far.left)} failed" if so_far.left else "")))
 
+    @property
     def trouble(self) -> tuple[str, ...]:
         return self._chunks.trouble
 

@@ -78,6 +78,7 @@ class FileBulk(BulkSource):
     def check_complete(self, until: Offsets | None) -> None:
         self._pieces.check_complete(Progress.of(until).frontier)
 
+    @property
     def trouble(self) -> tuple[str, ...]:
         return self._chunks.trouble
 

@@ -138,6 +138,7 @@ class JdbcBulk(BulkSource):
         more = f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}"
         return ", ".join(filter(None, (more, failed)))
 
+    @property
     def trouble(self) -> tuple[str, ...]:
         uncut = () if self._uncut is None else (f"the next chunk: {self._uncut}",)
         return (*self._chunks.trouble, *uncut)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...domain.epoch.epoch import Epoch
     from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import Source
+    from ...domain.ports import DeadLetterReader
     from ...domain.service.base import Service, Step
     from .runner import Runner
 
@@ -70,7 +70,7 @@ class Replay:
     """An epoch that reads dead letters instead of its source."""
 
     service: Service
-    source: Source
+    source: DeadLetterReader
     table: str
 
     def count(self, snapshot: Snapshot) -> ReplayResult:

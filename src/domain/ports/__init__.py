@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, QueryEngine
 from .sinks import Receipt, StreamSink
-from .sources import BulkRows, BulkSource, Now, Pace, Source, StreamSource, other_kind
+from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, Source, StreamSource, other_kind
 from .system import Clock
 from .tables import (
     BaseReading,
@@ -30,6 +30,7 @@ __all__ = [
     "BulkSource",
     "Clock",
     "Commit",
+    "DeadLetterReader",
     "Expiry",
     "FrameCache",
     "FrameEngine",

@@ -47,14 +47,33 @@ class Now:
     watermark: datetime | None = None
 
 
-class Source(Protocol):
-    """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
+class DeadLetterReader(Protocol):
+    """Decodes dead letters again, for a replay."""
 
     format: str
     """Format of the records, as it is stored with dead letters."""
 
     reread_formats: Collection[str] = ()
     """Formats of the dead letters that `reread` accepts; empty if rows cannot be restored from them."""
+
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - overriding methods use it
+        """Decode the records of dead letters again, with the columns of `Batch.rows`.
+
+        Origins are those of the dead letters. Positions are unique and keep the order in which the dead letters came.
+
+        Args:
+            letters: dead letters with the columns of `dead_letter.SCHEMA`, each of a format in `reread_formats`. A
+                dead letter with a row kind gives only its record's row of that kind; the record's other rows have
+                been used already.
+
+        Raises:
+            NotSupported: the source cannot read such dead letters.
+        """
+        raise NotSupported("reading dead letters again", f"a source of {self.format}", "send the records again")
+
+
+class Source(DeadLetterReader, Protocol):
+    """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
 
     submit: Callable[[str | None, int, Any], None] | None = None
     """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
@@ -110,21 +129,6 @@ class Source(Protocol):
         Raises:
             SourceUnavailable: a temporary fault, or what was planned has expired since: plan again.
         """
-
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - overriding methods use it
-        """Decode the records of dead letters again, with the columns of `Batch.rows`.
-
-        Origins are those of the dead letters. Positions are unique and keep the order in which the dead letters came.
-
-        Args:
-            letters: dead letters with the columns of `dead_letter.SCHEMA`, each of a format in `reread_formats`. A
-                dead letter with a row kind gives only its record's row of that kind; the record's other rows have
-                been used already.
-
-        Raises:
-            NotSupported: the source cannot read such dead letters.
-        """
-        raise NotSupported("reading dead letters again", f"a source of {self.format}", "send the records again")
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
@@ -245,6 +249,11 @@ class BulkSource(Protocol):
     repeatable: bool
     """Whether a second read of a chunk returns the same rows: true for files, false for a database."""
 
+    @property
+    @abstractmethod
+    def trouble(self) -> tuple[str, ...]:
+        """Messages about the chunks whose last read failed, each with the reason."""
+
     @abstractmethod
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
         """The next chunks to read, few enough that changes need not wait; None if all are read or no chunk is due.
@@ -290,7 +299,3 @@ class BulkSource(Protocol):
             SourceChanged: rows that were read are gone.
         """
         return
-
-    @abstractmethod
-    def trouble(self) -> tuple[str, ...]:
-        """Messages about the chunks whose last read failed, each with the reason."""

@@ -138,7 +138,7 @@ class BulkGroup(Source):
         """The chunks that cannot be read."""
         if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
             self.bulk.plan((after or {}).get(BULK), now.watermark)
-        return self.bulk.trouble()
+        return self.bulk.trouble
 
 
 def _part(offsets: OffsetRange, member: str) -> OffsetRange | None:
