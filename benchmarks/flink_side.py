@@ -31,10 +31,12 @@ _LAKE = "CREATE CATALOG lake WITH ('type' = 'paimon', 'warehouse' = '{path}')"
 def start(home: Path, settings: Mapping[str, str]) -> Callable[[str], Any]:
     """Returns a function that makes table environments (``batch`` or ``streaming``), in a JVM with the common heap.
 
+    The environment variable FLINK_HEAP sets another heap.
+
     They share a Paimon catalog ``lake`` in the folder ``lake`` of `home`, and log to the folder ``log`` of `home`.
     """
     os.environ |= {
-        "JVM_ARGS": f"-Xmx2g -Xlog:gc:file={home / 'gc.log'}",
+        "JVM_ARGS": f"-Xmx{os.environ.get('FLINK_HEAP', '2g')} -Xlog:gc:file={home / 'gc.log'}",
         "HADOOP_CLASSPATH": os.pathsep.join(map(str, sorted(_JARS.glob("*.jar")))),
         "FLINK_LOG_DIR": str(home / "log"),
     }
