@@ -36,6 +36,35 @@ Feature: Nested columns are carried as they are
       | 3        |          |                                                                |           |                                                                      |
 
   @core
+  Scenario: A map is kept as its entries, in the order of their keys, so equal maps are equal rows
+    Given these lines arrive at orders
+      """
+      {"kind": "c", "shop": 1, "order_id": 1, "at": "2024-03-01 09:00:00", "weights": {"net": 1.5, "gross": 2, "Box": null}}
+      {"kind": "c", "shop": 1, "order_id": 2, "at": "2024-03-01 10:00:00", "weights": {}}
+      {"kind": "c", "shop": 1, "order_id": 3, "at": "2024-03-01 11:00:00", "weights": {"net": "heavy"}}
+      {"kind": "c", "shop": 1, "order_id": 4, "at": "2024-03-01 12:00:00"}
+      """
+    And order_rank runs until idle
+    When these lines arrive at orders
+      """
+      {"kind": "u", "shop": 1, "order_id": 1, "at": "2024-03-01 09:00:00", "weights": {"gross": 2.0, "Box": null, "net": 1.50}}
+      {"kind": "u", "shop": 1, "order_id": 2, "at": "2024-03-01 10:00:00", "weights": {"net": 3}}
+      """
+    And order_rank runs until idle
+    Then order_rank.ranks shows exactly
+      | order_id | weights                                                                                              |
+      | 1        | [{"key": "Box", "value": null}, {"key": "gross", "value": 2.00}, {"key": "net", "value": 1.50}]      |
+      | 2        | [{"key": "net", "value": 3.00}]                                                                      |
+      | 4        |                                                                                                      |
+    And order_rank.ranks differs since epoch 0 by exactly
+      | _row_kind | order_id | weights                         |
+      | -U        | 2        | []                              |
+      | +U        | 2        | [{"key": "net", "value": 3.00}] |
+    And the dead letters of order_rank are exactly
+      | reason                                                         |
+      | column 'weights[net]': decimal(9,2) wanted, not 'heavy'        |
+
+  @core
   Scenario: Between two versions, a change inside a value is a change, and an equal value is none
     Given these lines arrive at orders
       """
@@ -157,4 +186,5 @@ Feature: Nested columns are carried as they are
       | pipelines.book.position               | "lines"                  | position 'lines' is a array<struct<sku:string,n:int>>   |
       | pipelines.book.bulk                   | { path = "book", format = "csv" } | csv has no nested values                       |
       | sources.orders.format                 | "csv"                    | csv has no nested values                                |
-      | sources.orders.schema                 | "kind string, order_id bigint, shop bigint, at timestamp, more map<string,int>" | maps are not supported |
+      | sources.orders.schema                 | "kind string, order_id bigint, shop bigint, at timestamp, more map<date,int>" | keys of a map are strings or integers |
+      | pipelines.order_rank.group            | ["weights"]              | group column 'weights' is a array<struct<key:string,value:decimal(9,2)>> |

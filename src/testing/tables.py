@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..adapters.records.decoder import to_json
 from ..domain.epoch.watermark import instant
 from ..domain.errors import BadInput
-from ..domain.source.decode import Convert, Undecodable, converters, from_text
+from ..domain.source.conversion import Convert, Undecodable
+from ..domain.source.decode import converters, from_text
 from ..domain.source.record_spec import RecordSpec
 from ..domain.table.schema import DataType, Schema
 from .expected import hashable, rows_of

@@ -460,6 +460,23 @@ def test_a_schema_describes_what_is_inside() -> None:
     assert refused == "column 'at.plain': timestamp wanted, not 5"
 
 
+def test_a_map_is_an_object_the_text_of_json_or_described_by_a_schema() -> None:
+    maps = Decoding("debezium-json", "seen map<string,date>, paid map<int,decimal(9,2)>")
+    written = {"seen": {"b": 1, "a": None}, "paid": {"7": "1.5", "-1": "2"}}
+    seen = [{"key": "a", "value": None}, {"key": "b", "value": date(1970, 1, 2)}]
+    paid = [{"key": -1, "value": Decimal("2.00")}, {"key": 7, "value": Decimal("1.50")}]
+    as_text = {name: json.dumps(value) for name, value in written.items()}
+    assert maps.rows(change("c", None, written), change("c", None, as_text)) == [("+I", seen, paid)] * 2
+    number = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    fields = [
+        {"type": "map", "values": {"type": "int32", "name": "io.debezium.time.Date"}, "field": "seen"},
+        {"type": "map", "keys": {"type": "string"}, "values": number, "field": "paid"},
+    ]
+    row = {"seen": {"b": 1, "a": None}, "paid": {"7": "AM0="}}
+    (found,) = maps.rows(envelope(change("c", None, row), *fields))
+    assert found == ("+I", seen, [{"key": 7, "value": Decimal("2.05")}])
+
+
 @pytest.mark.parametrize("unsent", [["__debezium_unavailable_value"], [*b"__debezium_unavailable_value"]])
 def test_an_array_that_was_not_sent_is_taken_from_before(unsent: list[Any]) -> None:
     whole = {"tags": ["a"], "ns": [1], "place": None}

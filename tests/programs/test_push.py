@@ -187,6 +187,33 @@ def test_a_frame_of_spark_may_have_nested_columns(spark: SparkSession, tmp_path:
 
 @pytest.mark.delta
 @pytest.mark.contract
+def test_a_map_of_a_frame_is_kept_as_its_entries(spark: SparkSession, tmp_path: Path) -> None:
+    kind = pa.map_(pa.string(), pa.map_(pa.int32(), pa.string()))
+    arrow = pa.table(
+        {
+            "id": [2],
+            "at": pa.array([datetime(2024, 3, 1, tzinfo=UTC)]),
+            "more": pa.array([[("b", None), ("a", [(3, "z"), (1, "y")])]], kind),
+        }
+    )
+    entries = [{"key": "a", "value": [{"key": 1, "value": "y"}, {"key": 3, "value": "z"}]}, {"key": "b", "value": None}]
+    of_spark = "SELECT 1L id, TIMESTAMP '2024-03-01' at, map('b', null, 'a', map(3, 'z', 1, 'y')) more"
+    with Headwater(backend="delta", engine="spark", path=tmp_path / "lake") as headwater:
+        ddl = "id bigint, at timestamp, more map<string,map<int,string>>"
+        headwater.stream("orders", schema=ddl, event_time="at")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+        assert headwater.push("orders", spark.sql(of_spark))
+        assert headwater.push("orders", arrow)
+        found = [
+            row.asDict(recursive=True) for row in headwater.view("ranks").select("id", "more").orderBy("id").collect()
+        ]
+        assert found == [{"id": 1, "more": entries}, {"id": 2, "more": entries}]
+        with pytest.raises(BadInput, match="column 'more' came as map<string,int>, map<string,map<int,string>> wanted"):
+            headwater.push("orders", spark.sql("SELECT 1L id, now() at, map('a', 1) more"))
+
+
+@pytest.mark.delta
+@pytest.mark.contract
 def test_batches_of_a_query_and_pushes_are_not_mixed(spark: SparkSession, tmp_path: Path) -> None:
     found = "SELECT 1L id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, timestamp_ltz '2024-03-01 12:00:00Z' at"
     with states("delta:spark", tmp_path) as headwater:

@@ -361,6 +361,8 @@ def test_records_arrays_and_maps_are_nested_columns(registry: SchemaRegistry) ->
         "more": {"k": 2, "none": None},
         "price": [Decimal("1.50")],
     }
+    (row,) = decoded(registry, spec("more map<string,bigint>"), registry.message(1, values))
+    assert row["more"] == [{"key": "k", "value": 2}, {"key": "z", "value": 3}]
     (bad,) = decoded(registry, spec("lines array<struct<sku:int>>"), registry.message(1, values))
     assert bad["_error"] == "column 'lines[0].sku': int wanted, not 'a'"
 

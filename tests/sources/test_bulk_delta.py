@@ -140,3 +140,24 @@ def test_nested_columns_are_read_by_name_and_widened(spark: SparkSession, tmp_pa
         wrong = bulk(spark, path, f"account_id bigint, {ddl}")
         with pytest.raises(BadInput, match=why):
             wrong.read(wrong.plan(None, READ_AT))  # type: ignore[arg-type]
+
+
+def test_maps_are_read_as_their_entries(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "accounts"
+    more = "map('b', array(CAST(account_id AS INT)), 'a', null) AS more"
+    spark.range(0, 1, 1, 1).selectExpr("id AS account_id", more.replace("account_id", "id")).write.format("delta").save(
+        str(path)
+    )
+    source = bulk(spark, path, "account_id bigint, more map<string,array<bigint>>")
+    planned = source.plan(None, READ_AT)
+    assert planned is not None
+    (row,) = rows(source.read(planned).rows)
+    assert row["more"] == [{"key": "a", "value": None}, {"key": "b", "value": [0]}]
+    for ddl, why in (
+        ("more map<string,array<tinyint>>", r"column 'more'\.value\[\] is int, which tinyint cannot hold without loss"),
+        ("more map<bigint,array<int>>", r"column 'more'\.key is string, which bigint cannot"),
+        ("more array<string>", r"column 'more' is map<string,array<int>>, and array<string> is wanted"),
+    ):
+        wrong = bulk(spark, path, f"account_id bigint, {ddl}")
+        with pytest.raises(BadInput, match=why):
+            wrong.read(wrong.plan(None, READ_AT))  # type: ignore[arg-type]

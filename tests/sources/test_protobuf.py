@@ -170,6 +170,8 @@ def test_nested_columns_take_lists_and_messages(registry: SchemaRegistry) -> Non
         "parent": {"id": 4, "at": None, "numbers": [], "data": b""},
         "_error": None,
     }
+    (row,) = decoded(registry, spec("lines map<int,struct<city:string>>"), wire(258, full_order()))
+    assert row["lines"] == [{"key": 9, "value": {"city": ""}}, {"key": 10, "value": {"city": "ten"}}]
     (row,) = decoded(registry, spec("numbers array<int>"), wire(258, full_order()))
     assert row["_error"] == "column 'numbers[1]': int wanted, not 9007199254740993 (out of range)"
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from ...domain.errors import HeadwaterError
+from ...domain.source.conversion import Undecodable
 from ...domain.source.csv_format import CsvFormat
-from ...domain.source.decode import Undecodable
 from ...domain.source.record_spec import ARRAY
 from . import csv as csv_text
 from . import json_array

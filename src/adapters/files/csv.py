@@ -9,8 +9,8 @@ from typing import AnyStr
 
 from attrs import frozen
 
+from ...domain.source.conversion import Undecodable, shown
 from ...domain.source.csv_format import RFC_4180, CsvFormat
-from ...domain.source.decode import Undecodable, shown
 from ..records.shapes.chunk import BLANKS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from ...domain.errors import BadInput
-from ...domain.source.decode import shown
+from ...domain.source.conversion import shown
 from ..records.shapes.chunk import BLANKS
 from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK
 

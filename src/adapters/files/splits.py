@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 from attrs import frozen
 
 from ...domain.errors import BadInput, SourceChanged
-from ...domain.source.decode import Undecodable
+from ...domain.source.conversion import Undecodable
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, Chunk
 from ..records.shapes.decoder import ShapeDecoder

@@ -13,7 +13,7 @@ import msgspec
 from attrs import define
 
 from ...domain.errors import NotInstalled
-from ...domain.source.decode import Undecodable
+from ...domain.source.conversion import Undecodable
 from .message_parser import HEADER, MessageParser
 from .registry import Registry, SchemaKind
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from attrs import define, field
 
 from ...domain.source.changelog.settings import DEBEZIUM
-from ...domain.source.decode import Undecodable
+from ...domain.source.conversion import Undecodable
 from ...domain.source.record_spec import RecordSpec
 from ..records.decoder import RecordDecoder, to_json
 from .registry import Registry, SchemaKind, WriterSchema

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from attrs import define, field
 
-from ...domain.source.decode import Undecodable
+from ...domain.source.conversion import Undecodable
 from .message_parser import HEADER, MessageParser
 from .protobuf_schema import PROTOBUF_SCHEMA, UNREADABLE
 from .protobuf_values import MessageReaders

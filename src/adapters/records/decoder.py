@@ -15,7 +15,7 @@ from ...domain.epoch.batch import BATCH_COLUMNS
 from ...domain.source.changelog.decoding import decoder, of_nothing
 from ...domain.source.changelog.message import NO_ROWS, Rows, as_object
 from ...domain.source.changelog.settings import CHANGE_FORMATS
-from ...domain.source.decode import Undecodable
+from ...domain.source.conversion import Undecodable
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import DataType, Schema, column
 from .lines import Line, Lines

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...domain.table.schema import KEY, VALUE
+
 if TYPE_CHECKING:
     from ...domain.table.schema import DataType
 
@@ -25,6 +27,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 def convert_nested(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
     """Values in a declared type, which they fit, and what is wrong with some of them."""
+    if wanted.is_map and wanted.element is not None:
+        return _maps(values, wanted.element, leaf)
     if wanted.element is not None:
         return _lists(values, wanted.element, leaf)
     if wanted.fields:
@@ -34,15 +38,38 @@ def convert_nested(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.A
 
 def _lists(values: pa.Array, element: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
     inside, faults = convert_nested(values.flatten(), element, leaf)
-    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int32())
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    offsets = _offsets(values)
     found: dict[int, tuple[str, str]] = {}
     if faults:
         rows = pc.list_parent_indices(values)
         for at, (place, why) in sorted(faults.items()):
             row = rows[at].as_py()
             found.setdefault(row, (f"[{at - offsets[row].as_py()}]{place}", why))
-    return pa.ListArray.from_arrays(offsets, inside, mask=pc.is_null(values)), found
+    return _with_values(values, inside), found
+
+
+def _offsets(lists: pa.Array) -> pa.Array:
+    """Where the values of each list begin, if those of all lists stand one after the other."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+
+
+def _maps(values: pa.Array, entry: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
+    """Maps as lists of their entries, in the order of the keys; a key must not be there twice."""
+    inside = pa.struct([(KEY, values.type.key_type), (VALUE, values.type.item_type)])
+    found = values.cast(pa.list_(inside))
+    row, key = pc.list_parent_indices(found), pc.struct_field(found.flatten(), KEY)
+    order = pc.sort_indices(pa.table({"row": row, "key": key}), [("row", "ascending"), ("key", "ascending")])
+    key = key.take(order)
+    lists, faults = _lists(_with_values(found, found.flatten().take(order)), entry, leaf)
+    twice = pc.indices_nonzero(pc.and_(pc.equal(key[1:], key[:-1]), pc.equal(row[1:], row[:-1])))
+    more = {row[at].as_py(): (f"[{key[at].as_py()}]", "the key is there twice") for at in twice.to_pylist()}
+    return lists, {**more, **faults}
+
+
+def _with_values(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """Lists of the same lengths with other values."""
+    return pa.ListArray.from_arrays(_offsets(lists), values, mask=pc.is_null(lists))
 
 
 def _structs(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
@@ -63,6 +90,8 @@ def with_texts(values: pa.Array) -> pa.Array:
 def _texts(kind: pa.DataType) -> pa.DataType:
     if is_list(kind):
         return pa.list_(_texts(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.list_(pa.struct([(KEY, kind.key_type), (VALUE, _texts(kind.item_type))]))
     if pa.types.is_struct(kind):
         return pa.struct([(each.name, _texts(each.type)) for each in kind])
     return pa.string() if pa.types.is_temporal(kind) else kind

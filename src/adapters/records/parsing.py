@@ -10,7 +10,8 @@ import msgspec
 from attrs import define, field
 
 from ...domain.source.changelog.settings import CANAL, DEBEZIUM
-from ...domain.source.decode import ONE_OBJECT, Undecodable
+from ...domain.source.conversion import Undecodable
+from ...domain.source.decode import ONE_OBJECT
 from ...domain.source.record_spec import RecordSpec
 
 Parse: TypeAlias = Callable[[bytes], object]

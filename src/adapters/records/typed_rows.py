@@ -14,7 +14,7 @@ from attrs import frozen
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BATCH_COLUMNS, BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
-from ...domain.source.decode import shown
+from ...domain.source.conversion import shown
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
 from .decoder import arrow_schema, arrow_type
@@ -114,14 +114,19 @@ def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
             if found is None:
                 raise BadInput(f"{what}: column {place!r} must exist exactly once in its struct")
             raise BadInput(
-                f"{what}: column {place!r} is {found}, which {wanted.ddl} cannot hold without loss;"
+                f"{what}: column {place!r} is {found}, which {wanted.declared} cannot hold without loss;"
                 f" allowed: {_allowed(wanted)}"
             )
 
 
 def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.DataType | None, DataType] | None:
     """The place of a type that could lose values, what is there (None: nothing) and what is wanted; None if all fit."""
-    if wanted.element is not None and is_list(found):
+    if wanted.is_map and wanted.element is not None and pa.types.is_map(found):
+        key, value = wanted.element.fields
+        return _misfit(found.key_type, key.type, f"{place}.{key.name}") or _misfit(
+            found.item_type, value.type, f"{place}.{value.name}"
+        )
+    if wanted.element is not None and not wanted.is_map and is_list(found):
         return _misfit(found.value_type, wanted.element, f"{place}[]")
     if wanted.fields and pa.types.is_struct(found):
         for each in wanted.fields:
@@ -165,7 +170,7 @@ def _allowed(wanted: DataType) -> str:
         case "timestamp_ntz":
             return "timestamps without a zone"
         case "array":
-            return "lists"
+            return "maps" if wanted.is_map else "lists"
         case "struct":
             return "structs"
         case name:

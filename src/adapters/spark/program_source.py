@@ -18,7 +18,7 @@ from ..records.decoder import batch_schema
 from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark, streaming_query
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
-from .schema import bring_into, lazy, named, spark_type
+from .schema import bring_into, lazy, named, spark_type, with_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from ...domain.epoch.epoch import OffsetRange
+    from ...domain.table import schema
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",
@@ -68,7 +69,7 @@ class SparkProgramSource(ProgramSource):
         self._check(rows)
         kind, error = self._kind()
         return rows.select(
-            *(named(each.name).cast(spark_type(each.type)).alias(each.name) for each in self.schema.columns),
+            *(self._value(each) for each in self.schema.columns),
             kind.alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
             F.lit(origin).alias(ORIGIN),
@@ -77,14 +78,17 @@ class SparkProgramSource(ProgramSource):
             error.alias(ERROR),
         )
 
+    def _value(self, column: schema.Column) -> Column:
+        return with_entries(named(column.name), column.type).cast(spark_type(column.type)).alias(column.name)
+
     def _check(self, rows: DataFrame) -> None:
         there = {each.name: each.dataType for each in rows.schema.fields}
         for column in self.spec.schema.columns:
             found = there.get(column.name)
-            if found is None or found.simpleString() != spark_type(column.type).simpleString():
+            if found is None or found.simpleString() != spark_type(column.type, maps=True).simpleString():
                 came = "is missing" if found is None else f"came as {found.simpleString()}"
                 raise BadInput(
-                    f"column {column.name!r} {came}, {column.type.ddl} wanted; select and cast it in the query"
+                    f"column {column.name!r} {came}, {column.type.declared} wanted; select and cast it in the query"
                 )
 
     def _kind(self) -> tuple[Column, Column]:

@@ -30,17 +30,39 @@ _TYPES: dict[str, type[spark_types.DataType]] = {
 }
 
 
-def spark_type(data_type: DataType) -> spark_types.DataType:
-    """The Spark type of a column type."""
+def spark_type(data_type: DataType, *, maps: bool = False) -> spark_types.DataType:
+    """The Spark type of a column type; `maps` tells whether a map is one of Spark, and not the array of its entries."""
+    if maps and data_type.is_map and data_type.element is not None:
+        key, value = (spark_type(each.type, maps=True) for each in data_type.element.fields)
+        return spark_types.MapType(key, value)
     if data_type.element is not None:
-        return spark_types.ArrayType(spark_type(data_type.element))
+        return spark_types.ArrayType(spark_type(data_type.element, maps=maps))
     if data_type.fields:
         return spark_types.StructType(
-            [spark_types.StructField(each.name, spark_type(each.type)) for each in data_type.fields]
+            [spark_types.StructField(each.name, spark_type(each.type, maps=maps)) for each in data_type.fields]
         )
     if data_type.precision is not None:
         return spark_types.DecimalType(data_type.precision, data_type.scale or 0)
     return _TYPES[data_type.name]()
+
+
+def with_entries(value: Column, kind: DataType) -> Column:
+    """A value with the entries of each map in place of the map, in the order of their keys."""
+    element = kind.element
+    if kind.declared == kind.ddl:  # no map is inside
+        return value
+    if kind.is_map and element is not None:
+        key, inside = element.fields
+        return F.transform(
+            F.array_sort(F.map_keys(value)),
+            lambda name: F.struct(name.alias(key.name), with_entries(value[name], inside.type).alias(inside.name)),
+        )
+    if element is not None:
+        return F.transform(value, lambda each: with_entries(each, element))
+    if kind.fields:
+        fields = (with_entries(value[each.name], each.type).alias(each.name) for each in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return value
 
 
 def spark_schema(schema: Schema) -> spark_types.StructType:

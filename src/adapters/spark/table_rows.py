@@ -98,7 +98,9 @@ class TableRows:
         return F.to_utc_timestamp(value, self.spec.time_zone) if walls and self.spec.time_zone != "UTC" else value
 
     def _nested(self, source: Column, found: spark_types.DataType, kind: DataType, what: str) -> Column:
-        if kind.element is not None and isinstance(found, spark_types.ArrayType):
+        if kind.is_map and kind.element is not None and isinstance(found, spark_types.MapType):
+            return self._entries(source, found, kind.element, what)
+        if kind.element is not None and not kind.is_map and isinstance(found, spark_types.ArrayType):
             element, inside = kind.element, found.elementType
             self._check_inside(inside, element, f"{what}[]")
             return F.transform(source, lambda each: self._value(each, inside, element, f"{what}[]"))
@@ -111,7 +113,22 @@ class TableRows:
                 self._check_inside(own.dataType, each.type, where)
                 fields.append(self._value(source[own.name], own.dataType, each.type, where).alias(each.name))
             return F.when(source.isNotNull(), F.struct(*fields))
-        raise BadInput(f"table {self.name}: {what} is {found.simpleString()}, and {kind.ddl} is wanted; declare it so")
+        raise BadInput(
+            f"table {self.name}: {what} is {found.simpleString()}, and {kind.declared} is wanted; declare it so"
+        )
+
+    def _entries(self, source: Column, found: spark_types.MapType, entry: DataType, what: str) -> Column:
+        """The entries of a map, in the order of their keys."""
+        key, value = entry.fields
+        self._check_inside(found.keyType, key.type, f"{what}.{key.name}")
+        self._check_inside(found.valueType, value.type, f"{what}.{value.name}")
+
+        def of(name: Column) -> Column:
+            own = self._value(name, found.keyType, key.type, f"{what}.{key.name}").alias(key.name)
+            inside = self._value(source[name], found.valueType, value.type, f"{what}.{value.name}")
+            return F.struct(own, inside.alias(value.name))
+
+        return F.transform(F.array_sort(F.map_keys(source)), of)
 
     def _check_inside(self, found: spark_types.DataType, kind: DataType, what: str) -> None:
         if not kind.is_nested and not _fits(found, spark_type(kind)):

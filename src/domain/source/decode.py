@@ -11,32 +11,17 @@ import binascii
 import json
 import re
 import sys
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from attrs import evolve, frozen
-
-from ..errors import BadInput
-from ..table.schema import NESTED, Column, DataType, Schema
-
-Convert: TypeAlias = Callable[[Any], Any]
-"""Converts a parsed value that is not null to a typed one, or raises `Undecodable`.
-
-An instant may be a `datetime` without a zone, in UTC. Any time may be microseconds since 1970, which Arrow converts
-twice as fast.
-"""
-
-ToJson: TypeAlias = Callable[[Any], str]
-"""Writes a parsed value as JSON text, without loss of digits."""
+from ..table.schema import NESTED, Column, Schema
+from .conversion import Build, Choose, Convert, Refusal, Target, ToJson
+from .nested_values import nested
 
 ONE_OBJECT = "write one whole object a line"
-ELEMENT = ""
-"""The name of the column that stands for an array's elements where a `Build` is chosen."""
-_SHOWN = 60
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -49,45 +34,6 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-
-
-class Undecodable(BadInput):
-    """A record cannot be decoded; the message is the reason that its dead letter has."""
-
-
-def shown(value: object) -> str:
-    """A value for a message, shortened.
-
-    >>> shown("x" * 100)
-    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
-    """
-    text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-@frozen
-class Refusal:
-    """Makes the error for a value that does not fit a column."""
-
-    column: str
-    type: DataType
-
-    def __call__(self, value: object, why: str = "") -> Undecodable:
-        return Undecodable(f"column {self.column!r}: {self.type.ddl} wanted, not {shown(value)}{why and f' ({why})'}")
-
-
-@frozen
-class Target:
-    """The column that a converter is built for."""
-
-    type: DataType
-    refuse: Refusal
-    zone: ZoneInfo
-    to_json: ToJson
-
-    def inside(self, part: str, type_: DataType) -> Target:
-        """For a value inside a nested one; `part` is its place there, as messages show it."""
-        return evolve(self, type=type_, refuse=Refusal(self.refuse.column + part, type_))
 
 
 def _integer(target: Target) -> Convert:
@@ -226,54 +172,6 @@ def _wall_time(target: Target) -> Convert:
             return datetime.fromisoformat(value)
         except ValueError as error:
             raise target.refuse(value, "no such time") from error
-
-    return convert
-
-
-Build: TypeAlias = Callable[[Target], Convert]
-"""Makes the converter of a column."""
-
-Choose: TypeAlias = "Callable[[Column], Build]"
-"""Chooses the `Build` of a column, for one way of writing values."""
-
-
-def nested(choose: Choose) -> dict[str, Build]:
-    """Builds of converters of nested values, by type name; `choose` chooses those of the values inside."""
-    return {"array": lambda target: _array(target, choose), "struct": lambda target: _struct(target, choose)}
-
-
-def _array(target: Target, choose: Choose) -> Convert:
-    refuse, element = target.refuse, target.type.element
-    assert element is not None
-
-    def build(place: object) -> Convert:
-        return choose(Column(ELEMENT, element))(target.inside(f"[{place}]", element))
-
-    each_of = build("")
-
-    def convert(value: Any) -> list[Any]:
-        if type(value) is not list:
-            raise refuse(value)
-        try:
-            return [None if each is None else each_of(each) for each in value]
-        except Undecodable:
-            for at, each in enumerate(value):  # the converter of the element that is refused names its place
-                if each is not None:
-                    build(at)(each)
-            raise
-
-    return convert
-
-
-def _struct(target: Target, choose: Choose) -> Convert:
-    refuse = target.refuse
-    fields = [(each.name, choose(each)(target.inside(f".{each.name}", each.type))) for each in target.type.fields]
-
-    def convert(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            raise refuse(value)
-        get = value.get
-        return {name: None if (found := get(name)) is None else field(found) for name, field in fields}
 
     return convert
 

@@ -8,7 +8,8 @@ from typing import Any
 from attrs import define, field
 
 from ..table.row_kind import INSERT, KNOWN, row_kind
-from .decode import ONE_OBJECT, Convert, ToJson, Undecodable, converters, from_json, from_text, shown
+from .conversion import Convert, ToJson, Undecodable, shown
+from .decode import ONE_OBJECT, converters, from_json, from_text
 from .presence import Presence, unavailable
 from .record_spec import RecordSpec
 

@@ -43,6 +43,7 @@ NUMBERS = INTEGERS | {"float", "double", "decimal"}
 NESTED = frozenset({"array", "struct"})
 COMPARED = INTEGERS | TIMES | {"string", "decimal", "boolean"}
 """Types whose values all engines compare alike."""
+KEY, VALUE = "key", "value"  # of the entries of a map
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
 _MAX_PRECISION = 38
 
@@ -57,6 +58,7 @@ class DataType:
         scale: of a decimal.
         element: the type of an array's elements.
         fields: the fields of a struct, in order.
+        is_map: whether an array has the entries of a map, by different keys, in their order. Tables do not know it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class DataType:
     scale: int | None = None
     element: DataType | None = None
     fields: tuple[Column, ...] = ()
+    is_map: bool = field(default=False, eq=False)
 
     @classmethod
     def parse(cls, ddl: str) -> DataType:
@@ -76,6 +79,8 @@ class DataType:
         'decimal(18,2)'
         >>> DataType.parse("array<struct<sku: string, n: INTEGER>>").ddl
         'array<struct<sku:string,n:int>>'
+        >>> DataType.parse("map<string,int>").ddl
+        'array<struct<key:string,value:int>>'
         """
         if match := _NESTED.fullmatch(ddl):
             return _NESTED_BY_WORD[match[1].lower()](match[2], ddl)
@@ -99,6 +104,19 @@ class DataType:
     def array(cls, element: DataType) -> DataType:
         """The type of arrays of these elements."""
         return cls("array", element=element)
+
+    @classmethod
+    def map(cls, key: DataType, value: DataType) -> DataType:
+        """The type of maps, as the array of their entries.
+
+        Raises:
+            ConfigError: a key can be neither a string nor an integer.
+        """
+        if key.name not in {"string", *INTEGERS}:
+            raise ConfigError(
+                f"keys of a map are strings or integers, not {key.declared}; declare a string, for the JSON"
+            )
+        return cls("array", element=cls.struct((Column(KEY, key), Column(VALUE, value))), is_map=True)
 
     @classmethod
     def struct(cls, fields: Iterable[Column]) -> DataType:
@@ -156,6 +174,15 @@ class DataType:
         return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
 
     @property
+    def declared(self) -> str:
+        """The type as it is declared, for messages: a map is a map."""
+        if self.element is None:
+            fields = ",".join(f"{each.name}:{each.type.declared}" for each in self.fields)
+            return f"struct<{fields}>" if fields else self.ddl
+        key_and_value = ",".join(each.type.declared for each in self.element.fields)
+        return f"map<{key_and_value}>" if self.is_map else f"array<{self.element.declared}>"
+
+    @property
     def narwhals(self) -> DType:
         """The narwhals type; timestamps are in microseconds, UTC."""
         if self.element is not None:
@@ -182,7 +209,7 @@ class DataType:
 
 
 def _known() -> str:
-    return f"{', '.join(sorted(_NARWHALS))}, decimal(p,s), array<type>, struct<name:type,...>"
+    return f"{', '.join(sorted(_NARWHALS))}, decimal(p,s), array<type>, struct<name:type,...>, map<type,type>"
 
 
 def _instance(dtype: DType | type[DType]) -> DType:
@@ -197,11 +224,11 @@ def _struct(inner: str, ddl: str) -> DataType:
     return DataType.struct(_columns(inner, f"type {ddl.strip()!r}", "name:type, name:type"))
 
 
-def _map(_inner: str, ddl: str) -> DataType:
-    raise ConfigError(
-        f"column type {ddl.strip()!r}: maps are not supported, because engines do not compare them; declare a struct"
-        " of the keys that you need, or a string, which takes the JSON"
-    )
+def _map(inner: str, ddl: str) -> DataType:
+    parts = [DataType.parse(each) for each in _split_top_level(inner)]
+    if len(parts) != 2:  # noqa: PLR2004
+        raise ConfigError(f"cannot read type {ddl.strip()!r}; write 'map<key type,value type>'")
+    return DataType.map(*parts)
 
 
 _NESTED = re.compile(r"\s*(array|struct|map)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from attrs import define, field
 
 from ....domain.epoch.batch import ORIGIN
-from ....domain.source.decode import Undecodable
+from ....domain.source.conversion import Undecodable
 from ....domain.source.record_spec import RecordSpec
 from ....domain.table.change import POSITION
 from ..decoder import Record, RecordDecoder, arrow_schema, batch_schema

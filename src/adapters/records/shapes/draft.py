@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ....domain.epoch.batch import ABSENT
 from ....domain.source.changelog.tables import Tables
-from ....domain.source.decode import Undecodable
+from ....domain.source.conversion import Undecodable
 from ....domain.source.presence import UNAVAILABLE, Presence
 from ....domain.source.record_spec import RecordSpec
 from ....domain.table.schema import DataType, column

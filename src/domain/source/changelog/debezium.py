@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..decode import Choose, Undecodable, shown
+from ..conversion import Choose, Undecodable, shown
 from ..presence import UNAVAILABLE, Presence
 from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, Message, Read, Rows, as_object

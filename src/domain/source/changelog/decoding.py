@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..decode import ToJson
+from ..conversion import ToJson
 from ..record_spec import RecordSpec
 from ..row_decoder import RowDecoder
 from ..transactions import TRANSACTION_COLUMNS

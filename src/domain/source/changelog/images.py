@@ -9,7 +9,8 @@ from typing import Any
 
 from attrs import define, field
 
-from ..decode import Choose, Convert, ToJson, converters
+from ..conversion import Choose, Convert, ToJson
+from ..decode import converters
 from ..presence import Presence, unavailable
 from ..record_spec import RecordSpec
 from .message import Message, Read, Rows

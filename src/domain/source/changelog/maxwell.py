@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..decode import Undecodable, shown
+from ..conversion import Undecodable, shown
 from .images import ChangeDecoder, Images
 from .message import NO_ROWS, Message, Read, Rows, as_object
 from .values import written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..decode import Undecodable, shown
+from ..conversion import Undecodable, shown
 
 Message: TypeAlias = Mapping[str, Any]
 """A parsed JSON object."""

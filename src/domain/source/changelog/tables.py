@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from attrs import define, field
 
-from ..decode import Undecodable
+from ..conversion import Undecodable
 
 _REMEMBERED = 1024
 

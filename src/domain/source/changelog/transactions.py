@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from attrs import define, field
 
 from ...table.schema import Schema, column
-from ..decode import Convert, ToJson, Undecodable, converters, shown
+from ..conversion import Convert, ToJson, Undecodable, shown
+from ..decode import converters
 from ..record_spec import RecordSpec
 from ..transactions import TRANSACTION_COLUMNS
 from .debezium import opened, transaction_of

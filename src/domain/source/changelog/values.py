@@ -11,22 +11,10 @@ from decimal import Decimal
 from typing import Any
 
 from ...duration import FIRST_MICRO, LAST_MICRO
-from ...table.schema import Column
-from ..decode import (
-    ELEMENT,
-    FROM_JSON,
-    FROM_TEXT,
-    NUMERAL,
-    Build,
-    Choose,
-    Convert,
-    Refusal,
-    Target,
-    Undecodable,
-    nested,
-    or_document,
-    shown,
-)
+from ...table.schema import VALUE, Column
+from ..conversion import Build, Choose, Convert, Refusal, Target, Undecodable, shown
+from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, or_document
+from ..nested_values import ELEMENT, nested
 from .message import Message
 
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
@@ -263,10 +251,12 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
 
 
 def _inside(described: Message) -> dict[str, Message]:
-    """The schemas of the values inside an array or a struct, by field; empty if it describes neither."""
-    items, fields = described.get("items"), described.get("fields")
+    """The schemas of the values inside an array, a map or a struct, by field; empty if it describes none of them."""
+    items, values, fields = (described.get(name) for name in ("items", "values", "fields"))
     if type(items) is dict:
         return {ELEMENT: items}
+    if type(values) is dict:
+        return {VALUE: values}
     return {str(each.get("field")): each for each in fields if type(each) is dict} if type(fields) is list else {}
 
 

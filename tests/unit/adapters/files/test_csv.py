@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headwater.adapters.files import csv
 from headwater.domain.errors import ConfigError
+from headwater.domain.source.conversion import Undecodable
 from headwater.domain.source.csv_format import CsvFormat
-from headwater.domain.source.decode import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

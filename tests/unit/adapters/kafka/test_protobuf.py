@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.kafka.protobuf import _message_path
-from headwater.domain.source.decode import Undecodable
+from headwater.domain.source.conversion import Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from headwater.adapters.files import csv as csv_text
 from headwater.adapters.records.decoder import Record, RecordDecoder, to_json
 from headwater.adapters.records.parsing import parse_json
 from headwater.domain.errors import ConfigError
-from headwater.domain.source.decode import Undecodable
+from headwater.domain.source.conversion import Undecodable
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.source.row_decoder import RowDecoder
 from headwater.domain.table.schema import Schema

@@ -121,6 +121,84 @@ def test_what_does_not_fit_is_told_by_its_place(text: str, why: str) -> None:
     assert error.startswith("column '")
 
 
+MAPS = Schema.parse("id bigint, attributes map<string,decimal(9,2)>, days map<int,struct<n:int,more:map<string,date>>>")
+
+
+def test_an_object_is_a_map_if_it_is_declared_so() -> None:
+    row = decoded('{"attributes": {"z": 1.5, "B": null, "a": 2, "": 0}, "days": {"10": {"n": 1}, "-2": null}}', MAPS)
+    assert row["_error"] is None
+    assert [tuple(each.values()) for each in row["attributes"]] == [
+        ("", 0),
+        ("B", None),
+        ("a", 2),
+        ("z", Decimal("1.50")),
+    ]
+    assert row["days"] == [{"key": -2, "value": None}, {"key": 10, "value": {"n": 1, "more": None}}]
+    assert decoded('{"attributes": {}, "days": null}', MAPS)["attributes"] == []
+    shown = decoded('{"days": [{"value": {"more": {"x": "2024-01-02"}}, "key": 3}, {"key": 1, "value": null}]}', MAPS)
+    inside = {"n": None, "more": [{"key": "x", "value": date(2024, 1, 2)}]}
+    assert shown["days"] == [{"key": 1, "value": None}, {"key": 3, "value": inside}]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"attributes": 1}', "column 'attributes': map<string,decimal(9,2)> wanted, not 1"),
+        ('{"attributes": [["a", 1]]}', "column 'attributes': map<string,decimal(9,2)> wanted, not [['a', 1]]"),
+        ('{"attributes": {"a": 1, "b": 1.555}}', "column 'attributes[b]': decimal(9,2) wanted, not 1.555 (more"),
+        ('{"attributes": [{"key": null, "value": 1}]}', "column 'attributes.key': string wanted, not None"),
+        ('{"days": {"1": null, "01": null}}', "wanted, not {'1': None, '01': None} (two keys are 1)"),
+        ('{"days": {"1.0": null}}', "column 'days.key': int wanted, not '1.0'"),
+        ('{"days": {"3000000000": null}}', "column 'days.key': int wanted, not 3000000000 (out of range)"),
+        ('{"days": {"7": {"n": "x"}}}', "column 'days[7].n': int wanted, not 'x'"),
+        ('{"days": {"7": {"more": {"x": 1}}}}', "column 'days[7].more[x]': date wanted, not 1"),
+    ],
+)
+def test_what_does_not_fit_a_map_is_told_by_its_place(text: str, why: str) -> None:
+    assert why in decoded(text, MAPS)["_error"]
+
+
+def maps(*rows: Any, kind: pa.DataType | None = None) -> pa.RecordBatch:
+    inside = pa.struct([("n", pa.int8()), ("more", pa.map_(pa.string(), pa.date32()))])
+    columns = {
+        "id": pa.array(range(len(rows))),
+        "attributes": pa.array(rows, kind or pa.map_(pa.string(), pa.float32())),
+        "days": pa.array(
+            [[(2, {"n": 1, "more": [("x", date(2024, 1, 2))]}), (1, None)]] * len(rows), pa.map_(pa.int8(), inside)
+        ),
+    }
+    return pa.record_batch(list(columns.values()), list(columns))
+
+
+def test_arrow_maps_become_entries_in_the_order_of_their_keys() -> None:
+    schema = Schema.parse("attributes map<string,double>, days map<int,struct<n:int,more:map<string,date>>>")
+    spec = RecordSpec(schema, "parquet")
+    rows = maps([("b", 1), ("a", None)], None, [], [("z", 1), ("a", 3), ("z", 2)])
+    check_columns(rows.schema, "it", spec)
+    found = decode_rows(rows, spec, 0, what="it", origin="it").batch.to_pylist()
+    assert found[0]["attributes"] == [{"key": "a", "value": None}, {"key": "b", "value": 1.0}]
+    assert [row["attributes"] for row in found[1:3]] == [None, []]
+    assert found[3]["_error"] == "column 'attributes[z]': the key is there twice"
+    inside = {"n": 1, "more": [{"key": "x", "value": date(2024, 1, 2)}]}
+    assert found[0]["days"] == [{"key": 1, "value": None}, {"key": 2, "value": inside}]
+    again = decoded(found[0]["_raw"], schema)
+    assert (again["attributes"], again["days"]) == (found[0]["attributes"], found[0]["days"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (pa.map_(pa.int32(), pa.float32()), r"column 'attributes\.key' is int32, which string cannot"),
+        (pa.map_(pa.string(), pa.string()), r"column 'attributes\.value' is string, which double cannot"),
+        (pa.list_(pa.string()), "column 'attributes' is list.*which map<string,double> cannot hold.*allowed: maps"),
+    ],
+)
+def test_arrow_maps_that_do_not_fit_are_refused(kind: pa.DataType, why: str) -> None:
+    there = pa.schema([("attributes", kind)])
+    with pytest.raises(BadInput, match=why):
+        check_columns(there, "it", RecordSpec(Schema.parse("attributes map<string,double>"), "parquet"))
+
+
 def test_missing_null_and_empty_are_three_things() -> None:
     empty = decoded('{"tags": [], "place": {}, "lines": [null, {}]}')
     assert (empty["tags"], empty["place"]) == ([], {"City": None, "at": None, "order": None})

@@ -63,8 +63,10 @@ def test_types_may_be_written_as_in_spark(ddl: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("ddl", "why"),
     [
-        ("map<string,int>", "maps are not supported.*declare a struct"),
-        ("array<map<string,int>>", "maps are not supported"),
+        ("map<date,int>", "keys of a map are strings or integers, not date; declare a string"),
+        ("array<map<array<int>,int>>", "keys of a map are strings or integers, not array<int>"),
+        ("map<string>", "cannot read type 'map<string>'; write 'map<key type,value type>'"),
+        ("map<string,int,int>", "cannot read type"),
         ("array<>", "unknown column type ''"),
         ("array", "unknown column type 'array'; known: .*array<type>"),
         ("array<int", "unknown column type 'array<int'"),
@@ -78,6 +80,17 @@ def test_types_may_be_written_as_in_spark(ddl: str, canonical: str) -> None:
 def test_types_that_are_refused(ddl: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         DataType.parse(ddl)
+
+
+def test_a_map_is_the_array_of_its_entries() -> None:
+    kind = DataType.parse("MAP< string, array<map<long,decimal(9,2)>> >")
+    assert kind.ddl == "array<struct<key:string,value:array<array<struct<key:bigint,value:decimal(9,2)>>>>>"
+    assert kind.declared == "map<string,array<map<bigint,decimal(9,2)>>>"
+    assert (
+        DataType.parse(f"struct<a:array<int>,m:{kind.declared}>").declared == f"struct<a:array<int>,m:{kind.declared}>"
+    )
+    stored = DataType.parse(kind.ddl)
+    assert (stored, hash(stored), stored.declared) == (kind, hash(kind), kind.ddl)
 
 
 def test_a_frame_with_a_type_that_no_table_has_names_its_column() -> None:

@@ -1,0 +1,72 @@
+"""What converts a record's values: the target of a conversion, and the error for a value that does not fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+from attrs import evolve, frozen
+
+from ..errors import BadInput
+from ..table.schema import Column, DataType
+
+Convert: TypeAlias = Callable[[Any], Any]
+"""Converts a parsed value that is not null to a typed one, or raises `Undecodable`.
+
+An instant may be a `datetime` without a zone, in UTC. Any time may be microseconds since 1970, which Arrow converts
+twice as fast.
+"""
+
+ToJson: TypeAlias = Callable[[Any], str]
+"""Writes a parsed value as JSON text, without loss of digits."""
+
+_SHOWN = 60
+
+
+class Undecodable(BadInput):
+    """A record cannot be decoded; the message is the reason that its dead letter has."""
+
+
+def shown(value: object) -> str:
+    """A value for a message, shortened.
+
+    >>> shown("x" * 100)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    """
+    text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+@frozen
+class Refusal:
+    """Makes the error for a value that does not fit a column."""
+
+    column: str
+    type: DataType
+
+    def __call__(self, value: object, why: str = "") -> Undecodable:
+        wanted, why = self.type.declared, why and f" ({why})"
+        return Undecodable(f"column {self.column!r}: {wanted} wanted, not {shown(value)}{why}")
+
+
+@frozen
+class Target:
+    """The column that a converter is built for."""
+
+    type: DataType
+    refuse: Refusal
+    zone: ZoneInfo
+    to_json: ToJson
+
+    def inside(self, part: str, type_: DataType) -> Target:
+        """For a value inside a nested one; `part` is its place there, as messages show it."""
+        return evolve(self, type=type_, refuse=Refusal(self.refuse.column + part, type_))
+
+
+Build: TypeAlias = Callable[[Target], Convert]
+"""Makes the converter of a column."""
+
+Choose: TypeAlias = "Callable[[Column], Build]"
+"""Chooses the `Build` of a column, for one way of writing values."""
