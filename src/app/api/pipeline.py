@@ -27,6 +27,7 @@ from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
 from ..run.alerts import alarms_of
 from ..run.loading import is_loading
+from ..run.rebuild import describe_unfinished
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from ..sources.stream import NO_STREAMS
@@ -343,18 +344,23 @@ class Pipeline:
         """
         ledger = self.ledger
         latest, engine = ledger.latest, ledger.engine
-        try:
-            lag = self.runner.source.lag(latest.offsets if latest else None)
-        except HeadwaterError as error:
-            lag = f"unknown: {error}"
-        if is_loading(self.runner.ledger, self.service):
-            lag = f"{lag}; its history is being loaded"
+        lag = self._lag(latest)
         with self.engine.working():
             snapshot = self.snapshot()
             bookkeeping = self.runner.service.bookkeeping(snapshot) if latest else {}
             repeats = self.runner.service.repeats(snapshot) if latest else None
         dead_letters, alarms = self._dead_letters(), tuple(alarms_of(self.runner, latest))
         return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, engine)
+
+    def _lag(self, latest: Publication | None) -> str:
+        """The unread input, and what else keeps the tables from what they will be."""
+        runner = self.runner
+        try:
+            lag = runner.source.lag(latest.offsets if latest else None)
+        except HeadwaterError as error:
+            lag = f"unknown: {error}"
+        loading = "its history is being loaded" if is_loading(runner.ledger, self.service) else ""
+        return "; ".join(filter(None, (lag, loading, describe_unfinished(runner))))
 
     def _dead_letters(self) -> int:
         name = dead_letter.table(self.name)

@@ -40,6 +40,15 @@ class Rebuilt:
     publication: Publication | None
 
 
+def describe_unfinished(runner: Runner) -> str:
+    """What is to be known of a rebuild that has not ended, for display; empty if there is none."""
+    there = read_generations(runner.store, runner.pipeline)
+    if there.building is None:
+        return ""
+    stopped = ", and runs with the former settings are stopped" if there.closing else ""
+    return f"generation {there.newest} is being built by `headwater rebuild`{stopped}"
+
+
 @define(eq=False)
 class Rebuild:
     """The rebuild of one pipeline. One that was interrupted is resumed, if the settings are the same.

@@ -62,6 +62,12 @@ def recorded(rebuild: Rebuild) -> Generations:
     return read_generations(rebuild.runner.store, "ranked")
 
 
+def lag(trial: Trial) -> str:
+    """What `status` shows of the unread input."""
+    (status,) = trial.open().status()
+    return status.lag
+
+
 def test_a_topic_with_the_rows_of_the_old_tables(trial: Trial) -> None:
     rebuild = begun(trial)
     runner = rebuild.runner
@@ -84,6 +90,9 @@ def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
     assert rebuild.run() is None
     there = recorded(rebuild)
     assert (there.current, there.newest, there.closing) == (1, 2, False)
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    assert lag(trial) == "0 files; generation 2 is being built by `headwater rebuild`"
+    trial.set("pipelines.ranked.order_by", '"-signed"')
     found = begun(trial).run()
     assert found
     assert (found.generation, found.former) == (2, 1)
