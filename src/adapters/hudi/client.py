@@ -41,10 +41,11 @@ def _fixed_in_tasks(spark: SparkContext) -> Iterator[None]:
 
     Among them is how dates and times before 1900 are stored.
     """
+    before = {name: spark.getLocalProperty(name) for name in FIXED}
     for name, value in FIXED.items():
         spark.setLocalProperty(name, value)
     try:
         yield
     finally:
-        for name in FIXED:
-            spark._jsc.setLocalProperty(name, None)
+        for name, former in before.items():
+            spark._jsc.setLocalProperty(name, former)

@@ -5,24 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...domain.errors import EngineLimit
+from .file_errors import explain_read_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow.parquet as pq
 
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What Spark writes into a file of its former calendar, which it reads back as it was."""
 
 
-def check_calendar(path: Path, footer: pq.FileMetaData) -> None:
-    """Check that the dates and times of a file can be read by others than Spark.
+def read_footer(path: Path) -> pq.FileMetaData:
+    """Read the footer of a Parquet file whose dates and times can be read by others than Spark.
 
     Raises:
         EngineLimit: old ones would be another day or hour here.
+        HeadwaterError: as of `explain_read_errors`.
     """
+    with explain_read_errors(path):
+        footer = pq.read_metadata(path)
     if any(mark in (footer.metadata or {}) for mark in _MARKS) and any(
         pa.types.is_temporal(each) for each in footer.schema.to_arrow_schema().types
     ):
@@ -31,3 +34,4 @@ def check_calendar(path: Path, footer: pq.FileMetaData) -> None:
             ' before 1582 and times before 1900 as they were: set engine = "spark"',
             lasting=True,
         )
+    return footer

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.adapters.polars.calendar import check_calendar
+from headwater.adapters.polars.calendar import read_footer
 from headwater.domain.errors import EngineLimit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _check(path: Path, rows: dict[str, list[object]], marks: dict[str, str]) -> None:
     pq.write_table(pa.table(rows).replace_schema_metadata(marks), path)
-    check_calendar(path, pq.read_metadata(path))
+    read_footer(path)
 
 
 @pytest.mark.parametrize("mark", ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"])

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 from attrs import define, frozen
 
-from ...polars.calendar import check_calendar
+from ...polars.calendar import read_footer
 from ...polars.file_cache import READ_WHOLE
 from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
@@ -116,7 +116,7 @@ class DataFiles:
         mapped = any(self.names.get(name, name) != name for name in schema.names)
         small, usual = [], None if mapped else polars_schema(schema)
         for path, file in zip(paths, files, strict=True):
-            if is_scanned(file) and not _has_int96(path):
+            if is_scanned(file) and not _has_int96(read_footer(path)):
                 yield self._scan(path, schema)
                 continue
             rows = self.cache.get(str(path))
@@ -234,17 +234,15 @@ def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:
 
 
 def _read_whole(path: Path) -> pl.DataFrame:
+    footer = read_footer(path)
     with explain_read_errors(path):
-        if _has_int96(path):
+        if _has_int96(footer):
             return _from_int96(path)
         return pl.read_parquet(path, hive_partitioning=False, glob=False)
 
 
-def _has_int96(path: Path) -> bool:
+def _has_int96(footer: pq.FileMetaData) -> bool:
     """Whether a file has times in the type INT96, which old versions of Headwater wrote through Spark."""
-    with explain_read_errors(path):
-        footer = pq.read_metadata(path)
-        check_calendar(path, footer)
     schema = footer.schema
     return any(schema.column(at).physical_type == "INT96" for at in range(len(schema)))
 

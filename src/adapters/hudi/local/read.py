@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import pyarrow.parquet as pq
 from attrs import define
 
 from ....domain.table.change import Matching
 from ....domain.table.merge import fold
 from ....domain.table.schema import column
 from ...memory_limit import hold_files
-from ...polars.calendar import check_calendar
+from ...polars.calendar import read_footer
 from ...polars.file_cache import IN_MEMORY, READ_WHOLE
 from ...polars.file_errors import explain_read_errors
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
@@ -103,7 +102,7 @@ class LocalVersion:
         """The rows of a base file, in the spec's columns, with `RECORD_KEY` and `SEQUENCE`."""
         with explain_read_errors(path):
             if path.stat().st_size > READ_WHOLE:
-                check_calendar(path, pq.read_metadata(path))
+                read_footer(path)  # refuses files of another calendar
                 rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
                 return rows.select(_columns(rows.collect_schema(), self.spec.schema))
             return self._cached(path, partial(_read_base, path, self.spec.schema)).lazy()
@@ -129,7 +128,7 @@ def _folders(root: Path) -> list[str]:
 
 
 def _read_base(path: Path, schema: Schema) -> pl.DataFrame:
-    check_calendar(path, pq.read_metadata(path))
+    read_footer(path)  # refuses files of another calendar
     rows = pl.read_parquet(path, hive_partitioning=False, glob=False)
     return rows.select(_columns(rows.schema, schema))
 
