@@ -56,6 +56,13 @@ Feature: Nested columns are carried as they are
       | 1        | [{"key": "Box", "value": null}, {"key": "gross", "value": 2.00}, {"key": "net", "value": 1.50}]      |
       | 2        | [{"key": "net", "value": 3.00}]                                                                      |
       | 4        |                                                                                                      |
+    When reports runs until idle
+    Then reports.weighed shows exactly
+      | order_id | what  | weight |
+      | 1        | Box   |        |
+      | 1        | gross | 2.00   |
+      | 1        | net   | 1.50   |
+      | 2        | net   | 3.00   |
     And order_rank.ranks differs since epoch 0 by exactly
       | _row_kind | order_id | weights                         |
       | -U        | 2        | []                              |
