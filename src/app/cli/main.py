@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _WHOLE = 1000  # characters of a sentence
 _COMPLETE = "_HEADWATER_COMPLETE"
+_ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000,muzzy_decay_ms:10000")
+"""Polars' allocator keeps freed memory for ten seconds, and not for half a second: epochs take as much again."""
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 
 
@@ -69,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     LOG_FORM.json = False
+    os.environ.setdefault(*_ALLOCATOR)  # read when Polars is imported
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
     try:
         with COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:

@@ -216,6 +216,22 @@ class TestOtherCommands:
         done = subprocess.run([sys.executable, "-c", script, config], capture_output=True, check=False)
         assert done.returncode == 0
 
+    def test_the_allocator_is_told_before_polars_is_imported(self, config):
+        script = (
+            "import os, sys; from headwater.app.cli.main import main; there = 'polars' in sys.modules;"
+            " code = main(['check', sys.argv[1]]);"
+            " sys.exit(code or there or not os.environ['_RJEM_MALLOC_CONF'].endswith(sys.argv[2]))"  # Polars adds its own
+        )
+        own = "dirty_decay_ms:1"
+        for environment, expected in (
+            ({}, "dirty_decay_ms:10000,muzzy_decay_ms:10000"),
+            ({"_RJEM_MALLOC_CONF": own}, own),
+        ):
+            command = [sys.executable, "-c", script, config, expected]
+            plain = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+            done = subprocess.run(command, env=plain | environment, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+
 
 class TestApi:
     def test_views_are_the_engines_own_frames(self, ran):
