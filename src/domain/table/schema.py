@@ -79,8 +79,6 @@ class DataType:
         'decimal(18,2)'
         >>> DataType.parse("array<struct<sku: string, n: INTEGER>>").ddl
         'array<struct<sku:string,n:int>>'
-        >>> DataType.parse("map<string,int>").ddl
-        'array<struct<key:string,value:int>>'
         """
         if match := _NESTED.fullmatch(ddl):
             return _NESTED_BY_WORD[match[1].lower()](match[2], ddl)
