@@ -211,7 +211,7 @@ class TestReading:
          "csv, parquet, maxwell-json, debezium-json, canal-json; did you mean 'maxwell-json'?"),
         ("amount decimal(18,2)", "amount money", "deploy.toml:13: sources.contracts.schema: unknown column type 'money'; "
          "known: bigint, binary, boolean, date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint, "
-         "decimal(p,s), array<type>, struct<name:type,...>"),
+         "decimal(p,s), array<type>, struct<name:type,...>, map<type,type>"),
         ('event_time = "sign_time"', 'event_time = "signtime"', "deploy.toml:14: sources.contracts.event_time: no such "
          "column: 'signtime' is unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'sign_time'?"),
         ('event_time = "sign_time"', 'event_time = "amount"', "deploy.toml:14: sources.contracts.event_time: column "
