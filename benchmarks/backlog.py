@@ -14,7 +14,6 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -24,12 +23,13 @@ from headwater.testing.kafka_broker import kafka_broker
 
 from . import orders, retraction_headwater
 from .deployment import fresh
-from .memory import Used, run_and_watch
-from .sides import Ran, totals_of
+from .sides import Ran, run_until_idle, totals_of
 from .tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .memory import Used
 
 _FOLDER = Path("var/bench/backlog")
 _HEAD = ("side", "wall s", "cpu s", "peak MiB", "messages/s", "wrong")
@@ -75,23 +75,16 @@ class Side:
 
 
 def _run(name: str, backend: str, servers: str | None = None) -> Side:
-    home = _FOLDER / name
-    config = fresh(home, backend, upkeep="", work=_work(servers))
-    (home / "in").rmdir()
-    (home / "in").symlink_to((_FOLDER / "messages").resolve())
-    began = perf_counter()
-    command = [sys.executable, "-m", "headwater", "run", str(config), "--until-idle"]
-    used = run_and_watch(command, _FOLDER / f"{name}.log")
-    wall = perf_counter() - began
+    config = fresh(_FOLDER / name, backend, upkeep="", work=_work(servers))
+    wall, used = run_until_idle(config, _FOLDER / "messages", _FOLDER / f"{name}.log")
     with Headwater.from_config(config) as headwater:
         rows = headwater.view("order_states.totals").select("state", "orders", "amount").rows()
     return Side(wall, used, totals_of(rows))
 
 
 def _run_flink(flink: Path) -> Side:
-    python = (flink / "venv" / "bin" / "python").absolute()
-    ran = Ran.of([str(python), "benchmarks/retraction_flink.py", "heap"], _FOLDER.resolve(), _FLINK)
-    return Side(ran.start + ran.figures.seconds, ran.used, ran.figures.totals)
+    ran = Ran.on_flink(flink, "retraction_flink.py", "heap", folder=_FOLDER)
+    return Side(ran.whole, ran.used, ran.figures.totals)
 
 
 def _run_side(name: str, options: argparse.Namespace) -> Side:

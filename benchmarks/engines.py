@@ -17,7 +17,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -27,12 +26,13 @@ from headwater import Headwater
 
 from . import cumulate_headwater, data, items, orders, page_views, retraction_headwater, wide_headwater
 from .deployment import RANKING, fresh
-from .memory import Used, run_and_watch
-from .sides import Ran, totals_of
+from .sides import Ran, run_until_idle, totals_of
 from .tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from .memory import Used
 
 _FOLDER = Path("var/bench/engines")
 _HEAD = ("work", "engine", "rows", "epochs", "wall s", "cpu s", "peak MiB", "rows/s", "wrong")
@@ -177,12 +177,7 @@ def _run(name: str, engine: str, right: pl.DataFrame, epochs: int, rows: int) ->
     work, folder = WORK[name], _FOLDER / name
     home = folder / engine
     config = fresh(home, f"delta:{engine}", upkeep="", work=work.toml)
-    (home / "in").rmdir()
-    (home / "in").symlink_to((folder / "in").resolve())
-    command = [sys.executable, "-m", "headwater", "run", str(config), "--until-idle"]
-    began = perf_counter()
-    used = run_and_watch(command, folder / f"{engine}.log")
-    wall = perf_counter() - began
+    wall, used = run_until_idle(config, folder / "in", folder / f"{engine}.log")
     with Headwater.from_config(config) as headwater:
         shown = headwater.view(work.view)
         found = work.found(shown if isinstance(shown, pl.DataFrame) else pl.from_arrow(shown.toArrow()))
@@ -194,17 +189,14 @@ def _run_flink(name: str, flink: Path, right: pl.DataFrame, epochs: int, rows: i
     work, folder = WORK[name].flink, (_FOLDER / name).resolve()
     for expected, there in work.inputs.items():
         (folder / expected).symlink_to(folder / there)
-    program, *arguments = work.program
-    python = (flink / "venv" / "bin" / "python").absolute()
-    ran = Ran.of([str(python), f"benchmarks/{program}", *arguments], folder, _FLINK)
+    ran = Ran.on_flink(flink, *work.program, folder=folder)
     if totals := ran.figures.totals:
         found = pl.DataFrame([(state, *each) for state, each in totals.items()], right.columns, orient="row")
     else:
         found = pl.read_parquet(folder / _FLINK / "rows")
     expected = work.right(folder) if work.right else right
     found = found.select(pl.col(name).cast(kind) for name, kind in expected.schema.items())
-    wall = ran.start + ran.figures.seconds
-    return Result(name, _FLINK, rows, epochs, wall, ran.used, wrong_rows(found, expected))
+    return Result(name, _FLINK, rows, epochs, ran.whole, ran.used, wrong_rows(found, expected))
 
 
 def wrong_rows(found: pl.DataFrame, right: pl.DataFrame) -> int:

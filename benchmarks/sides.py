@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from statistics import quantiles
-from time import time
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Self
 
 from attrs import asdict, field, frozen
@@ -102,6 +103,37 @@ class Ran:
         used = run_and_watch([*program, str(folder), str(home)], folder / f"{side}.log")
         figures = Figures.read(home)
         return cls(figures.began - launched, most_left(home / GC_LOG), used, figures)
+
+    @classmethod
+    def on_flink(cls, flink: Path, program: str, *arguments: str, folder: Path) -> Self:
+        """Run a program of this folder on Flink as side ``flink``; see `of`.
+
+        Args:
+            flink: a folder with PyFlink in ``venv`` and its jars in ``jars``.
+            program: the file of the program.
+            arguments: its first arguments.
+            folder: the folder of the input.
+        """
+        python = (flink / "venv" / "bin" / "python").absolute()
+        return cls.of([str(python), f"benchmarks/{program}", *arguments], folder.resolve(), "flink")
+
+    @property
+    def whole(self) -> float:
+        """Seconds from its launch until the last result was published."""
+        return self.start + self.figures.seconds
+
+
+def run_until_idle(config: Path, files: Path, log: Path) -> tuple[float, Used]:
+    """Run Headwater in a process of its own, over a folder of files that becomes its folder ``in``.
+
+    Returns the seconds from the launch of the process to its end, and what it used.
+    """
+    place = config.parent / "in"
+    place.rmdir()
+    place.symlink_to(files.resolve())
+    began = perf_counter()
+    used = run_and_watch([sys.executable, "-m", "headwater", "run", str(config), "--until-idle"], log)
+    return perf_counter() - began, used
 
 
 def spark_settings(home: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from time import sleep, time
+from typing import Any
 
 import polars as pl
 from confluent_kafka import Producer
@@ -27,16 +28,16 @@ def page_of(number: pl.Expr) -> pl.Expr:
     return "page-" + (number % PAGES).cast(pl.String)
 
 
-def visitor_of(number: pl.Expr) -> pl.Expr:
-    """The visitor of a view, from its number."""
+def visitor_of(number: Any) -> Any:
+    """The visitor of a view, from its number or a column of numbers."""
     return number * _STEP // PAGES % VISITORS
 
 
 def _send(producer: Producer, topic: str, first: int, size: int, at: int) -> None:
     moment = f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
     for number in range(first, first + size):
-        visitor = number * _STEP // PAGES % VISITORS
-        producer.produce(topic, f'{{"at": "{moment}", "page": "page-{number % PAGES}", "visitor": {visitor}}}')
+        page, visitor = f"page-{number % PAGES}", visitor_of(number)
+        producer.produce(topic, f'{{"at": "{moment}", "page": "{page}", "visitor": {visitor}}}')
     producer.poll(0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -46,6 +46,11 @@ def spark_type(data_type: DataType, *, maps: bool = False) -> spark_types.DataTy
     return _TYPES[data_type.name]()
 
 
+def sorted_entries(value: Column, entry: Callable[[Column, Column], Column]) -> Column:
+    """The entries of a map, in the order of their keys; `entry` makes each from its key and its value."""
+    return F.transform(F.array_sort(F.map_keys(value)), lambda key: entry(key, value[key]))
+
+
 def with_entries(value: Column, kind: DataType) -> Column:
     """A value with the entries of each map in place of the map, in the order of their keys."""
     element = kind.element
@@ -53,9 +58,8 @@ def with_entries(value: Column, kind: DataType) -> Column:
         return value
     if kind.is_map and element is not None:
         key, inside = element.fields
-        return F.transform(
-            F.array_sort(F.map_keys(value)),
-            lambda name: F.struct(name.alias(key.name), with_entries(value[name], inside.type).alias(inside.name)),
+        return sorted_entries(
+            value, lambda name, own: F.struct(name.alias(key.name), with_entries(own, inside.type).alias(inside.name))
         )
     if element is not None:
         return F.transform(value, lambda each: with_entries(each, element))

@@ -19,7 +19,7 @@ from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ...domain.table.schema import TIMES, DataType
-from .schema import named, spark_type
+from .schema import named, sorted_entries, spark_type
 
 _DAY = 86_400_000_000  # microseconds
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
@@ -123,12 +123,12 @@ class TableRows:
         self._check_inside(found.keyType, key.type, f"{what}.{key.name}")
         self._check_inside(found.valueType, value.type, f"{what}.{value.name}")
 
-        def of(name: Column) -> Column:
+        def of(name: Column, inside: Column) -> Column:
             own = self._value(name, found.keyType, key.type, f"{what}.{key.name}").alias(key.name)
-            inside = self._value(source[name], found.valueType, value.type, f"{what}.{value.name}")
+            inside = self._value(inside, found.valueType, value.type, f"{what}.{value.name}")
             return F.struct(own, inside.alias(value.name))
 
-        return F.transform(F.array_sort(F.map_keys(source)), of)
+        return sorted_entries(source, of)
 
     def _check_inside(self, found: spark_types.DataType, kind: DataType, what: str) -> None:
         if not kind.is_nested and not _fits(found, spark_type(kind)):
