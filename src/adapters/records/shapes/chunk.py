@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import polars as pl
 import pyarrow as pa
 from attrs import field, frozen
 
 from ..decoder import Record
+from .spans import places, spans
 
 BLANKS = " \t\r\n"
-_BYTE_ORDER_MARK = "\ufeff"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NEWLINE = 0x0A
 
 
 @frozen(eq=False)
@@ -22,28 +25,41 @@ class Chunk:
         texts: the records as text; null if they are not UTF-8, or have no value.
         positions: their positions.
         origins: their origins.
+        data: the bytes of all texts.
+        starts: where the text of each begins in `data`; see `spans`.
+        ends: where it ends.
         others: the bytes of those that are not UTF-8, by number.
     """
 
     texts: pl.Series
     positions: pl.Series
     origins: pl.Series
+    data: pa.Buffer
+    starts: pl.Series
+    ends: pl.Series
     others: Mapping[int, bytes] = field(factory=dict)
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> Chunk:
+    def of(cls, records: Sequence[Record]) -> Self:
         """A chunk of some records."""
         raws, positions, origins, _ = zip(*records, strict=True)
-        places = pl.Series(positions, dtype=pl.Int64), pl.Series(origins, dtype=pl.String)
+        others = {}
+        whole = pa.array(raws, pa.large_binary())
         try:
-            return cls(_series(pa.array(raws, pa.binary()).cast(pa.string())), *places)
+            texts = whole.cast(pa.large_string())
         except pa.ArrowInvalid:  # some are not UTF-8
-            texts = [_text(raw) for raw in raws]
-            others = {at: raw for at, raw in enumerate(raws) if raw is not None and texts[at] is None}
-            return cls(_series(pa.array(texts, pa.string())), *places, others)
+            others = {at: raw for at, raw in enumerate(raws) if raw is not None and not _is_utf8(raw)}
+            whole = pa.array([None if at in others else raw for at, raw in enumerate(raws)], pa.large_binary())
+            texts = whole.cast(pa.large_string())
+        series = (
+            pl.Series(pl.from_arrow(texts)),
+            pl.Series(positions, dtype=pl.Int64),
+            pl.Series(origins, dtype=pl.String),
+        )
+        return cls(*series, whole.buffers()[2], *places(whole), others)
 
     @classmethod
-    def of_lines(cls, block: bytes, position: int, origin: str, *, is_first: bool) -> Chunk:
+    def of_lines(cls, block: bytes, position: int, origin: str, *, is_first: bool) -> Self:
         """A chunk of the lines of a part of a file that are not blank.
 
         Args:
@@ -55,15 +71,21 @@ class Chunk:
         Raises:
             UnicodeDecodeError: the block is not UTF-8.
         """
-        text = block.decode()
-        lines = pl.Series([text]).str.split("\n").explode()
-        ends = (lines.str.len_bytes().cast(pl.Int64) + 1).cum_sum()
-        if is_first and text.startswith(_BYTE_ORDER_MARK):
-            lines = pl.concat([pl.Series([lines[0].removeprefix(_BYTE_ORDER_MARK)]), lines.slice(1)])
-        lines, starts = lines.str.strip_chars(BLANKS), ends.shift(1, fill_value=0) + position
-        filled = lines != ""
-        lines = lines.filter(filled)
-        return cls(lines, starts.filter(filled), pl.Series([origin]).new_from_index(0, lines.len()))
+        if not block.isascii():
+            block.decode()
+        data = pa.py_buffer(block)
+        lines = _lines(data)
+        starts, ends = lines
+        if is_first and block.startswith(_BYTE_ORDER_MARK):
+            starts = pl.concat([starts.head(1) + len(_BYTE_ORDER_MARK), starts.slice(1)])
+        texts = spans(starts, ends, data)
+        if not (texts.str.starts_with("{") & texts.str.ends_with("}")).all():
+            ends = starts + texts.str.strip_chars_end(BLANKS).str.len_bytes().cast(pl.Int64)
+            starts = ends - texts.str.strip_chars(BLANKS).str.len_bytes().cast(pl.Int64)
+            texts = spans(starts, ends, data)
+        found = pl.DataFrame([texts.alias("text"), lines[0].alias("line"), starts.alias("start"), ends.alias("end")])
+        texts, at, starts, ends = found.filter(texts != "").get_columns()
+        return cls(texts, at + position, pl.Series([origin]).new_from_index(0, texts.len()), data, starts, ends)
 
     def records(self, numbers: pl.Series, positions: pl.Series) -> Iterator[Record]:
         """Some of the records by their numbers, at other positions."""
@@ -72,12 +94,18 @@ class Chunk:
             yield Record(self.others.get(number) if text is None else text.encode(), position, origin)
 
 
-def _series(texts: pa.Array) -> pl.Series:
-    return pl.Series(pl.from_arrow(texts))
+def _lines(data: pa.Buffer) -> tuple[pl.Series, pl.Series]:
+    """Where each line begins and ends."""
+    bytes_ = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.uint8(), data.size, [None, data])))
+    ends = (bytes_ == _NEWLINE).arg_true().cast(pl.Int64)
+    if not data.size or bytes_[-1] != _NEWLINE:
+        ends = pl.concat([ends, pl.Series([data.size], dtype=pl.Int64)])
+    return (ends + 1).shift(1, fill_value=0), ends
 
 
-def _text(raw: bytes | None) -> str | None:
+def _is_utf8(raw: bytes) -> bool:
     try:
-        return None if raw is None else raw.decode()
+        raw.decode()
     except UnicodeDecodeError:
-        return None
+        return False
+    return True

@@ -17,7 +17,8 @@ from ....domain.table.change import POSITION
 from ..decoder import Record, RecordDecoder, arrow_schema, batch_schema
 from .chunk import Chunk
 from .sample import Node, Unlearnable
-from .shape import AT, ROWS, TEXT, Shape, learn, learn_constants
+from .shape import AT, ROWS, Shape, learn, learn_constants
+from .template import END, START, TEXT
 
 RECORDS_A_CHUNK = 16_384
 _LEAST, _FEW = 1_500, 20
@@ -90,42 +91,40 @@ class ShapeDecoder:
             self._poor, self._without = 0, _CHUNKS_WITHOUT
 
     def _decoded(self, chunk: Chunk) -> pa.RecordBatch:
-        texts = chunk.texts
-        numbers = pl.int_range(0, texts.len() * ROWS, ROWS, dtype=pl.Int64, eager=True)
-        records = pl.DataFrame([numbers.alias(AT), texts.alias(TEXT)])
-        rows, rest = self._by_shapes(records.filter(pl.col(TEXT).is_not_null()))
-        others = pl.concat([*rest, records.filter(pl.col(TEXT).is_null())])
-        self._rate(records.height - others.height, records.height)
-        if others.height:
-            rows.append(self._strictly(chunk, others[AT].sort()))
-        return self._batch(chunk, pl.concat(rows).sort(AT) if rows else pl.DataFrame())
+        records = _numbered(chunk)
+        rows, rest = self._by_shapes(records.filter(pl.col(TEXT).is_not_null()), chunk.data)
+        others = pl.concat([*rest, records.filter(pl.col(TEXT).is_null())[AT]])
+        self._rate(records.height - others.len(), records.height)
+        if others.len():
+            rows.append(self._strictly(chunk, others.sort()))
+        return self._batch(chunk, rows)
 
-    def _by_shapes(self, rest: pl.DataFrame) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
-        """The rows of the records that have a shape, and the other records."""
+    def _by_shapes(self, rest: pl.DataFrame, data: pa.Buffer) -> tuple[list[pl.DataFrame], list[pl.Series]]:
+        """The rows of the records that have a shape, and the numbers of the other records."""
         rows: list[pl.DataFrame] = []
-        unsure: list[pl.DataFrame] = []
+        unsure: list[pl.Series] = []
         whole, tries, waiting = rest.height, 0, list(self._shapes)
         while rest.height:
             if not waiting:
                 if tries == _TRIES or rest.height < max(self.few, whole // 1000):
                     break
-                waiting = self._learned(rest, tries)
+                waiting = self._learned(rest, data, tries)
                 tries += 1
                 continue
             shape = waiting.pop(0)
-            fits, texts = shape.match(rest)
+            texts = shape.match(rest, data)
             shape.hits += texts.height
             if not texts.height:
                 continue
-            rest = rest.filter(~fits)
+            rest = _without(rest, texts[AT])
             typed, odd = shape.typed(texts)
-            unsure.append(odd.select(AT, TEXT))
+            unsure.append(odd)
             if shape.draft.passed_over is None:
                 rows += shape.rows(typed, self._schema)
             else:
                 self.passed_over[shape.draft.passed_over] += typed.height
         self._forget()
-        return rows, [rest, *unsure]
+        return rows, [rest[AT], *unsure]
 
     def _forget(self) -> None:
         """Keep the shapes that most records had lately, the most frequent first."""
@@ -134,25 +133,26 @@ class ShapeDecoder:
         for shape in self._shapes:
             shape.hits //= 2
 
-    def _learned(self, rest: pl.DataFrame, tries: int) -> list[Shape]:
+    def _learned(self, rest: pl.DataFrame, data: pa.Buffer, tries: int) -> list[Shape]:
         """New shapes, from one of the records that have none."""
         text = _fullest(rest[TEXT], tries)
         try:
             shape = learn(text, self.spec, self._known)
-            if not self._is_new(shape) or not shape.match(rest.clear().vstack(_one(text)))[1].height:
+            alone = Chunk.of([Record(text.encode(), 0, "")])
+            if not self._is_new(shape) or not shape.match(_numbered(alone), alone.data).height:
                 return []
         except (Unlearnable, Undecodable, pl.exceptions.ComputeError):
             return []
-        found = [*self._special(shape, rest), shape]
+        found = [*self._special(shape, rest, data), shape]
         self._shapes += found
         return found
 
     def _is_new(self, shape: Shape) -> bool:
         return not any(each.template.is_like(shape.template) for each in self._shapes)
 
-    def _special(self, shape: Shape, rest: pl.DataFrame) -> list[Shape]:
+    def _special(self, shape: Shape, rest: pl.DataFrame, data: pa.Buffer) -> list[Shape]:
         """The shape with constants, if most records of a shape have them: it is the faster one."""
-        _, like = shape.match(rest.gather_every(max(1, rest.height // _COMPARED)))
+        like = shape.match(rest.gather_every(max(1, rest.height // _COMPARED)), data).select(rest.columns)
         if like.height < _SAMPLES:
             return []
         texts = like[TEXT]
@@ -160,7 +160,7 @@ class ShapeDecoder:
             special = learn_constants([texts[0], texts[texts.len() // 2], texts[-1]], self.spec, self._known)
         except (Unlearnable, Undecodable):
             return []
-        return [special] if self._is_new(special) and special.match(like)[1].height * 2 > like.height else []
+        return [special] if self._is_new(special) and special.match(like, data).height * 2 > like.height else []
 
     def _strictly(self, chunk: Chunk, numbers: pl.Series) -> pl.DataFrame:
         """The rows of some records by the strict decoder."""
@@ -168,10 +168,11 @@ class ShapeDecoder:
         frame = pl.concat(pl.DataFrame(pl.from_arrow(batch)) for batch in batches)
         return frame.select(pl.col(POSITION).alias(AT), *self._schema)
 
-    def _batch(self, chunk: Chunk, rows: pl.DataFrame) -> pa.RecordBatch:
-        """Rows in order as a batch, with the positions and origins of their records."""
-        if not rows.height:
+    def _batch(self, chunk: Chunk, frames: list[pl.DataFrame]) -> pa.RecordBatch:
+        """Rows as a batch, in order, with the positions and origins of their records."""
+        if not frames:
             return pa.RecordBatch.from_pylist([], self._arrow)
+        rows = frames[0] if len(frames) == 1 else pl.concat(frames).sort(AT)
         number, row = rows[AT] // ROWS, rows[AT] % ROWS
         placed = rows.with_columns(
             (chunk.positions.gather(number) + row).alias(POSITION), chunk.origins.gather(number).alias(ORIGIN)
@@ -188,5 +189,16 @@ def _fullest(texts: pl.Series, tries: int) -> str:
     return min((str(texts[place]) for place in places), key=lambda text: text.count("null"))
 
 
-def _one(text: str) -> pl.DataFrame:
-    return pl.DataFrame({AT: [0], TEXT: [text]}, schema={AT: pl.Int64, TEXT: pl.String})
+def _numbered(chunk: Chunk) -> pl.DataFrame:
+    """The records of a chunk as a frame."""
+    count = chunk.texts.len()
+    numbers = pl.int_range(0, count * ROWS, ROWS, dtype=pl.Int64, eager=True)
+    columns = {AT: numbers, TEXT: chunk.texts, START: chunk.starts, END: chunk.ends}
+    return pl.DataFrame([column.alias(name) for name, column in columns.items()])
+
+
+def _without(records: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
+    """The other records."""
+    if numbers.len() == records.height:
+        return records.clear()
+    return records.filter(~pl.col(AT).is_in(numbers.implode()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import polars as pl
 from attrs import define, field
@@ -18,10 +19,13 @@ from .debezium import debezium
 from .draft import Draft, Image
 from .maxwell import maxwell
 from .sample import Node, Unlearnable, read_sample
-from .template import Template
+from .template import GROUP, TEXT, Template
 
-AT, TEXT = "@", "@text"
-"""The columns of records: their number in the chunk times `ROWS`, so that there is room for their rows; their text."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AT = "@"
+"""The column of the number of a record in its chunk times `ROWS`, so that there is room for its rows."""
 ROWS = 2**32
 
 
@@ -62,17 +66,15 @@ class Shape:
     def _template(self) -> Template:
         return Template(self.text, self.draft.holes())
 
-    def match(self, records: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-        """Which records have the form of the shape, and those records with the texts of their values."""
-        fits, groups = self.template.match(records[TEXT])
-        if not fits.any():
-            return fits, records.clear()
-        names = (str(hole.start) for hole in self.draft.captured())
-        texts = records.with_columns(series.alias(name) for name, series in zip(names, groups, strict=True))
-        return fits, texts if fits.all() else texts.filter(fits)
+    def match(self, records: pl.DataFrame, data: pa.Buffer) -> pl.DataFrame:
+        """The records that have the form of the shape, with the texts of their values; see `Template.match`."""
+        found = self.template.match(records, data)
+        if not found.height:
+            return found
+        return found.rename({GROUP.format(at): str(hole.start) for at, hole in enumerate(self.draft.captured())})
 
-    def typed(self, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Records with their typed values, and those records of which a value does not convert exactly."""
+    def typed(self, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+        """Records with their typed values, and the numbers of those of which a value does not convert exactly."""
         certain, values = pl.Series([True]).new_from_index(0, texts.height), [texts[AT], texts[TEXT]]
         for name, (start, convert) in self.draft.values.items():
             text = texts[str(start)]
@@ -82,8 +84,8 @@ class Shape:
             values.append(value.alias(name))
         typed = pl.DataFrame(values)
         if certain.all():
-            return typed, texts.clear()
-        return typed.filter(certain), texts.filter(~certain).select(AT, TEXT)
+            return typed, texts[AT].clear()
+        return typed.filter(certain), texts[AT].filter(~certain)
 
     def rows(self, typed: pl.DataFrame, schema: pl.Schema) -> list[pl.DataFrame]:
         """The rows of records with typed values: `AT`, which orders them, and the columns of a schema."""

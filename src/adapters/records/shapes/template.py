@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 from attrs import define, field, frozen
 
+from .spans import spans, tails
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT, START, END = "@text", "@start", "@end"
+"""The columns of records: their text, and where it begins and ends in the data; see `spans`."""
+_FROM = "@from"
+"""The column of where the text that is not matched yet begins."""
+GROUP = "@group {}"
+"""The columns of the texts in groups, by number."""
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~]")
-_WORTH_A_SEARCH = 40
+_WORTH_A_SEARCH = 48
+"""A pattern takes as long for so many bytes as a search for them takes."""
 _MOST_HOLES = 10
 """Matching takes longer than in proportion in a pattern with more."""
 _NO_ACCIDENT = 6
+_NEEDLES = (12, 24, 48)
 _MOST_DIGITS = 4300
 """Python refuses whole numbers with more digits, and so does the strict decoder."""
 
@@ -27,36 +41,86 @@ class Hole:
 
 
 @frozen
-class _Piece:
-    """A part of a template that is matched by one pattern."""
+class _Part:
+    """A part of a template: holes and short texts between them, which are one pattern, and the long text after them.
+
+    Args:
+        pattern: the pattern.
+        groups: how many groups it has.
+        after: the text after it.
+        needle: the beginning of that text, by which it is found; None if the template ends with the text.
+    """
 
     pattern: str
+    groups: int
+    after: str
+    needle: str | None
 
-    def cut(self, texts: pl.Series) -> Iterator[tuple[str, pl.Series]]:
-        """The patterns in order, each with the parts of texts that it must match."""
-        yield self.pattern, texts
 
+@define(eq=False)
+class _Match:
+    """Records that may have the form, each from where its text is not matched yet.
 
-@frozen
-class _Cut:
-    """Two parts of a template, and the text between them."""
+    Args:
+        found: the records, and the texts in the groups of holes.
+        data: the bytes of the records.
+    """
 
-    text: str
-    before: _Cut | _Piece
-    after: _Cut | _Piece
+    found: pl.DataFrame
+    data: pa.Buffer
+    groups: int = 0
 
-    def cut(self, texts: pl.Series) -> Iterator[tuple[str, pl.Series]]:
-        halves = texts.str.splitn(self.text, 2).struct
-        yield from self.before.cut(halves.field("field_0"))
-        yield from self.after.cut(halves.field("field_1"))
+    def begin(self, prefix: str) -> None:
+        """Match a text."""
+        self._keep(self.found[TEXT].str.starts_with(prefix))
+        self._start_at(self.found[START] + _size(prefix))
+
+    def part(self, part: _Part) -> None:
+        """Match a part."""
+        ends = self._last(part.after) if part.needle is None else self._next(part.after, part.needle)
+        texts = spans(self.found[_FROM], ends, self.data)
+        self._start_at(ends + _size(part.after))
+        if not part.groups:
+            self._keep(texts.str.contains(f"^{part.pattern}$"))
+            return
+        # A group of nothing is null where the pattern does not match.
+        matched, *found = texts.str.extract_groups(f"^(){part.pattern}$").struct.unnest().get_columns()
+        names = (GROUP.format(self.groups + at) for at in range(part.groups))
+        self.found = self.found.with_columns(text.alias(name) for name, text in zip(names, found, strict=True))
+        self.groups += part.groups
+        self._keep(matched.is_not_null())
+
+    def _next(self, after: str, needle: str) -> pl.Series:
+        """Where the texts before the next `after` end."""
+        at = tails(self.found[_FROM], self.data).str.find(needle, literal=True)
+        ends = self.found[_FROM] + at.cast(pl.Int64)
+        ends = self._kept(ends, (ends <= self.found[END] - _size(after)).fill_null(value=False))
+        return ends if after == needle else self._kept(ends, tails(ends, self.data).str.starts_with(after))
+
+    def _last(self, after: str) -> pl.Series:
+        """Where the texts before the `after` at the end end."""
+        if after:
+            self._keep(spans(self.found[_FROM], self.found[END], self.data).str.ends_with(after))
+        return self.found[END] - _size(after)
+
+    def _kept(self, ends: pl.Series, fits: pl.Series) -> pl.Series:
+        self._keep(fits)
+        return ends.filter(fits)
+
+    def _keep(self, fits: pl.Series) -> None:
+        if not fits.all():
+            self.found = self.found.filter(fits)
+
+    def _start_at(self, starts: pl.Series) -> None:
+        self.found = self.found.with_columns(starts.alias(_FROM))
 
 
 @define(eq=False)
 class Template:
     """A sample's text with holes, which a record must equal in all else.
 
-    Matching takes longer than in proportion in a long pattern. So texts are cut in halves, again and again, at texts
-    between holes. Such a text may also occur inside a value; the patterns then do not match, and the strict decoder
+    Patterns are slow, above all those with many holes. So long texts between holes are searched for, and are not part
+    of a pattern. Such a text may also occur inside a value; the patterns then do not match, and the strict decoder
     reads the record.
 
     Args:
@@ -67,59 +131,78 @@ class Template:
     text: str
     holes: Sequence[Hole]
     prefix: str = field(init=False)
-    root: _Cut | _Piece = field(init=False)
+    parts: tuple[_Part, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.prefix = self.text[: self.holes[0].start] if self.holes else self.text
-        self.root = self._cut(0, len(self.holes), len(self.prefix), len(self.text))
+        self.parts = tuple(self._parts(len(self.prefix)))
 
-    def _cut(self, first: int, last: int, start: int, end: int) -> _Cut | _Piece:
-        """The part with some of the holes, from `start` to before `end`, cut where that is possible."""
-        at = self._best_cut(first, last, start)
-        if at is None:
-            return _Piece(self._pattern(first, last, start, end))
-        left, right = self.holes[at].end, self.holes[at + 1].start
-        cut = self.text[left:right]
-        return _Cut(cut, self._cut(first, at + 1, start, left), self._cut(at + 1, last, right, end))
+    def _parts(self, start: int) -> Iterator[_Part]:
+        first, last = 0, len(self.holes)
+        while (at := self._next_cut(first, last, start)) is not None:
+            after = self._after(at)
+            yield self._part(first, at + 1, start, after, self._needle(at, start))
+            first, start = at + 1, self.holes[at].end + len(after)
+        if self.holes:
+            yield self._part(first, last, start, self.text[self.holes[-1].end :], None)
 
-    def _best_cut(self, first: int, last: int, start: int) -> int | None:
-        """The hole after which to cut: near the middle, where the text that follows does not occur before."""
-        least = _NO_ACCIDENT if last - first > _MOST_HOLES else _WORTH_A_SEARCH
-        found = [at for at in range(first, last - 1) if self._can_cut(at, start, least)]
-        return min(found, key=lambda at: abs(2 * at + 2 - first - last), default=None)
-
-    def _can_cut(self, at: int, start: int, least: int) -> bool:
-        left, right = self.holes[at].end, self.holes[at + 1].start
-        return right - left >= least and self.text.find(self.text[left:right], start) == left
-
-    def _pattern(self, first: int, last: int, start: int, end: int) -> str:
+    def _part(self, first: int, last: int, start: int, after: str, needle: str | None) -> _Part:
+        """The part with some of the holes, from `start`."""
         pattern = ""
         for hole in self.holes[first:last]:
-            pattern += _META.sub(r"\\\g<0>", self.text[start : hole.start]) + hole.pattern
+            pattern += _escaped(self.text[start : hole.start]) + hole.pattern
             start = hole.end
-        return pattern + _META.sub(r"\\\g<0>", self.text[start:end])
+        if needle is None and len(after) < _WORTH_A_SEARCH:
+            pattern, after = pattern + _escaped(after), ""
+        return _Part(pattern, re.compile(pattern).groups, after, needle)
 
-    def match(self, raw: pl.Series) -> tuple[pl.Series, list[pl.Series]]:
-        """Which texts have this form, and the texts in the groups of the holes, in order, if there are any."""
-        fits, rest = raw.str.starts_with(self.prefix) & _is_short(raw), raw.str.strip_prefix(self.prefix)
-        groups: list[pl.Series] = []
-        for pattern, part in self.root.cut(rest):
-            # A group of nothing is null where the pattern does not match.
-            matched, *found = part.str.extract_groups(f"^(){pattern}$").struct.unnest().get_columns()
-            fits &= matched.is_not_null()
-            groups += found
-            if not fits.any():
+    def _after(self, at: int) -> str:
+        """The text between a hole and the next one."""
+        return self.text[self.holes[at].end : self.holes[at + 1].start]
+
+    def _next_cut(self, first: int, last: int, start: int) -> int | None:
+        """The hole after which to cut: one whose text is worth it; of too many holes one in any case."""
+        found = [at for at in range(first, min(last - 1, first + _MOST_HOLES)) if self._needle(at, start)]
+        worth = next((at for at in found if len(self._after(at)) >= _WORTH_A_SEARCH), None)
+        if worth is not None or last - first <= _MOST_HOLES:
+            return worth
+        return max(found, key=lambda at: len(self._after(at)), default=None)
+
+    def _needle(self, at: int, start: int) -> str | None:
+        """The beginning of the text after a hole that does not occur before; None if there is none."""
+        after = self._after(at)
+        needles = (after[:size] for size in (*_NEEDLES, len(after)) if len(after) >= _NO_ACCIDENT)
+        return next((each for each in needles if self.text.find(each, start) == self.holes[at].end), None)
+
+    def match(self, records: pl.DataFrame, data: pa.Buffer) -> pl.DataFrame:
+        """The records that have this form, with the texts in the groups of the holes, in order, as `GROUP`."""
+        short = records.filter(_is_short(records))
+        if not self.parts:
+            return short.filter(pl.col(TEXT) == self.text)
+        matched = _Match(short, data)
+        matched.begin(self.prefix)
+        for part in self.parts:
+            if not matched.found.height:
                 break
-        return fits.fill_null(value=False), groups
+            matched.part(part)
+        return matched.found
 
     def is_like(self, other: Template) -> bool:
         """Whether it matches the same records."""
-        return self.prefix == other.prefix and self.root == other.root
+        return self.prefix == other.prefix and self.parts == other.parts
 
 
-def _is_short(raw: pl.Series) -> pl.Series:
+def _escaped(text: str) -> str:
+    return _META.sub(r"\\\g<0>", text)
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _is_short(records: pl.DataFrame) -> pl.Series:
     """Which texts have no number with too many digits."""
-    lengths = raw.str.len_bytes()
+    lengths = records[END] - records[START]
     if (lengths < _MOST_DIGITS).all():
-        return pl.Series([True]).new_from_index(0, raw.len())
-    return (lengths < _MOST_DIGITS) | ~raw.str.contains("[0-9]{300}")
+        return pl.Series([True]).new_from_index(0, records.height)
+    return (lengths < _MOST_DIGITS) | ~records[TEXT].str.contains("[0-9]{300}")
