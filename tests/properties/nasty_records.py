@@ -70,7 +70,8 @@ _ODD_TIMES = (
     "1767225600000000001|253402300799999|253402300800000|-62135596800000|-62135596800001|-253402300800000"
 )
 ODD = f"{_ODD_NUMBERS}|{_ODD_TEXTS}|{_ODD_TIMES}|{_ODD_NESTED}".split("|")
-_PLACES = ('"b.000001:%d"', '"a:b:7"', '"7"', '"x:"', '":5"', '"f:-5"', '"f.9:99999999999999999999"', '"f.1:007"', "7")
+_PLACES = ('"b9.01:%d"', '"a:b:7"', '"7"', '"x:"', '":5"', '"f:-5"', '"f.9:99999999999999999999"', '"f.1:007"', "7")
+_FILES = ('"bin.9"', '"bin9.01"', '"007"', '"bin"', '""', '"bin.1234567890123456789"', '"né.7"', r'"b\u0069n.1"')
 _GTIDS = ('"3e11fa47-71ca-11e1:%d"', '"0-1-%d"', '"x"', '""', "null", "7")
 _OLDS = (("n",), ("n", "at"), ("a", "n"), (), ("id", "i", "s", "t", "d", "f"), ("bin", "wall", "day", "o"), None)
 _BREAKS: Sequence[Callable[[str, Random], str]] = (
@@ -195,7 +196,7 @@ class Writer:
         kind = draw.choice(["insert", "update", "update", "delete"])
         if self._breaks(0.3):
             kind = draw.choice(["bootstrap-insert", "table-alter", "x", "bootstrap-start"])
-        place = draw.choice(_PLACES) if self._breaks(0.2) else _PLACES[0]
+        place = draw.choice(_PLACES) if self._breaks(0.2) else f'"b.{draw.randrange(8, 12):06}:%d"'
         gtid = draw.choice(_GTIDS)
         fields = [
             *self._table(),
@@ -275,7 +276,7 @@ class Writer:
             table,
             ("server_id", self._or_odd("1")),
             ("gtid", gtid.replace("%d", "8") if self._breaks() else _GTIDS[0].replace("%d", str(draw.randrange(99)))),
-            ("file", self._or_odd('"bin.1"')),
+            ("file", self._or_odd(draw.choice(_FILES) if self._breaks() else f'"bin.{draw.randrange(8, 12):03}"')),
             ("pos", self._or_odd(str(draw.randrange(9999)))),
             ("row", self._or_odd("0")),
             ("txId", self._or_odd(draw.choice(["null", "0", "555"])) if self._breaks() else "null"),

@@ -15,6 +15,7 @@ from ..memory_limit import hold_rows
 from ..polars.schema import empty
 from ..records.object_texts import object_texts
 from ..records.polars_rows import polars_rows
+from ..records.shapes.decoder import ShapeDecoder
 from .bulk import FileBulk
 from .splits import read, read_parquet
 
@@ -37,7 +38,8 @@ class PolarsFileBulk(FileBulk):
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         splits = [split for ordinal, part in enumerate(parts) for split in self._splits(ordinal, part)]
         if self.spec.records.format != "parquet":
-            batches = (batch for split in splits for batch in read(split, self.spec.records, views=True))
+            decoder = ShapeDecoder(self.spec.records, views=True)
+            batches = (batch for split in splits for batch in read(split, decoder))
             return polars_rows(batches, self.schema)
         found = _Found()
         for split in splits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from attrs import define, field, frozen
 from pyspark.sql import DataFrame
 
 from ...domain.epoch.batch import ERROR, RAW
-from ..records.decoder import batch_schema
+from ..records.decoder import batch_schema, take_counts
+from ..records.shapes.decoder import ShapeDecoder
 from ..spark.arrow_map import map_in_arrow
 from ..spark.dead_letters import spark_dead_letters
 from ..spark.skipped_counts import PassedOver
@@ -98,14 +98,14 @@ class SplitReader:
     lean: bool = False
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        decoder = ShapeDecoder(self.spec)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                counts: Counter[str] = Counter()
                 split = self.splits[number]
-                batches = read(split, self.spec, counts, lean=self.lean)
+                batches = read(split, decoder, lean=self.lean)
                 yield from map(_without_records, batches) if self.lean else batches
                 if self.passed_over:
-                    self.passed_over.add(f"{split.path}@{split.start}", counts)
+                    self.passed_over.add(f"{split.path}@{split.start}", take_counts(decoder.passed_over))
 
 
 def _without_records(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections import Counter
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +19,6 @@ from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.conversion import Undecodable
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, Chunk
-from ..records.shapes.decoder import ShapeDecoder
 from . import csv as csv_text
 from . import json_array, parquet
 from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK, is_compressed, open_file
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from ...domain.source.csv_format import CsvFormat
     from ...domain.source.record_spec import RecordSpec
     from ..records.parsing import Parse
+    from ..records.shapes.decoder import ShapeDecoder
     from ..records.typed_rows import TypedRows
 
 BYTES_A_SPLIT = 32 * 2**20
@@ -77,23 +76,16 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     ]
 
 
-def read(
-    split: Split,
-    spec: RecordSpec,
-    passed_over: Counter[str] | None = None,
-    *,
-    views: bool = False,
-    lean: bool = False,
-) -> Iterator[pa.RecordBatch]:
+def read(split: Split, decoder: ShapeDecoder, *, lean: bool = False) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
 
     Args:
         split: the split.
-        spec: the spec of the records.
-        passed_over: counts the skipped messages of tables that are not read; see `Tables`.
-        views: see `ShapeDecoder`.
+        decoder: decodes JSON records; it keeps the shapes that it learns, for the next split. Its spec is that of all
+            records.
         lean: whether rows without an error may have null for ``_raw``.
     """
+    spec = decoder.spec
     if spec.format == "parquet":
         yield from (rows.lean_batch if lean else rows.batch for rows in read_parquet(split, spec))
         return
@@ -101,8 +93,6 @@ def read(
         if spec.format == "csv":
             yield from _read_csv(stream, split, spec)
         else:
-            counts = Counter[str]() if passed_over is None else passed_over
-            decoder = ShapeDecoder(spec, counts, views=views)
             yield from (_read_json if spec.is_lines else _read_array)(stream, split, decoder)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ..records.decoder import take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from . import plan as planning
 from .decoder import topic_decoder
@@ -44,9 +45,7 @@ class PolarsKafkaSource(KafkaSource):
         return polars_rows(self._decoder.batches(records), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:
-        found = dict(self._decoder.passed_over)
-        self._decoder.passed_over.clear()
-        return found
+        return take_counts(self._decoder.passed_over)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return polars_dead_letters(letters, self._rereading(), self.schema)

@@ -77,6 +77,13 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([(each.name, arrow_type(each.type)) for each in schema.columns])
 
 
+def take_counts(counts: Counter[str]) -> dict[str, int]:
+    """What was counted; counting begins again."""
+    taken = dict(counts)
+    counts.clear()
+    return taken
+
+
 @define(eq=False)
 class RecordDecoder:
     """Decodes records into Arrow batches of `batch_schema`; an undecodable record keeps its bytes and the reason.

@@ -14,7 +14,7 @@ from ....domain.source.transactions import COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import SOME_TEXT, Writing, safe_numeral
 from .draft import BIGINT, TIMESTAMP, Draft, Image
-from .places import committed, gtid_server, log_place, server, whole
+from .places import LogFile, committed, gtid_server, log_place, server, whole
 from .sample import Node, Unlearnable
 
 _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
@@ -99,7 +99,7 @@ def _metadata(draft: Draft) -> Image:
             "table": lambda: pl.lit(draft.word("source", "table")),
             "commit_time": lambda: draft.field(TIMESTAMP, "source", "ts_ms", unit="ms"),
             "transaction": lambda: pl.lit(None) if name is None else name,
-            "log_file": lambda: pl.lit(draft.word("source", "file")),
+            "log_file": lambda: _file(draft).name,
             "log_position": lambda: _position(draft),
             "row": lambda: pl.lit(None) if _of_snapshot(draft) else draft.field(BIGINT, "source", "row"),
         }
@@ -109,6 +109,10 @@ def _metadata(draft: Draft) -> Image:
 def _of_snapshot(draft: Draft) -> bool:
     """Whether it is a row of a snapshot, which has no number."""
     return row_number_of({"op": draft.word("op"), "source": {"row": 0}}) is None
+
+
+def _file(draft: Draft) -> LogFile:
+    return LogFile.take(draft, draft.root.at("source", "file"), draft.word("source", "file"))
 
 
 def _position(draft: Draft) -> pl.Expr:
@@ -156,13 +160,13 @@ def _text(draft: Draft, node: Node | None) -> pl.Expr | None:
 def _log_columns(draft: Draft) -> Image:
     if not draft.spec.tells_log:
         return {}
-    file, row = draft.word("source", "file"), None
+    row = None
     if not _of_snapshot(draft):
         row = whole(draft, draft.root.at("source", "row"))
     at = {name: draft.root.at("source", name) for name in ("pos", "name", "server_id", "gtid", "ts_ms")}
     position = whole(draft, at["pos"])
     servers = (server(draft, at["name"]), server(draft, at["server_id"]), gtid_server(draft, at["gtid"]))
-    return log_place(file, position, row, servers, committed(draft, at["ts_ms"], factor=1))
+    return log_place(_file(draft), position, row, servers, committed(draft, at["ts_ms"], factor=1))
 
 
 def _transaction(draft: Draft) -> Image:

@@ -64,8 +64,7 @@ class Draft:
             Unlearnable: a column takes all of it, so it differs from record to record.
         """
         for leaf in node.leaves() if node else ():
-            hole = self._captured.get(leaf.start)
-            if hole and hole.start == leaf.start:
+            if leaf.start in self._captured:
                 raise Unlearnable(_TWO_WAYS)
             self._kept.add(leaf.start)
         return node
@@ -93,17 +92,29 @@ class Draft:
         self.passed_over = next(iter(tables.passed_over), None)
         return wanted
 
-    def capture(self, node: Node, pattern: str, convert: Convert, skip: int = 0) -> pl.Expr:
-        """Take a value, by a pattern with one group; of a string only the end, without its first characters.
+    def capture(self, node: Node, pattern: str, convert: Convert) -> pl.Expr:
+        """Take a value, by a pattern with one group.
 
         Raises:
-            Unlearnable: it was taken already, by another pattern, or is a part of the shape.
+            Unlearnable: it was taken already, by another pattern or in part, or is a part of the shape.
         """
-        if not skip and node.start in self._kept and node.start not in self._captured:
+        if node.start in self._kept and node.start not in self._captured:
             raise Unlearnable(_TWO_WAYS)
-        end = node.end - 1 if skip else node.end
-        hole = self._captured.setdefault(node.start, Hole(node.start + skip, end, pattern))
-        if hole != Hole(node.start + skip, end, pattern):
+        return self._capture(node, Hole(node.start, node.end, pattern), convert)
+
+    def capture_part(self, node: Node, start: int, end: int, pattern: str, convert: Convert) -> pl.Expr:
+        """Take a part of a string without escapes, from one character to before another; the rest belongs to the shape.
+
+        Raises:
+            Unlearnable: the whole string was taken already, or this part by another pattern.
+        """
+        if node.start in self._captured:
+            raise Unlearnable(_TWO_WAYS)
+        return self._capture(node, Hole(node.start + 1 + start, node.start + 1 + end, pattern), convert)
+
+    def _capture(self, node: Node, wanted: Hole, convert: Convert) -> pl.Expr:
+        hole = self._captured.setdefault(wanted.start, wanted)
+        if hole != wanted:
             raise Unlearnable(_TWO_WAYS)
         self._kept.add(node.start)
         name = f"value {len(self.values)}"

@@ -9,7 +9,7 @@ from ....domain.source.transactions import COMMIT, COMMIT_TIME, EVENT, TRANSACTI
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import Convert, Writing
 from .draft import BIGINT, STRING, TIMESTAMP, Draft, Image
-from .places import committed, gtid_server, log_place, server, whole, whole_of
+from .places import LogFile, committed, gtid_server, log_place, server, whole, whole_of
 from .sample import Unlearnable
 
 _KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
@@ -41,7 +41,7 @@ def _metadata(draft: Draft) -> Image:
             "commit_time": lambda: draft.field(TIMESTAMP, "ts", unit="s"),
             "transaction": lambda: draft.field(STRING, "xid"),
             "commit": lambda: pl.lit(_commit(draft)),
-            "log_file": lambda: pl.lit(_file(draft)),
+            "log_file": lambda: _file(draft).name,
             "log_position": lambda: _position(draft, lambda texts: texts.cast(pl.Int64, strict=False)),
             "row": lambda: _row(draft),
         }
@@ -71,19 +71,19 @@ def _place(draft: Draft) -> tuple[str | None, str | None]:
     return log_of({"position": draft.word("position")})
 
 
-def _file(draft: Draft) -> str | None:
-    return _place(draft)[0]
+def _file(draft: Draft) -> LogFile:
+    return LogFile.take(draft, draft.root.at("position"), _place(draft)[0])
 
 
 def _position(draft: Draft, convert: Convert) -> pl.Expr:
-    """Take the position in the log; the file is a part of the shape."""
+    """Take the position in the log."""
     file, at = _place(draft)
     node = draft.root.at("position")
     if file is None or at is None or node is None:
         return pl.lit(None)
     if not at.isdecimal() or not at.isascii():
         raise Unlearnable("position")
-    return draft.capture(node, "([0-9]+)", convert, skip=len(f'"{file}:'))
+    return draft.capture_part(node, len(file) + 1, len(file) + 1 + len(at), "([0-9]+)", convert)
 
 
 def _log_columns(draft: Draft) -> Image:
@@ -91,7 +91,7 @@ def _log_columns(draft: Draft) -> Image:
         return {}
     root, node, last = draft.root, draft.root.at("xoffset"), _commit(draft)
     row = pl.lit(LAST_ROW) if last and whole(draft, node) is None else whole(draft, node)
-    position = None if _file(draft) is None else _position(draft, whole_of)
+    position = _position(draft, whole_of) if _place(draft)[0] else None
     servers = (server(draft, root.at("server_id")), gtid_server(draft, root.at("gtid")))
     return log_place(_file(draft), position, row, servers, committed(draft, root.at("ts"), factor=1000))
 

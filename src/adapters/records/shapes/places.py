@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
 import polars as pl
+from attrs import frozen
 
 from ....domain.source.changelog.log import YEAR_10000, named, numbered, server_of
 from ....domain.source.changelog.log_columns import COMMITTED, LOG, LOG_FILE, LOG_POSITION, LOG_ROW
@@ -12,23 +14,52 @@ from .cell import INTEGER, SAFE_DIGITS, known
 from .draft import Draft, Image
 from .sample import Node, Unlearnable
 
+_DIGITS = "([0-9]+)"
 _GTID = re.compile(r"(.+[-:])[0-9]+")
 
 
+@frozen(eq=False)
+class LogFile:
+    """A file of a log, whose number is taken: the next file has the same shape.
+
+    Args:
+        name: the whole name.
+        base: the name without the number, which belongs to the shape; None if there is no number.
+        number: the number.
+    """
+
+    name: pl.Expr
+    base: str | None = None
+    number: pl.Expr | None = None
+
+    @classmethod
+    def take(cls, draft: Draft, node: Node | None, name: str | None) -> Self:
+        """Take a file's number from the string that begins with its name."""
+        base, number = numbered(name) if name is not None else (None, None)
+        if node is None or name is None or number is None:
+            draft.keep(node)
+            return cls(pl.lit(name))
+        stem = name.rstrip("0123456789")
+        if not name.isascii() or len(name) - len(stem) > SAFE_DIGITS:
+            raise Unlearnable("file")
+        part = node, len(stem), len(name), _DIGITS
+        digits, taken = (draft.capture_part(*part, convert) for convert in (lambda texts: texts, whole_of))
+        return cls(pl.lit(stem) + digits, base, taken)
+
+
 def log_place(
-    file: str | None,
+    file: LogFile,
     position: pl.Expr | None,
     row: pl.Expr | None,
     servers: tuple[str | int | None, ...],
     committed: pl.Expr,
 ) -> Image:
     """The values of `LOG_COLUMNS`."""
-    base, number = numbered(file) if file is not None else (None, None)
-    if number is None or position is None or row is None:
+    if file.number is None or position is None or row is None:
         return {COMMITTED: committed}
     return {
-        LOG: pl.lit(named(base, *servers)),
-        LOG_FILE: pl.lit(number),
+        LOG: pl.lit(named(file.base, *servers)),
+        LOG_FILE: file.number,
         LOG_POSITION: position,
         LOG_ROW: row,
         COMMITTED: committed,
@@ -83,7 +114,7 @@ def gtid_server(draft: Draft, node: Node | None) -> str | None:
     if node.word is None:
         raise Unlearnable("gtid")
     if found := _GTID.fullmatch(node.word):
-        draft.capture(node, "([0-9]+)", lambda texts: texts, skip=1 + len(found[1]))
+        draft.capture_part(node, len(found[1]), len(node.word), _DIGITS, lambda texts: texts)
     else:
         draft.keep(node)
     return server_of(node.word)

@@ -8,6 +8,7 @@ import pytest
 
 from headwater.adapters.files import splits
 from headwater.adapters.files.splits import Split, read
+from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 
@@ -28,7 +29,7 @@ FILES = {
 
 
 def rows(path: Path, start: int = 0, end: int = splits.TO_THE_END) -> list[dict[str, Any]]:
-    return [row for batch in read(Split(3, str(path), start, end), SPEC) for row in batch.to_pylist()]
+    return [row for batch in read(Split(3, str(path), start, end), ShapeDecoder(SPEC)) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -186,6 +186,24 @@ def test_a_field_of_which_one_column_takes_all_and_another_a_part_is_left() -> N
     assert ({row["_log"] for row in rows}, left) == ({"bin 1", "bin 1 3e11fa47-71ca-11e1"}, 60)
 
 
+@pytest.mark.parametrize("format_", [DEBEZIUM, MAXWELL])
+def test_the_next_file_of_a_log_has_the_same_shape(format_: str) -> None:
+    key = {"key": ("id",)} if format_ == DEBEZIUM else {}
+    changes = ChangeSpec(metadata={"file": "log_file"}, **key)  # type: ignore[arg-type]
+    spec = RecordSpec(Schema.parse("id bigint, file string"), format_, changes=changes, tells_log=True)
+    files = [f"bin.{at // 10:06}" for at in range(60)]
+    if format_ == DEBEZIUM:
+        source = {"db": "shop", "table": "orders", "ts_ms": 1, "pos": 4, "row": 0}
+        messages = [
+            {"before": None, "after": {"id": 1}, "source": source | {"file": each}, "op": "c"} for each in files
+        ]
+    else:
+        head = {"database": "shop", "table": "orders", "type": "insert", "ts": 1, "xid": 1, "xoffset": 3}
+        messages = [head | {"position": f"{each}:4", "data": {"id": 1}} for each in files]
+    rows, left = decoded(spec, [json.dumps(each) for each in messages])
+    assert (rows[-1]["_log"], rows[-1]["_log_file"], rows[-1]["file"], left) == ("bin", 5, "bin.000005", 0)
+
+
 def test_a_schema_with_a_number_that_its_parser_does_not_read_is_left() -> None:
     spec = RecordSpec(Schema.parse("id bigint"), DEBEZIUM, changes=ChangeSpec(key=("id",)))
     schema = '{"type": "struct", "fields": [], "version": 1e400}'
