@@ -239,7 +239,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")  # so that all is sent at the end
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "600000")
     found = Collector()
-    Thread(target=found.server.serve_forever, daemon=True).start()
+    Thread(target=found.server.serve_forever, args=(0.05,), daemon=True).start()
     yield found
     found.server.shutdown()
     found.server.server_close()

@@ -28,8 +28,11 @@ FILES = {
 }
 
 
+DECODER = ShapeDecoder(SPEC)
+
+
 def rows(path: Path, start: int = 0, end: int = splits.TO_THE_END) -> list[dict[str, Any]]:
-    return [row for batch in read(Split(3, str(path), start, end), ShapeDecoder(SPEC)) for row in batch.to_pylist()]
+    return [row for batch in read(Split(3, str(path), start, end), DECODER) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -61,7 +61,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     found = Receiver()
-    Thread(target=found.server.serve_forever, daemon=True).start()
+    Thread(target=found.server.serve_forever, args=(0.05,), daemon=True).start()
     yield found
     found.server.shutdown()
     found.server.server_close()
