@@ -17,15 +17,16 @@ class CompactionPolicy:
 
     Args:
         min_files: a partition with fewer small files is not compacted.
-        min_share: a partition is not compacted if its small files have less than this share of its bytes, because all
-            its files are written again …
+        min_share: a partition is not compacted if its small files, without the largest one if that is what the last
+            compaction wrote, have less than this share of its bytes. All its files are written again, so a low share
+            would write each row many times while a partition grows …
         max_files: … unless it has at least this many small files.
         target_bytes: the size of new files, in bytes; files smaller than half of it are small.
         max_bytes: the most bytes that one compaction rewrites; the rest waits for the next compaction.
     """
 
     min_files: int = 8
-    min_share: float = 0.1
+    min_share: float = 0.4
     max_files: int = 64
     target_bytes: int = 128 * _MEBIBYTE
     max_bytes: int = 4096 * _MEBIBYTE
@@ -44,8 +45,9 @@ class CompactionPolicy:
 
     def _pays(self, files: list[DataFile]) -> bool:
         small = self._small(files)
-        enough = len(small) >= self.min_files and total_bytes(small) >= self.min_share * total_bytes(files)
-        return enough or len(small) >= self.max_files
+        written = max((file.size for file in small), default=0) if len(small) == len(files) else 0
+        enough = total_bytes(small) - written >= self.min_share * total_bytes(files)
+        return len(small) >= self.max_files or (len(small) >= self.min_files and enough)
 
     def _small_files(self, files: list[DataFile]) -> int:
         return len(self._small(files))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TEXT = 32
 """Bounds of texts have at most this number of characters, as Delta's own."""
+_REPETITIVE = 0.3
+"""A dictionary is worth its time if at most this share of a column's values are different."""
 _BOUNDED = frozenset(
     {"tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz"}
 )
@@ -163,7 +165,7 @@ class DataFiles:
             self.cache.put(str(path), stored)
             return statistics
         table = stored.to_arrow()
-        with pq.ParquetWriter(path, table.schema, compression="snappy") as writer:
+        with pq.ParquetWriter(path, table.schema, compression="snappy", use_dictionary=_repetitive(stored)) as writer:
             writer.write_table(table)
             for each in chain([following], slices):
                 writer.write_table(self._renamed(each).to_arrow())
@@ -214,6 +216,17 @@ class Statistics:
             bounds[name] = (min(low, lowest), max(high, highest))
         nulls = {name: count + other.nulls[name] for name, count in self.nulls.items()}
         return Statistics(self.rows + other.rows, nulls, bounds)
+
+
+def _repetitive(rows: pl.DataFrame) -> bool | list[str]:
+    """The columns whose values are worth a dictionary; of others it takes most of the time of writing.
+
+    True: all columns, as those inside a nested column are not looked at.
+    """
+    if any(dtype.is_nested() for dtype in rows.dtypes):
+        return True
+    counts = rows.select(pl.all().approx_n_unique()).row(0)
+    return [name for name, count in zip(rows.columns, counts, strict=True) if count <= _REPETITIVE * rows.height]
 
 
 def _split(rows: pl.DataFrame, by: list[str]) -> list[pl.DataFrame]:

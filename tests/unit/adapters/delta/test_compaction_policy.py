@@ -1,0 +1,48 @@
+"""Which partitions of a Delta table are compacted."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.adapters.delta.actions import DataFile
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, total_bytes
+
+MEBIBYTE = 2**20
+
+
+def files(*sizes: int, day: str = "1") -> list[DataFile]:
+    return [DataFile(f"{day}/{at}", {"day": day}, size * MEBIBYTE, None, {}, {}, {}) for at, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_chosen"),
+    [
+        ([1] * 7, False),  # few files
+        ([1] * 8, True),
+        ([16, *[1] * 10], False),  # most of it has just been compacted
+        ([16, *[1] * 11], True),
+        ([128] * 10 + [1] * 63, False),
+        ([128] * 10 + [1] * 64, True),  # many files, although all others are written again
+        ([128, *[40] * 8], True),
+        ([128] * 9, False),
+    ],
+)
+def test_a_partition_is_compacted_if_enough_of_it_is_new(sizes: list[int], *, is_chosen: bool) -> None:
+    there = files(*sizes)
+    assert CompactionPolicy().choose(there) == (there if is_chosen else [])
+
+
+def test_a_partition_that_grows_is_written_again_only_some_times() -> None:
+    sizes, written = [], 0
+    for _ in range(16):
+        sizes += [1] * 16
+        if chosen := CompactionPolicy(target_bytes=2**40).choose(files(*sizes)):
+            sizes = [total_bytes(chosen) // MEBIBYTE]
+            written += sizes[0]
+    assert written <= 3 * sum(sizes)
+
+
+def test_the_rest_waits_for_the_next_compaction() -> None:
+    some, more = files(*[1] * 9), files(*[1] * 8, day="2")
+    policy = CompactionPolicy(max_bytes=10 * MEBIBYTE)
+    assert policy.choose([*more, *some]) == some
