@@ -11,8 +11,6 @@ import pyarrow as pa
 
 COMPRESSED = (".gz", ".zst")
 """The ends of the names of compressed files."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What a file of text may begin with."""
 BYTES_A_BLOCK = 8 * 2**20
 """About this many bytes are read at a time."""
 

@@ -8,8 +8,8 @@ from typing import IO
 
 from ...domain.errors import BadInput
 from ...domain.source.conversion import shown
-from ..records.shapes.chunk import BLANKS
-from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK
+from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
+from .compressed import BYTES_A_BLOCK
 
 _BLANKS = BLANKS.encode()
 _DEEPEST = 32

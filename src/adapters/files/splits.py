@@ -18,10 +18,10 @@ from attrs import frozen
 from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.conversion import Undecodable
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
-from ..records.shapes.chunk import BLANKS, Chunk
+from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
 from . import csv as csv_text
 from . import json_array, parquet
-from .compressed import BYTE_ORDER_MARK, BYTES_A_BLOCK, is_compressed, open_file
+from .compressed import BYTES_A_BLOCK, is_compressed, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

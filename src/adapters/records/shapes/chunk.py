@@ -13,7 +13,8 @@ from ..decoder import Record
 from .spans import places, spans
 
 BLANKS = " \t\r\n"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What a file of text may begin with."""
 _NEWLINE = 0x0A
 
 
@@ -76,8 +77,8 @@ class Chunk:
         data = pa.py_buffer(block)
         lines = _lines(data)
         starts, ends = lines
-        if is_first and block.startswith(_BYTE_ORDER_MARK):
-            starts = pl.concat([starts.head(1) + len(_BYTE_ORDER_MARK), starts.slice(1)])
+        if is_first and block.startswith(BYTE_ORDER_MARK):
+            starts = pl.concat([starts.head(1) + len(BYTE_ORDER_MARK), starts.slice(1)])
         texts = spans(starts, ends, data)
         if not (texts.str.starts_with("{") & texts.str.ends_with("}")).all():
             ends = starts + texts.str.strip_chars_end(BLANKS).str.len_bytes().cast(pl.Int64)
