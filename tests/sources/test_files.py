@@ -14,6 +14,7 @@ import pytest
 
 from headwater.adapters.files import json_array, splits
 from headwater.adapters.files.listing import FilesSettings, Listing
+from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import BadInput, ConfigError, SourceChanged
 from headwater.domain.source.csv_format import CsvFormat
@@ -38,6 +39,10 @@ NAIVE_NOON = NOON.replace(tzinfo=None)
 
 def source_of(engine: Engine, path: Path, spec: RecordSpec = JSON, files_per_epoch: int = 1) -> StreamSource:
     return engine.files(FilesSettings(str(path), files_per_epoch), spec)
+
+
+def read_split(path: Path, spec: RecordSpec) -> None:
+    list(splits.read(splits.Split(0, str(path)), ShapeDecoder(spec)))
 
 
 def planned(source: StreamSource, after: Any = None) -> OffsetRange:
@@ -189,7 +194,7 @@ def test_reads_an_array(engine: Engine, tmp_path: Path, indent: int | None, monk
 def test_refuses_an_array_that_is_not_whole(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(BadInput, match=rf"file a\.json:? {told}"):
-        list(splits.read(splits.Split(0, str(tmp_path / "a.json")), RecordSpec(SCHEMA, layout="array")))
+        read_split(tmp_path / "a.json", RecordSpec(SCHEMA, layout="array"))
 
 
 def test_reads_csv(engine: Engine, tmp_path: Path) -> None:
@@ -354,7 +359,7 @@ def test_refuses_parquet_of_other_types(
     pq.write_table(pa.table({"x": pa.array([value], type_)}), tmp_path / "a.parquet")
     spec = RecordSpec(Schema.parse(ddl), "parquet")
     with pytest.raises(BadInput, match=message):
-        [list(splits.read(part, spec)) for part in splits.splits([tmp_path / "a.parquet"], spec)]
+        [list(splits.read(part, ShapeDecoder(spec))) for part in splits.splits([tmp_path / "a.parquet"], spec)]
 
 
 def test_refuses_a_file_that_is_no_parquet(tmp_path: Path) -> None:
@@ -366,7 +371,7 @@ def test_refuses_a_file_that_is_no_parquet(tmp_path: Path) -> None:
 def test_refuses_a_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(line(1).encode())[:-6])
     with pytest.raises(BadInput, match="is damaged"):
-        list(splits.read(splits.Split(0, str(tmp_path / "a.json.gz")), JSON))
+        read_split(tmp_path / "a.json.gz", JSON)
 
 
 def test_refuses_a_damaged_zstandard(tmp_path: Path) -> None:
@@ -374,12 +379,12 @@ def test_refuses_a_damaged_zstandard(tmp_path: Path) -> None:
     for damaged in (whole[:-6], b"junk" + whole):
         (tmp_path / "a.json.zst").write_bytes(damaged)
         with pytest.raises(BadInput, match="is damaged"):
-            list(splits.read(splits.Split(0, str(tmp_path / "a.json.zst")), JSON))
+            read_split(tmp_path / "a.json.zst", JSON)
 
 
 def test_a_missing_zstandard_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceChanged, match="was removed while it was read"):
-        list(splits.read(splits.Split(0, str(tmp_path / "a.json.zst")), JSON))
+        read_split(tmp_path / "a.json.zst", JSON)
 
 
 def test_leaves_out_hidden_and_foreign_files(tmp_path: Path) -> None:
