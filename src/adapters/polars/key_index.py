@@ -2,106 +2,106 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import polars as pl
-from attrs import frozen
+from attrs import define
+
+from .key_chains import KeyChains
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-_GROUP, _HASH, _AT = "_group_number", "_hash", "_at"
-_GROWTH = 4
-"""A run has at least this many times the rows of the next one: there are few runs, and each row is moved rarely."""
+_GROUP, _AT = "_group_number", "_at"
 
 
-class HashCollision(Exception):
-    """Two keys have the same hash, so they cannot be in one index."""
+class Fold(Enum):
+    """What several integers of a key come to."""
+
+    SUM = "sum"
+    MAX = "max"
+
+    def aggregate(self, name: str) -> pl.Expr:
+        """Of the rows of a group, in a column."""
+        return pl.sum(name) if self is Fold.SUM else pl.max(name)
+
+    def combine(self, values: pl.Series, more: pl.Series) -> pl.Expr:
+        """Of the values of two columns."""
+        return pl.lit(values) + pl.lit(more) if self is Fold.SUM else pl.max_horizontal(values, more)
+
+    def neutral(self, column: pl.Series) -> int:
+        """What changes no other value of a column when it is folded with it."""
+        return 0 if self is Fold.SUM else column.lower_bound()[0]
 
 
-@frozen(eq=False)
+@define(eq=False)
 class KeyIndex:
-    """Rows by key. Rows of the same key are folded, when they are found at the latest.
+    """Rows by key, one a key: rows of a key that come later are folded into its row.
 
     Args:
         key: the key columns, two or more, without nulls.
-        folds: by further column, the aggregate of the values of a key, such as `pl.Expr.sum`; it is associative.
+        folds: by further column, what its values of a key come to.
         groups: the different values of all key columns but the last, numbered: they are few, and kept once.
-        runs: the rows, sorted by a hash of their keys. A run has one row per hash.
+        chains: the keys: the number of a group, and the last column.
+        folded: the columns of `folds`, in the order of `chains`, with room for as many keys.
     """
 
     key: Sequence[str]
-    folds: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+    folds: Mapping[str, Fold]
     groups: pl.DataFrame
-    runs: tuple[pl.DataFrame, ...]
+    chains: KeyChains
+    folded: list[pl.Series]
 
     @classmethod
-    def of(cls, rows: pl.DataFrame, key: Sequence[str], folds: Mapping[str, Callable[[pl.Expr], pl.Expr]]) -> KeyIndex:
+    def of(cls, rows: pl.DataFrame, key: Sequence[str], folds: Mapping[str, Fold]) -> KeyIndex:
         """The index of some rows; see `add`."""
-        groups = rows.select(*key[:-1], pl.lit(0, pl.UInt32).alias(_GROUP)).head(0)
-        return cls(key, folds, groups, ()).add(rows)
+        none = rows.clear().with_columns(pl.lit(0, pl.UInt32).alias(_GROUP))
+        index = cls(key, folds, none.select(*key[:-1], _GROUP), KeyChains.of(none.select(_GROUP, key[-1])), [])
+        index.folded = [none[name] for name in folds]
+        index.add(rows)
+        return index
 
-    def add(self, rows: pl.DataFrame) -> KeyIndex:
-        """The index with more rows, of known keys and of new ones.
-
-        Raises:
-            HashCollision: two keys have the same hash.
-        """
-        if not rows.height and self.runs:
-            return self
-        groups = self._number_groups(rows)
-        runs = [*self.runs, self._fold(self._hash(rows, groups).select(_HASH, _GROUP, self.key[-1], *self.folds))]
-        while len(runs) > 1 and runs[-1].height * _GROWTH > runs[-2].height:
-            runs[-2:] = [self._fold(runs[-2].merge_sorted(runs[-1], _HASH))]
-        return KeyIndex(self.key, self.folds, groups, tuple(runs))
+    def add(self, rows: pl.DataFrame) -> None:
+        """Add rows, of known keys and of new ones. After an error the index must not be used again."""
+        numbered = self._number(rows)
+        at = self.chains.add(numbered.select(_GROUP, self.key[-1]))
+        by_key = numbered.select(at.alias(_AT), *self.folds).group_by(_AT)
+        new = by_key.agg(fold.aggregate(name) for name, fold in self.folds.items())
+        folded = zip(self.folded, self.folds.values(), strict=True)
+        self.folded = [_fold(old, new[_AT], new[old.name], fold, self.chains.capacity) for old, fold in folded]
 
     def find(self, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of some keys, in the columns of the key and of `folds`; keys without rows are left out."""
-        asked = self._hash(keys, self.groups)
-        if (asked[_HASH] == asked[_HASH].shift(1)).any():
-            asked = asked.unique([_HASH, _GROUP, self.key[-1]], maintain_order=True)
-        found = pl.concat([self._find_in(run, asked) for run in self.runs])
-        if len(self.runs) > 1:
-            found = found.group_by(_AT).agg(self._folded)
-        return asked[found[_AT]].select(self.key).hstack(found.select(*self.folds))
+        numbered = keys.join(self.groups, on=self.key[:-1], how="inner")
+        at = self.chains.find(numbered.select(_GROUP, self.key[-1])).drop_nulls().unique()
+        found = self.chains.keys[at]
+        groups = self.groups[found[_GROUP]].drop(_GROUP)
+        return groups.hstack([found[self.key[-1]], *(column[at] for column in self.folded)])
 
     @property
     def size(self) -> int:
         """Its size in memory, in bytes."""
-        return sum(int(each.estimated_size()) for each in (self.groups, *self.runs))
+        return (
+            self.chains.size
+            + int(self.groups.estimated_size())
+            + sum(int(each.estimated_size()) for each in self.folded)
+        )
 
-    @property
-    def _folded(self) -> list[pl.Expr]:
-        return [fold(pl.col(name)) for name, fold in self.folds.items()]
-
-    def _number_groups(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The groups, with those that are new."""
+    def _number(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows with the numbers of their groups; new groups are numbered."""
         group = list(self.key[:-1])
-        new = rows.select(group).unique().join(self.groups, on=group, how="anti")
-        return pl.concat([self.groups, new.with_row_index(_GROUP, self.groups.height).select(self.groups.columns)])
+        numbered = rows.join(self.groups, on=group, how="left")
+        new = numbered.filter(pl.col(_GROUP).is_null()).select(group).unique()
+        if not new.height:
+            return numbered
+        new = new.with_row_index(_GROUP, self.groups.height).select(self.groups.columns)
+        self.groups = pl.concat([self.groups, new])
+        return rows.join(self.groups, on=group, how="left")
 
-    def _hash(self, rows: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """The rows of known groups, with the number of the group, sorted by the hash of the key."""
-        *group, name = self.key
-        numbered = rows.join(groups, on=group, how="inner")
-        return numbered.with_columns(numbered.select(_GROUP, name).hash_rows().alias(_HASH)).sort(_HASH)
 
-    def _fold(self, run: pl.DataFrame) -> pl.DataFrame:
-        """A run with rows of the same key folded."""
-        again = (run[_HASH] == run[_HASH].shift(1)).fill_null(value=False)
-        if not again.any():
-            return run
-        shared = again | again.shift(-1, fill_value=False)
-        folded = run.filter(shared).group_by(_GROUP, self.key[-1], _HASH).agg(self._folded).sort(_HASH)
-        if folded[_HASH].is_duplicated().any():
-            raise HashCollision
-        return run.filter(~shared).merge_sorted(folded.select(run.columns), _HASH)
-
-    def _find_in(self, run: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
-        """The rows of one run, each with the number of its row in `asked`."""
-        if not run.height:
-            return run.select(pl.lit(0, pl.UInt32).alias(_AT), *self.folds)
-        name = self.key[-1]
-        there = run[run[_HASH].search_sorted(asked[_HASH]).clip(upper_bound=run.height - 1)]
-        same = (there[_HASH] == asked[_HASH]) & (there[_GROUP] == asked[_GROUP]) & (there[name] == asked[name])
-        return there.with_row_index(_AT).filter(same).select(_AT, *self.folds)
+def _fold(column: pl.Series, at: pl.Series, new: pl.Series, fold: Fold, height: int) -> pl.Series:
+    """A column with new values folded in, one a place; and with room for a number of rows. It is changed in place."""
+    if column.len() < height:
+        column = column.extend_constant(fold.neutral(column), height - column.len()).rechunk()
+    return column.scatter(at, pl.select(fold.combine(column[at], new)).to_series())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..actions import DataFile
     from .read import LocalVersion
 
+_CODE = "_code"
+"""bigint: the place of a row's key among those of its partition."""
 _SLICE = 250_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
 
@@ -37,47 +39,74 @@ def prepare_compaction(
 
 def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
     """Rewrite all files of one partition."""
-    spec, rows = stored.spec, stored.stored(files).collect()
-    parts = -(-total_bytes(files) // file_bytes)
-    slices_of_part = -(-rows.height // (parts * _SLICE))
+    spec, parts = stored.spec, [stored.stored(part).collect() for part in _base_and_log(files)]
+    height = sum(part.height for part in parts)
+    outputs = -(-total_bytes(files) // file_bytes)
+    slices_of_output = -(-height // (outputs * _SLICE))
     bounded = bounded_columns(spec) if has_log(spec) else None
     order = [name for name in spec.key if name not in spec.partition_by]
     deletes = has_log(spec) and any(file.highest.get(OPERATION, DELETED) == DELETED for file in files)
     compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
-    slices = filter(len, _slices(rows, order, compact, parts * slices_of_part))
+    slices = filter(len, _slices(parts, order, compact, outputs * slices_of_output))
     for first in slices:
-        yield stored.data.write_slices(chain([first], islice(slices, slices_of_part - 1)), bounded)
+        yield stored.data.write_slices(chain([first], islice(slices, slices_of_output - 1)), bounded)
+
+
+def _base_and_log(files: Iterable[DataFile]) -> list[list[DataFile]]:
+    """The files of appended rows, which are in order if a compaction wrote them, and the others."""
+    base = [file for file in files if file.highest.get(OPERATION, DELETED) == APPENDED]
+    log = [file for file in files if file.highest.get(OPERATION, DELETED) != APPENDED]
+    return [part for part in (base, log) if part]
 
 
 def _slices(
-    rows: pl.DataFrame, order: Sequence[str], compact: Callable[[pl.DataFrame], pl.DataFrame], count: int
+    parts: Sequence[pl.DataFrame], order: Sequence[str], compact: Callable[[pl.DataFrame], pl.DataFrame], count: int
 ) -> Iterator[pl.DataFrame]:
     """The compacted rows of a partition in their order, which is that of their keys, in about this number of slices."""
-    code = order_code(rows, order) if order and count > 1 else None
+    code = order_code(pl.concat([part.select(order) for part in parts]), order) if order else None
     if code is None:
-        whole = compact(rows)
+        whole = compact(pl.concat(parts))
         yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
         return
-    in_order = code.sort()
-    starts = sorted({in_order[at * rows.height // count] for at in range(count)})
-    for start, end in zip(starts, [*starts[1:], None], strict=True):
-        yield compact(rows.filter((code >= start) if end is None else (code >= start) & (code < end)))
+    ends = accumulate(part.height for part in parts)
+    sorted_parts = [_in_order(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
+    longest = max(sorted_parts, key=len)[_CODE]
+    starts = longest[[at * longest.len() // count for at in range(count)]].unique().sort()
+    cuts = [[0, *part[_CODE].search_sorted(starts[1:], "left"), part.height] for part in sorted_parts]
+    for at in range(starts.len()):
+        slices = [part[cut[at] : cut[at + 1]] for part, cut in zip(sorted_parts, cuts, strict=True)]
+        yield compact(pl.concat(slices, rechunk=True))
+
+
+def _in_order(rows: pl.DataFrame, code: pl.Series) -> pl.DataFrame:
+    """The rows in the order of `code`, which becomes their column `_CODE`."""
+    coded = rows.with_columns(code.alias(_CODE))
+    return coded if code.is_sorted() else coded[code.arg_sort()]
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
-    """Stored rows of some keys folded, and sorted; `deletes`: whether there may be deletes among them."""
+    """Stored rows of some keys folded, and sorted.
+
+    Args:
+        rows: the rows; their column `_CODE`, if they have it, numbers their keys in the order of these.
+        spec: the table's spec.
+        order: the key columns that tell these rows apart.
+        deletes: whether there may be deletes among them.
+    """
+    coded = _CODE in rows.columns
     if has_log(spec):
-        rows = _folded(rows.lazy(), spec, deletes=deletes).collect()
+        rows = _folded(rows.lazy(), spec, [_CODE] if coded else order or spec.key, deletes=deletes).collect()
         rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
-    rows = rows.select(stored_schema(spec).names)
-    return sort_rows(rows, order) if order else rows
+    if order:
+        rows = rows[rows[_CODE].arg_sort()] if coded else sort_rows(rows, order)
+    return rows.select(stored_schema(spec).names)
 
 
-def _folded(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
+def _folded(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.LazyFrame:
     if _adds_up(spec) and not deletes:
-        return fold_rows(rows, spec, deletes=False)
+        return fold_rows(rows, spec, key, deletes=False)
     appended = pl.col(OPERATION) == APPENDED
-    return fold_parts(rows.filter(appended), rows.filter(~appended), spec, deletes=deletes)
+    return fold_parts(rows.filter(appended), rows.filter(~appended), spec, key, deletes=deletes)
 
 
 def _adds_up(spec: TableSpec) -> bool:

@@ -20,7 +20,7 @@ from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Sum
 from ....domain.table.schema import INTEGERS
 from ....domain.table.sums import counts
-from ...polars.key_index import HashCollision, KeyIndex
+from ...polars.key_index import Fold, KeyIndex
 from ...polars.schema import collect, empty, polars_schema
 from ..actions import by_partition
 from ..followed_log import BEFORE_ALL
@@ -28,7 +28,7 @@ from ..prune import prune
 from ..stored import DELETED, OPERATION, has_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile, PartitionValues
@@ -62,7 +62,7 @@ class _Lookup:
     spec: TableSpec
     keys: pl.DataFrame
     literals: Mapping[str, Any]
-    folds: Mapping[str, Callable[[pl.Expr], pl.Expr]]
+    folds: Mapping[str, Fold]
 
     @classmethod
     def of(cls, matching: Matching, spec: TableSpec) -> _Lookup | None:
@@ -111,21 +111,63 @@ class _Lookup:
         return found.with_columns(*literals).select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Entry:
-    """The index of a partition at a version. There is none after the first lookup, and if it `fails` to be made."""
+    """The rows of a partition that lookups ask for: their index, once they were asked for again.
+
+    Args:
+        index: the index; None before it is made.
+        version: the version of the table whose rows it has.
+        asked: whether the rows were asked for.
+        fails: whether they cannot be indexed.
+        lock: held while the index is used: it changes.
+    """
 
     index: KeyIndex | None = None
     version: int = BEFORE_ALL
+    asked: bool = False
     fails: bool = False
+    lock: Lock = field(init=False, factory=Lock)
+
+    def find(self, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame | None:
+        """The rows of a version that are asked for; None if they have to be read."""
+        with self.lock:
+            if not self.fails and self.version <= stored.version:
+                # Without an index until it is whole: an error on the way leaves none that is half changed.
+                index, self.index = self.index, None
+                self.index = self._bring_up(index, lookup, stored, files)
+                self.version = BEFORE_ALL if self.index is None else stored.version
+            return self.index.find(lookup.keys) if self.index and self.version == stored.version else None
 
     @property
     def size(self) -> int:
         """The size of the index in bytes."""
-        return 0 if self.index is None else self.index.size
+        with self.lock:
+            return 0 if self.index is None else self.index.size
 
-    def rows_since(self, lookup: _Lookup, stored: LocalVersion, place: PartitionValues) -> pl.DataFrame | None:
-        """The rows that were committed up to a later version; None if rows were removed, or the commits are gone."""
+    def fail(self) -> None:
+        """Drop the index for good."""
+        with self.lock:
+            self.index, self.version, self.fails = None, BEFORE_ALL, True
+
+    def _bring_up(
+        self, index: KeyIndex | None, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]
+    ) -> KeyIndex | None:
+        """The index at a later version, with the rows that were committed since; or made of all files."""
+        try:
+            if index and (rows := self._rows_since(lookup, stored, files[0].place)) is not None:
+                index.add(rows)
+                return index
+            again, self.asked = self.asked and index is None, True
+            if not again and sum(file.rows or 0 for file in files) > _FEW * lookup.keys.height:
+                return None
+            return KeyIndex.of(lookup.read(stored, files), lookup.keys.columns, lookup.folds)
+        except _NotCounts:
+            self.fails = True
+            return None
+
+    def _rows_since(self, lookup: _Lookup, stored: LocalVersion, place: PartitionValues) -> pl.DataFrame | None:
+        """The rows that were committed since; None if rows were removed, or the commits are gone."""
         try:
             commits = [stored.log.commit(number) for number in range(self.version + 1, stored.version + 1)]
         except VersionExpired:
@@ -140,7 +182,7 @@ class _Entry:
 class Lookups:
     """The indexes of the tables of a store, up to a number of bytes; the least recently used one is dropped first.
 
-    Several threads may use it: an index never changes.
+    Several threads may use it.
     """
 
     limit: int = 256 * _MEBIBYTE
@@ -153,40 +195,30 @@ class Lookups:
             return None
         parts = [empty(stored.spec.schema)]
         for place, files in lookup.find_files(stored).items():
-            name = lookup.name(stored.log.path, place)
-            entry = _bring_up(self._entries.get(name), lookup, stored, files)
-            self._keep(name, entry)
-            if entry.index is None or entry.version != stored.version:
+            entry = self._use(lookup.name(stored.log.path, place))
+            found = entry.find(lookup, stored, files)
+            self._drop_most(entry)
+            if found is None:
                 return None
-            parts.append(lookup.shape(entry.index.find(lookup.keys)))
+            parts.append(lookup.shape(found))
         return pl.concat(parts)
 
-    def _keep(self, name: _Name, entry: _Entry) -> None:
+    def _use(self, name: _Name) -> _Entry:
         with self._lock:
-            self._entries[name] = entry if entry.size <= self.limit else _Entry(fails=True)
+            entry = self._entries.setdefault(name, _Entry())
             self._entries.move_to_end(name)
+            return entry
+
+    def _drop_most(self, newest: _Entry) -> None:
+        """Drop what is beyond the limit."""
+        if newest.size > self.limit:
+            newest.fail()
+        with self._lock:
             while sum(each.size for each in self._entries.values()) > self.limit:
                 self._entries.popitem(last=False)
 
 
-def _bring_up(entry: _Entry | None, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]) -> _Entry:
-    """The index of a partition at a version, made from its files or from an index of an earlier version."""
-    if entry is not None and (entry.fails or entry.version > stored.version):
-        return entry
-    try:
-        if entry is not None and entry.index is not None:
-            if (rows := entry.rows_since(lookup, stored, files[0].place)) is not None:
-                return _Entry(entry.index.add(rows), stored.version)
-            entry = None
-        if entry is None and sum(file.rows or 0 for file in files) > _FEW * lookup.keys.height:
-            return _Entry()
-        rows = lookup.read(stored, files)
-        return _Entry(KeyIndex.of(rows, lookup.keys.columns, lookup.folds), stored.version)
-    except (HashCollision, _NotCounts):
-        return _Entry(fails=True)
-
-
-def _folds(spec: TableSpec) -> Mapping[str, Callable[[pl.Expr], pl.Expr]] | None:
+def _folds(spec: TableSpec) -> Mapping[str, Fold] | None:
     """What several rows of a key come to, by column; None if a table has more than counts, whose sums always fit."""
     if not has_log(spec) or spec.groups:
         return None
@@ -194,5 +226,5 @@ def _folds(spec: TableSpec) -> Mapping[str, Callable[[pl.Expr], pl.Expr]] | None
     for name, rule in spec.column_rules.items():
         if spec.schema[name].name not in INTEGERS or not isinstance(rule, Sum | Max) or not counts(name):
             return None
-        folds[name] = pl.Expr.sum if isinstance(rule, Sum) else pl.Expr.max
+        folds[name] = Fold.SUM if isinstance(rule, Sum) else Fold.MAX
     return folds

@@ -19,13 +19,14 @@ from ..version import DeltaVersion
 from .data_files import DataFiles, is_scanned
 from .log import LocalLog
 from .mapping import physical_names
-from .rows import fold_parts, fold_rows
+from .rows import fold_parts, fold_rows, newest_counts, select_newest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     import narwhals as nw
 
+    from ....domain.table.spec import TableSpec
     from ...polars.file_cache import FileCache
     from ..actions import DataFile
 
@@ -74,7 +75,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         self.log.check_present(self.version, held)
         if any(map(is_scanned, held)):  # the literals also skip parts of a file
             early = evolve(early, within=within)
-        return only_matching(self.folded(held, early), late, schema).select(schema.names)
+        return self._find(held, early, late).select(schema.names)
 
     def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
         """The stored rows of files.
@@ -86,19 +87,26 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         hold_files((f"{self.log.path}/{file.path}", file.size * IN_MEMORY) for file in files)
         return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
 
-    def folded(self, files: Collection[DataFile], wanted: Matching) -> pl.LazyFrame:
-        """As `content_of`, for conditions that apply before folding; with `_sequence` if the table has a log."""
+    def _find(self, files: Collection[DataFile], early: Matching, late: Matching) -> pl.LazyFrame:
+        """The rows of files that match conditions to apply before folding, and after it."""
         spec = self.spec
+        matching = only_matching(self.stored(files), early, spec.schema)
         log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
         if not has_log(spec) or not log:
-            return only_matching(self.stored(files), wanted, spec.schema)
+            return only_matching(matching, late, spec.schema)
+        key, logged = _telling(spec, files), pl.col(OPERATION) > APPENDED
         deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
-        if wanted.keys is not None:
-            return fold_rows(only_matching(self.stored(files), wanted, spec.schema), spec, deletes=deletes)
+        if early.keys is not None:
+            return only_matching(fold_rows(matching, spec, key, deletes=deletes), late, spec.schema)
+        log_rows = only_matching(self.stored(log), early, spec.schema).filter(logged)
+        if late.keys is not None and newest_counts(spec):
+            return select_newest(only_matching(matching, late, spec.schema), log_rows, spec, key)
         base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
-        return fold_parts(
-            only_matching(self.stored(base), wanted, spec.schema).filter(pl.col(OPERATION) == APPENDED),
-            only_matching(self.stored(log), wanted, spec.schema).filter(pl.col(OPERATION) > APPENDED),
-            spec,
-            deletes=deletes,
-        )
+        base_rows = only_matching(self.stored(base), early, spec.schema).filter(~logged)
+        return only_matching(fold_parts(base_rows, log_rows, spec, key, deletes=deletes), late, spec.schema)
+
+
+def _telling(spec: TableSpec, files: Iterable[DataFile]) -> list[str]:
+    """The key columns that tell the rows of files apart: in one partition, they are not those of the partition."""
+    within = [name for name in spec.key if name not in spec.partition_by]
+    return within if within and len({file.place for file in files}) == 1 else list(spec.key)

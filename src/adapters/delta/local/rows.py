@@ -15,11 +15,14 @@ from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import narwhals as nw
 
     from ....domain.table.change import Change
     from ....domain.table.spec import TableSpec
 
+_LAST = "_last"
 _PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_ntz"})
 """Types that Polars orders as `fold` does; texts have a natural order."""
 
@@ -50,40 +53,69 @@ def one_row_per_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> pl.DataFrame:
     if not spec.key or POSITION not in found.columns:
         return found
     ordered = conform(found, spec.schema, spec.name).with_columns(found[POSITION].cast(pl.Int64).alias(SEQUENCE))
-    return _folded(ordered, spec)
+    return _folded(ordered, spec, spec.key)
 
 
-def fold_rows(rows: pl.LazyFrame, spec: TableSpec, *, deletes: bool = True) -> pl.LazyFrame:
+def newest_counts(spec: TableSpec) -> bool:
+    """Whether the newest stored row of a key is its row, as it is."""
+    return not spec.groups and all(isinstance(rule, Replace) for rule in spec.column_rules.values())
+
+
+def select_newest(found: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, key: Sequence[str]) -> pl.LazyFrame:
+    """The rows that are the newest of their keys, and not deleted, with their `_sequence`; see `newest_counts`.
+
+    Args:
+        found: some stored rows.
+        log: all stored rows but those that were appended. Of two appended rows of a key, one was deleted in between.
+        spec: the table's spec.
+        key: see `fold_rows`.
+    """
+    newer = log.select(*key, SEQUENCE).join(found.select(key), on=key, how="semi")
+    last = newer.group_by(key).agg(pl.col(SEQUENCE).max().alias(_LAST))
+    newest = (pl.col(SEQUENCE) >= pl.col(_LAST)).fill_null(value=True)
+    return found.join(last, on=key, how="left").filter(newest, pl.col(OPERATION) != DELETED).select(_columns(spec, key))
+
+
+def fold_rows(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool = True) -> pl.LazyFrame:
     """Fold stored rows to one row per key that is not deleted, with the `_sequence` of its newest row.
 
     Args:
         rows: all stored rows of their keys.
         spec: the table's spec.
+        key: columns that tell the keys of these rows apart: those of the key, some of them, or one that numbers them,
+            which the result has then too.
         deletes: whether the rows may include deletes.
     """
-    names = [*spec.schema.names, SEQUENCE]
-    if all(isinstance(rule, Replace) for rule in spec.column_rules.values()) and not spec.groups:
-        newest = rows.sort(SEQUENCE).unique(list(spec.key), keep="last", maintain_order=False)
+    names = _columns(spec, key)
+    if newest_counts(spec):
+        newest = rows.sort(SEQUENCE).unique(key, keep="last", maintain_order=False)
         return newest.filter(pl.col(OPERATION) != DELETED).select(names)
     newest_image = _latest_of_all(spec)
     if deletes:
-        gone = pl.when(pl.col(OPERATION) == DELETED).then(pl.col(SEQUENCE)).max().over(list(spec.key))
+        gone = pl.when(pl.col(OPERATION) == DELETED).then(pl.col(SEQUENCE)).max().over(key)
         rows = rows.filter(gone.is_null() | (pl.col(SEQUENCE) > gone))
     if newest_image is not None:
-        return _newest_images(rows, spec, newest_image)
-    schema = polars_schema(spec.schema) | {SEQUENCE: pl.Int64()}
+        return _newest_images(rows, spec, key, newest_image)
+    more = {name: rows.collect_schema()[name] for name in key}
+    schema = more | polars_schema(spec.schema) | {SEQUENCE: pl.Int64()}
     # The rows are needed to see whether a sum may overflow; filters on the result must not be pushed down to them.
     pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
-    return rows.select(names).map_batches(partial(_folded, spec=spec), schema=pl.Schema(schema), **pushed)
+    kinds = pl.Schema({name: schema[name] for name in names})
+    return rows.select(names).map_batches(partial(_folded, spec=spec, key=key), schema=kinds, **pushed)
 
 
-def fold_parts(base: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, *, deletes: bool) -> pl.LazyFrame:
-    """Fold base rows (appended) with log rows (all others); base rows whose keys have no log rows stay as they are."""
-    key, columns = list(spec.key), [*spec.schema.names, SEQUENCE]
+def fold_parts(
+    base: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool
+) -> pl.LazyFrame:
+    """Fold base rows (appended) with log rows (all others); base rows whose keys have no log rows stay as they are.
+
+    `key` and `deletes`: see `fold_rows`.
+    """
+    columns = _columns(spec, key)
     touched = log.select(key).unique()
     untouched = base.join(touched, on=key, how="anti").select(columns)
     met = base.join(touched, on=key, how="semi")
-    return pl.concat([untouched, fold_rows(pl.concat([met, log]), spec, deletes=deletes)])
+    return pl.concat([untouched, fold_rows(pl.concat([met, log]), spec, key, deletes=deletes)])
 
 
 def _latest_of_all(spec: TableSpec) -> Latest | None:
@@ -94,37 +126,47 @@ def _latest_of_all(spec: TableSpec) -> Latest | None:
     return group if all(spec.schema[name].name in _PLAIN_ORDER for name in group.by) else None
 
 
-def _newest_images(rows: pl.LazyFrame, spec: TableSpec, group: Latest) -> pl.LazyFrame:
+def _newest_images(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], group: Latest) -> pl.LazyFrame:
     """As `fold` of rows with one sequence group: the row of each key that is highest by the group's columns."""
     ordered = rows.sort(*group.by, SEQUENCE, nulls_last=False)
     columns = dict.fromkeys((*group.by, *group.columns))
-    found = ordered.group_by(*spec.key).agg(*(pl.col(name).last() for name in columns), pl.col(SEQUENCE).max())
+    names = dict.fromkeys((*columns, *(name for name in spec.key if name not in key)))
+    found = ordered.group_by(key).agg(*(pl.col(name).last() for name in names), pl.col(SEQUENCE).max())
     given = pl.any_horizontal(pl.col(name).is_not_null() for name in group.by)
-    shown = (pl.when(given).then(pl.col(name)).alias(name) if name in columns else name for name in spec.schema.names)
-    return found.select(*shown, SEQUENCE)
+    return found.select(
+        pl.when(given).then(pl.col(name)).alias(name) if name in columns else name for name in _columns(spec, key)
+    )
 
 
-def _folded(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
+def _folded(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
     """Rows of `_sequence` and the table's columns, folded by key; a row that shares its key with no other stays."""
     schema = polars_schema(spec.schema)
-    typed = [*(pl.col(name).cast(schema[name]) for name in spec.schema.names), SEQUENCE]
-    shared = _may_share_key(rows.select(spec.key))
+    typed = [pl.col(name).cast(schema[name]) if name in schema else pl.col(name) for name in _columns(spec, key)]
+    shared = _may_share_key(rows.select(key))
     for group in spec.groups:  # a row that is ignored does not stay as it is
         shared |= rows.select(pl.all_horizontal(pl.col(*group.by).is_null())).to_series()
     if not shared.any():
         return rows.select(typed)
-    return pl.concat([rows.filter(~shared).select(typed), _folded_together(rows.filter(shared), spec).select(typed)])
+    together = _folded_together(rows.filter(shared), spec, key)
+    return pl.concat([rows.filter(~shared).select(typed), together.select(typed)])
 
 
-def _folded_together(rows: pl.DataFrame, spec: TableSpec) -> pl.DataFrame:
+def _folded_together(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
     """Rows of `_sequence` and the table's columns, folded by key."""
     if (group := _latest_of_all(spec)) is not None:
-        return _newest_images(rows.lazy(), spec, group).collect()
+        return _newest_images(rows.lazy(), spec, key, group).collect()
     sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
     exact = add_up if any(may_overflow(rows[name]) for name in sums) else None
-    return collect(
-        fold(lazy(rows), key=spec.key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE, add_up=exact)
+    folded = collect(
+        fold(lazy(rows), key=key, rules=spec.column_rules, groups=spec.groups, arrival=SEQUENCE, add_up=exact)
     )
+    if not (rest := [name for name in spec.key if name not in key]):
+        return folded
+    return folded.join(rows.select(*key, *rest).unique(key), on=key, how="left")
+
+
+def _columns(spec: TableSpec, key: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys((*spec.schema.names, SEQUENCE, *key)))
 
 
 def _may_share_key(keys: pl.DataFrame) -> pl.Series:

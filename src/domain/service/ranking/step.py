@@ -66,7 +66,8 @@ class RankingStep:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
         if profile.segments:
             good, ids = checked.filter(nw.col(ERROR).is_null()), list(self.settings.id)
-            latest = good.unique(subset=ids, keep="last", order_by=[POSITION])
+            last = nw.col(POSITION) == nw.col(POSITION).max().over(*ids)
+            latest = self.engine.persist(good.filter(last))
             changes |= self._apply(latest, self._read_earlier(good, latest, profile, snapshot), profile, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 
