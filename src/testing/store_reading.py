@@ -186,6 +186,17 @@ class ReadingContract(StoreHarness):
             name: expected for name, (_, expected) in cases.items()
         }
 
+    @both_layouts
+    def test_rows_are_found_by_what_columns_hold_now(self, store: KeptStore, layout: Layout) -> None:
+        """By a column beside the key, whose values come and go."""
+        table = self.table(store, spec_of("day int, id bigint, n int", ["day", "id"], layout=layout))
+        table.commit(append=[(1, id_, 10) for id_ in range(1, 6)])
+        table.commit(merge=[(1, 2, 20), (1, 3, 20), (2, 3, 10)], delete=[(1, 4)])
+        table.commit(merge=[(1, 3, 10)], delete=[(1, 5), (2, 3)])
+        table.commit(append=[(1, 4, 10), (1, 5, 20)])
+        assert table.rows(table.matching([(10,)], ["n"])) == bag((1, 1, 10), (1, 3, 10), (1, 4, 10))
+        assert table.rows(table.matching([(20,)], ["n"])) == bag((1, 2, 20), (1, 5, 20))
+
     def test_null_matches_nothing_where_there_is_no_key(self, store: KeptStore) -> None:
         table = self.table(store, spec_of("day int, n int", partition_by=["day"]))
         table.commit(append=[(1, 1), (1, 1), (None, 2), (2, None)])
