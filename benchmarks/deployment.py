@@ -45,13 +45,15 @@ def fresh(
         folder: the folder to write to.
         backend: the name of the backend; with an engine as ``name:engine``; without one, Spark.
         upkeep: lines of TOML.
-        spark: Spark settings; None for an engine that takes none.
+        spark: Spark settings, left out if the engine takes none.
         work: sources and pipelines, as TOML.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "in").mkdir(parents=True)
-    lines = [] if spark is None else ["[backend.spark]", *(f'"{name}" = "{value}"' for name, value in spark.items())]
     name, _, engine = backend.partition(":")
+    lines = []
+    if spark and backend != "delta:local":
+        lines = ["[backend.spark]", *(f'"{setting}" = "{value}"' for setting, value in spark.items())]
     if name != "memory":
         engine = f'engine = "{engine or "spark"}"'
     config = folder / "bench.toml"

@@ -29,6 +29,8 @@ _SECONDS_BETWEEN = 0.25
 _NEW_SHARE, _CANCELLED_SHARE, _DELETED_SHARE = 0.3, 0.05, 0.01
 _EPOCHS_BETWEEN_CRASHES = 5
 _RESENT = 0.02
+_MOST_RESENT = 2_000
+"""Within the 10 minutes that a repeat may go back."""
 _BYTES = 400
 _FILE_BYTES = 2**24
 
@@ -136,7 +138,7 @@ def epochs(count: int, rows: int, shop: Shop) -> Iterator[list[Change]]:
     """The changes of `count` epochs, with `rows` messages in each; repeats are included."""
     before: list[Change] = []
     for number in range(count):
-        again = round(rows * _RESENT) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
+        again = min(round(rows * _RESENT), _MOST_RESENT) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
         changes = before[len(before) - again :] + [shop.change() for _ in range(rows - again)]
         yield changes
         before = changes
