@@ -138,7 +138,8 @@ def epochs(count: int, rows: int, shop: Shop) -> Iterator[list[Change]]:
     """The changes of `count` epochs, with `rows` messages in each; repeats are included."""
     before: list[Change] = []
     for number in range(count):
-        again = min(round(rows * _RESENT), _MOST_RESENT) if number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1 else 0
+        after_crash = number % _EPOCHS_BETWEEN_CRASHES == _EPOCHS_BETWEEN_CRASHES - 1
+        again = min(round(rows * _RESENT), _MOST_RESENT) if after_crash else 0
         changes = before[len(before) - again :] + [shop.change() for _ in range(rows - again)]
         yield changes
         before = changes
