@@ -105,17 +105,20 @@ class LocalFloor(Floor):
 
     folder: Path
     commits: int = 0
+    store: Any = field(init=False)
 
-    def append(self, file: Path) -> float:
+    def __attrs_post_init__(self) -> None:
         from headwater.adapters.delta.local.store import LocalDeltaStore
 
+        self.store = LocalDeltaStore(str(self.folder))
+
+    def append(self, file: Path) -> float:
         began = perf_counter()
-        store = LocalDeltaStore(str(self.folder))
         for each in sorted(file.glob("*.parquet")) if file.is_dir() else [file]:
             rows = nw.from_native(pl.scan_parquet(each))
             if not self.commits:
-                store.ensure(TableSpec(_PLAIN, Schema.of(rows)))
-            store.commit(_PLAIN, Change(append=rows), _next_mark(self))
+                self.store.ensure(TableSpec(_PLAIN, Schema.of(rows)))
+            self.store.commit(_PLAIN, Change(append=rows), _next_mark(self))
         return perf_counter() - began
 
     def read(self) -> float:
@@ -148,6 +151,8 @@ def floor_of(backend: str, folder: Path) -> Floor:
     match backend:
         case "memory":
             return MemoryFloor()
+        case "delta:local":
+            return LocalFloor(folder)
         case "delta":
             return SparkFloor(folder, "delta")
         case _:
