@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headwater import Headwater
 
 from .bulk_headwater import deployment
-from .floors import LocalFloor, floor_of
+from .floors import floor_of
 from .sides import Figures, folder_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def main() -> int:
     engine, chunk_rows, (folder, home) = sys.argv[1], int(sys.argv[2]), map(Path, sys.argv[3:])
     with Headwater.from_config(deployment(folder, home, chunk_rows, engine)) as headwater:
         headwater.start()
-        floor: Floor = floor_of("delta", home) if engine == "spark" else LocalFloor(home)
+        floor = floor_of("delta" if engine == "spark" else "delta:local", home)
         began = time()
         seconds = floor.append(folder / "bulk")
         Figures(

@@ -21,7 +21,7 @@ from headwater.domain.source.bulk import BulkGroup
 
 from .accounts import DDL, KEY
 from .deployment import fresh
-from .floors import LocalFloor, floor_of
+from .floors import floor_of
 from .reading import drain
 from .sides import Figures, folder_bytes, spark_settings
 
@@ -164,7 +164,7 @@ def main() -> int:
     with Headwater.from_config(config, report=reports.append) as headwater:
         (runner,) = headwater.start()
         began = time()
-        floor = floor_of("delta", home) if engine == "spark" else LocalFloor(home)
+        floor = floor_of("delta" if engine == "spark" else "delta:local", home)
         run = Run(runner, Feeder(folder, home, every), floor)
         run.until_done()
         asked = perf_counter()
