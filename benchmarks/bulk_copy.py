@@ -8,16 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
 
 from headwater import Headwater
 
 from .bulk_headwater import deployment
 from .floors import floor_of
 from .sides import Figures, folder_bytes
-
-if TYPE_CHECKING:
-    from .floors import Floor
 
 
 def main() -> int:
