@@ -32,6 +32,8 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _SECONDS = 20.0
 _ANY_PARTITION = -1
+_MOST_WAITING = 50_000
+"""Records that wait in a producer, which has room for 100,000."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -192,9 +194,11 @@ def produce(
     """
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
     to = _ANY_PARTITION if partition is None else partition
-    for value in values:
+    for count, value in enumerate(values, 1):
         producer.produce(topic, value, key, to)
         producer.poll(0)
+        if count % _MOST_WAITING == 0:
+            producer.flush(_SECONDS)
     if left := producer.flush(_SECONDS):
         raise SourceUnavailable(f"{servers} did not take {left} records in {_SECONDS:g} s; is the broker running?")
 
