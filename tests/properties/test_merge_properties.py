@@ -126,7 +126,7 @@ def test_the_local_engine_folds_as_the_rules_say(batches: list[list[Row]], alone
     schema = Schema.parse(", ".join(f"{name} bigint" for name in COLUMNS if name != "nr"))
     table = TableSpec("t.rows", schema, KEY, rules=RULES, groups=GROUPS)
     stored = rows.rename({"nr": SEQUENCE}).with_columns(pl.lit(MERGED, pl.Int8).alias(OPERATION))
-    found = fold_rows(stored.lazy(), table, deletes=False).collect().rename({SEQUENCE: "nr"})
+    found = fold_rows(stored.lazy(), table, table.key, deletes=False).collect().rename({SEQUENCE: "nr"})
     expected = [dict(sorted(row.items())) for row in oracle(rows.sort("nr").to_dicts())]
     assert rows_of(found.select(sorted(COLUMNS))) == expected
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
-from ..records.decoder import ROWS_A_BATCH, Record
-from .plan import OffsetBounds, Partition, Slice, origin
+from ..records.decoder import ROWS_A_BATCH
+from .plan import OffsetBounds, Partition, Slice
+from .runs import Run
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -62,7 +63,7 @@ class TopicReader:
             partitions = [(topic, each) for topic in topics for each in _numbers(consumer, topic, self.settings)]
             return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
 
-    def records(self, slices: list[Slice]) -> Iterator[Record]:
+    def runs(self, slices: list[Slice]) -> Iterator[Run]:
         """The records of these slices, each slice in its order.
 
         Offsets without a record (compacted ones, transaction markers) are skipped.
@@ -80,8 +81,7 @@ class TopicReader:
                     deadline = monotonic() + _STANDSTILL_SECONDS
                 elif monotonic() > deadline:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
-                for message in messages:
-                    yield from _take(message, open_, consumer)
+                yield from _taken(messages, open_, consumer)
 
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
@@ -109,23 +109,26 @@ def _arrived(consumer: Consumer) -> list[Message]:
     return [*first, *consumer.consume(ROWS_A_BATCH, 0)] if first else []
 
 
-def _take(message: Message, open_: dict[Partition, Slice], consumer: Consumer) -> Iterator[Record]:
-    """The record of a message, if it is in a slice; the end of a slice closes it and its partition."""
-    partition = _partition(message)
-    slice_, error, offset = open_.get(partition), message.error(), message.offset()
-    if error and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    if slice_ is None or offset is None:
-        return
-    if not error and offset < slice_.end:
-        yield Record(message.value(), slice_.position(offset), origin(*partition, offset))
-    if error or offset >= slice_.end - 1:
-        del open_[partition]
-        consumer.incremental_unassign([TopicPartition(*partition)])  # a paused one would take a second to resume
-
-
-def _partition(message: Message) -> Partition:
-    return message.topic() or "", message.partition() or 0
+def _taken(messages: list[Message], open_: dict[Partition, Slice], consumer: Consumer) -> list[Run]:
+    """The records of messages that are in a slice; the end of a slice closes it and its partition."""
+    runs, partition, slice_ = list[Run](), ("", -1), None
+    for message in messages:
+        error, offset = message.error(), message.offset()
+        if error and error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        earlier, partition = partition, (message.topic() or "", message.partition() or 0)
+        if partition != earlier and (slice_ := open_.get(partition)):
+            runs.append(Run(slice_))
+        if slice_ is None or offset is None:
+            continue
+        if not error and offset < slice_.end:
+            runs[-1].offsets.append(offset)
+            runs[-1].values.append(message.value())
+        if error or offset >= slice_.end - 1:
+            slice_ = None
+            del open_[partition]
+            consumer.incremental_unassign([TopicPartition(*partition)])  # a paused one would take a second to resume
+    return [run for run in runs if run.values]
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:

@@ -92,5 +92,5 @@ class TopicDecoder:
 
     def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
         for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            position = self.slices[topic, partition].position(offset)
-            yield Record(value, position, f"{topic}/{partition}@{offset}")
+            slice_ = self.slices[topic, partition]
+            yield Record(value, slice_.position(offset), f"{slice_.place}{offset}")

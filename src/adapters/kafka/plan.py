@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Partition: TypeAlias = tuple[str, int]
 """A topic and the number of one of its partitions."""
 
-_RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
+RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
 _ANEW = "build the pipeline again under another name, or restore the topic"
 
 
@@ -44,7 +44,12 @@ class Slice:
 
     def position(self, offset: int) -> int:
         """The `_position` of a record's first row; there is room for as many rows as a record can have bytes."""
-        return (self.before + offset - self.start) * _RECORD_POSITIONS
+        return (self.before + offset - self.start) * RECORD_POSITIONS
+
+    @property
+    def place(self) -> str:
+        """What the origins of its records begin with, as stored in `_origin`; their offsets follow."""
+        return f"{self.topic}/{self.partition}@"
 
 
 def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int | None) -> OffsetRange | None:
@@ -161,8 +166,3 @@ def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
     for (topic, number), at in sorted(partitions.items()):
         offsets.setdefault(topic, {})[str(number)] = at
     return offsets
-
-
-def origin(topic: str, partition: int, offset: int) -> str:
-    """The origin of a record, as stored in `_origin`."""
-    return f"{topic}/{partition}@{offset}"

@@ -8,18 +8,21 @@ from attrs import define, field
 
 from ..records.decoder import take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
+from ..records.shapes.decoder import ShapeDecoder
 from . import plan as planning
 from .decoder import topic_decoder
+from .runs import chunks
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import narwhals as nw
+    import pyarrow as pa
 
     from ...domain.epoch.epoch import OffsetRange
     from ..records.decoder import RecordDecoder
-    from ..records.shapes.decoder import ShapeDecoder
+    from .runs import Run
 
 
 @define(eq=False)
@@ -41,8 +44,13 @@ class PolarsKafkaSource(KafkaSource):
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records of the range have been deleted.
         """
-        records = self._learn_size(self._reader.records(planning.slices(offsets)))
-        return polars_rows(self._decoder.batches(records), self.schema)
+        runs = self._learn_size(self._reader.runs(planning.slices(offsets)))
+        return polars_rows(self._decode(runs), self.schema)
+
+    def _decode(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
+        if isinstance(self._decoder, ShapeDecoder):
+            return map(self._decoder.chunk, chunks(runs))
+        return self._decoder.batches(record for run in runs for record in run.records())
 
     def passed_over(self) -> Mapping[str, int]:
         return take_counts(self._decoder.passed_over)

@@ -100,7 +100,8 @@ class Receipts:
         start, window = held.high, _WINDOW
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
-            lines = [json.loads(record.raw or b"{}") for record in reader.records([self._slice(start, end)])]
+            runs = reader.runs([self._slice(start, end)])
+            lines = [json.loads(value or b"{}") for run in runs for value in run.values]
             if mine := [line for line in lines if line.get("feed") == self.feed]:
                 return self._receipt(mine[-1])
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
     from ..records.dead_letters import ReadAgain
-    from ..records.decoder import Record
+    from .runs import Run
     from .settings import KafkaSettings
 
 _FEW = 1000
-"""The number of records whose size is measured."""
+"""The least number of records whose size is measured."""
 
 
 @define(eq=False)
@@ -83,7 +83,7 @@ class KafkaSource(StreamSource):
             few = planning.plan(after, held, _FEW)
             if few is None or few == found:
                 return found
-            self._learn_size(self._reader.records(planning.slices(few)))
+            self._learn_size(self._reader.runs(planning.slices(few)))
             if self._mean_bytes is None:  # these offsets have no records, and are soon passed
                 return few
         rows = max(int(limit.bytes / self._mean_bytes), 1)
@@ -100,12 +100,15 @@ class KafkaSource(StreamSource):
         """The reader of dead letters of these topics."""
         return JsonDeadLetters(self.spec) if self._registry is None else RegistryDeadLetters(self.spec, self._registry)
 
-    def _learn_size(self, records: Iterator[Record]) -> Iterator[Record]:
+    def _learn_size(self, runs: Iterator[Run]) -> Iterator[Run]:
         """Learn the mean size of records from the first ones; return all of them."""
-        first = list(islice(records, _FEW))
-        if first:
-            self._mean_bytes = max(sum(len(each.raw or b"") for each in first) / len(first), 1.0)
-        return chain(first, records)
+        first, sizes = [], list[int]()
+        while len(sizes) < _FEW and (run := next(runs, None)):
+            first.append(run)
+            sizes += [len(value or b"") for value in run.values]
+        if sizes:
+            self._mean_bytes = max(sum(sizes) / len(sizes), 1.0)
+        return chain(first, runs)
 
     def end(self) -> Offsets:
         """The offsets after the newest records; raises the same errors as `plan`."""

@@ -43,7 +43,15 @@ class Chunk:
     @classmethod
     def of(cls, records: Sequence[Record]) -> Self:
         """A chunk of some records."""
-        raws, positions, origins, _ = zip(*records, strict=True)
+        return cls.of_values(
+            [record.raw for record in records],
+            pl.Series([record.position for record in records], dtype=pl.Int64),
+            pl.Series([record.origin for record in records], dtype=pl.String),
+        )
+
+    @classmethod
+    def of_values(cls, raws: Sequence[bytes | None], positions: pl.Series, origins: pl.Series) -> Self:
+        """A chunk of records by their bytes, positions and origins; see `Record`."""
         others = {}
         whole = pa.array(raws, pa.large_binary())
         try:
@@ -52,12 +60,7 @@ class Chunk:
             others = {at: raw for at, raw in enumerate(raws) if raw is not None and not _is_utf8(raw)}
             whole = pa.array([None if at in others else raw for at, raw in enumerate(raws)], pa.large_binary())
             texts = whole.cast(pa.large_string())
-        series = (
-            pl.Series(pl.from_arrow(texts)),
-            pl.Series(positions, dtype=pl.Int64),
-            pl.Series(origins, dtype=pl.String),
-        )
-        return cls(*series, whole.buffers()[2], *places(whole), others)
+        return cls(pl.Series(pl.from_arrow(texts)), positions, origins, whole.buffers()[2], *places(whole), others)
 
     @classmethod
     def of_lines(cls, block: bytes, position: int, origin: str, *, is_first: bool) -> Self:

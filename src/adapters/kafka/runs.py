@@ -1,0 +1,60 @@
+"""Records of topics, many at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from attrs import field, frozen
+
+from ..records.decoder import Record
+from ..records.shapes.chunk import Chunk
+from ..records.shapes.decoder import RECORDS_A_CHUNK
+from .plan import RECORD_POSITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .plan import Slice
+
+
+@frozen(eq=False)
+class Run:
+    """Some records of a slice, in their order.
+
+    Args:
+        slice: the slice.
+        offsets: their offsets.
+        values: their bytes; None for a tombstone.
+    """
+
+    slice: Slice
+    offsets: list[int] = field(factory=list)
+    values: list[bytes | None] = field(factory=list)
+
+    def records(self) -> Iterator[Record]:
+        """The records, one by one."""
+        place = self.slice.place
+        for offset, value in zip(self.offsets, self.values, strict=True):
+            yield Record(value, self.slice.position(offset), f"{place}{offset}")
+
+
+def chunks(runs: Iterable[Run]) -> Iterator[Chunk]:
+    """The records of runs, about `RECORDS_A_CHUNK` at a time."""
+    some, count = list[Run](), 0
+    for run in runs:
+        some.append(run)
+        count += len(run.values)
+        if count >= RECORDS_A_CHUNK:
+            yield _chunk(some)
+            some, count = [], 0
+    if some:
+        yield _chunk(some)
+
+
+def _chunk(runs: Sequence[Run]) -> Chunk:
+    offsets = [pl.Series(run.offsets, dtype=pl.Int64) for run in runs]
+    pairs = list(zip(runs, offsets, strict=True))
+    positions = pl.concat([(each - each[0]) * RECORD_POSITIONS + run.slice.position(each[0]) for run, each in pairs])
+    origins = pl.concat([run.slice.place + each.cast(pl.String) for run, each in pairs])
+    return Chunk.of_values([value for run in runs for value in run.values], positions, origins)

@@ -1,0 +1,29 @@
+"""Records of topics by the thousand are what they are one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.adapters.kafka.plan import Slice
+from headwater.adapters.kafka.runs import Run, chunks
+from headwater.adapters.records.shapes.chunk import Chunk
+
+LAST = 2**31 - 2
+RUNS = [
+    Run(Slice(0, "orders", 0, 5, 40), [5, 6, 9], [b'{"id": 1}', None, "é".encode()]),
+    Run(Slice(35, "orders", 1, 0, LAST), [0, LAST - 1], [b"\xff", b""]),
+    Run(Slice(0, "orders", 0, 5, 40), [10], [b"{}"]),
+]
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_chunk_has_the_records_of_its_runs(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.adapters.kafka.runs.RECORDS_A_CHUNK", size)
+    found = list(chunks(iter(RUNS)))
+    assert len(found) == {1: 3, 4: 2, 100: 1}[size]
+    one_by_one = Chunk.of([record for run in RUNS for record in run.records()])
+    for name in ("texts", "positions", "origins"):
+        assert [value for each in found for value in getattr(each, name)] == getattr(one_by_one, name).to_list()
+    assert [raw for each in found for raw in each.others.values()] == [b"\xff"]
+    assert found[0].origins[0] == "orders/0@5"
+    assert one_by_one.positions[1] == 2**31
