@@ -48,8 +48,8 @@ class Slice:
 
     @property
     def place(self) -> str:
-        """What the origins of its records begin with, as stored in `_origin`; their offsets follow."""
-        return f"{self.topic}/{self.partition}@"
+        """What the origins of its records begin with."""
+        return origin(self.topic, self.partition)
 
 
 def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int | None) -> OffsetRange | None:
@@ -166,3 +166,8 @@ def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
     for (topic, number), at in sorted(partitions.items()):
         offsets.setdefault(topic, {})[str(number)] = at
     return offsets
+
+
+def origin(topic: str, partition: int, offset: int | None = None) -> str:
+    """The origin of a record, as stored in `_origin`; without an offset, what all of the partition begin with."""
+    return f"{topic}/{partition}@{'' if offset is None else offset}"
