@@ -21,7 +21,7 @@ def main() -> int:
     engine, chunk_rows, (folder, home) = sys.argv[1], int(sys.argv[2]), map(Path, sys.argv[3:])
     with Headwater.from_config(deployment(folder, home, chunk_rows, engine)) as headwater:
         headwater.start()
-        floor = floor_of("delta" if engine == "spark" else "delta:local", home)
+        floor = floor_of(f"delta:{engine}", home)
         began = time()
         seconds = floor.append(folder / "bulk")
         Figures(

@@ -164,7 +164,7 @@ def main() -> int:
     with Headwater.from_config(config, report=reports.append) as headwater:
         (runner,) = headwater.start()
         began = time()
-        floor = floor_of("delta" if engine == "spark" else "delta:local", home)
+        floor = floor_of(f"delta:{engine}", home)
         run = Run(runner, Feeder(folder, home, every), floor)
         run.until_done()
         asked = perf_counter()

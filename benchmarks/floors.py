@@ -151,9 +151,9 @@ def floor_of(backend: str, folder: Path) -> Floor:
     match backend:
         case "memory":
             return MemoryFloor()
-        case "delta:local":
+        case "delta:local" | "delta:auto":
             return LocalFloor(folder)
-        case "delta":
+        case "delta" | "delta:spark":
             return SparkFloor(folder, "delta")
         case _:
             kind = {"hudi-mor": "MERGE_ON_READ", "hudi-cow": "COPY_ON_WRITE"}[backend.partition(":")[0]]

@@ -27,10 +27,14 @@ def stored_schema(spec: TableSpec) -> Schema:
     return spec.schema.plus(*_HIDDEN) if has_log(spec) else spec.schema
 
 
+def key_inside(spec: TableSpec) -> list[str]:
+    """The key columns that tell the rows of one partition apart: those that do not partition the table."""
+    return [name for name in spec.key if name not in spec.partition_by]
+
+
 def bounded_columns(spec: TableSpec) -> list[str]:
     """The columns whose bounds each file of a log-structured table records: the key's and `_op`.
 
     Only these are used, and each further column makes a commit slower.
     """
-    inside = [name for name in spec.key if name not in spec.partition_by]
-    return [*(name for name in inside if spec.schema[name].name not in _WITHOUT_BOUNDS), OPERATION]
+    return [*(name for name in key_inside(spec) if spec.schema[name].name not in _WITHOUT_BOUNDS), OPERATION]

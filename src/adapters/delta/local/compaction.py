@@ -12,7 +12,7 @@ from ....domain.table.merge import Max, Min, Sum
 from ...polars.sorting import order_code, sort_rows
 from ..actions import by_partition
 from ..compaction_policy import total_bytes
-from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, stored_schema
+from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, key_inside, stored_schema
 from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> It
     outputs = -(-total_bytes(files) // file_bytes)
     slices_of_output = -(-height // (outputs * _SLICE))
     bounded = bounded_columns(spec) if has_log(spec) else None
-    order = [name for name in spec.key if name not in spec.partition_by]
+    order = key_inside(spec)
     deletes = has_log(spec) and any(file.highest.get(OPERATION, DELETED) == DELETED for file in files)
     compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
     slices = filter(len, _slices(parts, order, compact, outputs * slices_of_output))

@@ -14,7 +14,7 @@ from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
 from ..prune import prune
-from ..stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
+from ..stored import APPENDED, DELETED, OPERATION, has_log, key_inside, stored_schema
 from ..version import DeltaVersion
 from .data_files import DataFiles, is_scanned
 from .log import LocalLog
@@ -94,7 +94,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
         if not has_log(spec) or not log:
             return only_matching(matching, late, spec.schema)
-        key, logged = _telling(spec, files), pl.col(OPERATION) > APPENDED
+        key, logged = _key_of(spec, files), pl.col(OPERATION) > APPENDED
         deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
         if early.keys is not None:
             return only_matching(fold_rows(matching, spec, key, deletes=deletes), late, spec.schema)
@@ -106,7 +106,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         return only_matching(fold_parts(base_rows, log_rows, spec, key, deletes=deletes), late, spec.schema)
 
 
-def _telling(spec: TableSpec, files: Iterable[DataFile]) -> list[str]:
-    """The key columns that tell the rows of files apart: in one partition, they are not those of the partition."""
-    within = [name for name in spec.key if name not in spec.partition_by]
-    return within if within and len({file.place for file in files}) == 1 else list(spec.key)
+def _key_of(spec: TableSpec, files: Iterable[DataFile]) -> list[str]:
+    """The key columns that tell the rows of files apart: fewer of them in one partition."""
+    inside = key_inside(spec) if len({file.place for file in files}) == 1 else []
+    return inside or list(spec.key)
