@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from ..records.decoder import Record
 from ..records.shapes.chunk import Chunk
-from ..records.shapes.decoder import RECORDS_A_CHUNK
+from ..records.shapes.decoder import BYTES_A_CHUNK, RECORDS_A_CHUNK
 from .plan import RECORD_POSITIONS
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class Run:
     offsets: list[int] = field(factory=list)
     values: list[bytes | None] = field(factory=list)
 
+    @property
+    def size(self) -> int:
+        """How many bytes the records have."""
+        return sum(map(len, filter(None, self.values)))
+
     def records(self) -> Iterator[Record]:
         """The records, one by one."""
         place = self.slice.place
@@ -40,14 +45,15 @@ class Run:
 
 
 def chunks(runs: Iterable[Run]) -> Iterator[Chunk]:
-    """The records of runs, about `RECORDS_A_CHUNK` at a time."""
-    some, count = list[Run](), 0
+    """The records of runs, about `RECORDS_A_CHUNK` or `BYTES_A_CHUNK` at a time."""
+    some, count, size = list[Run](), 0, 0
     for run in runs:
         some.append(run)
         count += len(run.values)
-        if count >= RECORDS_A_CHUNK:
+        size += run.size
+        if count >= RECORDS_A_CHUNK or size >= BYTES_A_CHUNK:
             yield _chunk(some)
-            some, count = [], 0
+            some, count, size = [], 0, 0
     if some:
         yield _chunk(some)
 

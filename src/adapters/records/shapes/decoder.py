@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import polars as pl
 import pyarrow as pa
@@ -20,7 +19,8 @@ from .sample import Node, Unlearnable
 from .shape import AT, ROWS, Shape, learn, learn_constants
 from .template import END, START, TEXT
 
-RECORDS_A_CHUNK = 16_384
+RECORDS_A_CHUNK, BYTES_A_CHUNK = 65_536, 16 * 2**20
+"""A chunk ends after so many records or bytes: in larger ones a record costs less, but they take more memory."""
 _LEAST, _FEW = 1_500, 20
 _MOST_SHAPES, _TRIES = 32, 12
 _POOR_CHUNKS, _CHUNKS_WITHOUT = 4, 16
@@ -62,8 +62,14 @@ class ShapeDecoder:
 
     def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
         """Decode records, a chunk at a time."""
-        remaining = iter(records)
-        while some := list(islice(remaining, RECORDS_A_CHUNK)):
+        some, size = list[Record](), 0
+        for record in records:
+            some.append(record)
+            size += len(record.raw or b"")
+            if len(some) >= RECORDS_A_CHUNK or size >= BYTES_A_CHUNK:
+                yield self.batch(some)
+                some, size = [], 0
+        if some:
             yield self.batch(some)
 
     def batch(self, records: Sequence[Record]) -> pa.RecordBatch:

@@ -16,11 +16,22 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 4, 100])
-def test_a_chunk_has_the_records_of_its_runs(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.adapters.kafka.runs.RECORDS_A_CHUNK", size)
+@pytest.mark.parametrize(
+    ("limit", "size", "count"),
+    [
+        ("RECORDS_A_CHUNK", 1, 3),
+        ("RECORDS_A_CHUNK", 4, 2),
+        ("RECORDS_A_CHUNK", 100, 1),
+        ("BYTES_A_CHUNK", 1, 3),
+        ("BYTES_A_CHUNK", 12, 2),
+    ],
+)
+def test_a_chunk_has_the_records_of_its_runs(
+    limit: str, size: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"headwater.adapters.kafka.runs.{limit}", size)
     found = list(chunks(iter(RUNS)))
-    assert len(found) == {1: 3, 4: 2, 100: 1}[size]
+    assert len(found) == count
     one_by_one = Chunk.of([record for run in RUNS for record in run.records()])
     for name in ("texts", "positions", "origins"):
         assert [value for each in found for value in getattr(each, name)] == getattr(one_by_one, name).to_list()
