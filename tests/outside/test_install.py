@@ -173,3 +173,5 @@ def test_type_checkers_follow_an_install(built: dict[str, Path], tmp_path: Path,
     assert '"headwater.app.api.status.StatusTable"' in printed
     assert 'Unexpected keyword argument "metod"' in printed
     assert "Found 1 error in 1 file" in printed
+    shutil.copy(ROOT / "examples" / "shop" / "shop.py", tmp_path)
+    assert "no issues found" in clean.run("mypy", "--strict", "shop.py")

@@ -13,7 +13,7 @@ from headwater.adapters.spark.java import java_home
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 MARKS = {"ranking": [pytest.mark.core], "spark_job": [pytest.mark.delta]}
-OTHERS = {"spark_job", "weather"}
+OTHERS = {"shop", "spark_job", "weather"}
 SERVICES = {"ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view"}
 
 
