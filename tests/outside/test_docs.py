@@ -65,6 +65,14 @@ def test_measured_numbers_are_those_of_the_benchmarks(page: str) -> None:
     assert shown <= measured
 
 
+def test_what_a_user_expects_is_tested() -> None:
+    """Each cell for Headwater links to a test or a feature."""
+    (table,) = re.findall(r"## What a user expects\n\n((?:\|.*\n)+)", (DOCS / "when-to-use.md").read_text())
+    _head, _line, *rows = table.splitlines()
+    assert len(rows) > 15
+    assert not [row for row in rows if not re.search(r"\]\(\.\./(tests|features)/", row.split(" | ")[1])]
+
+
 def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
     """A cell of the first column that quotes a message; its parts between the dots are literals of the code."""
     code = "\n".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
