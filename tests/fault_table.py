@@ -14,7 +14,7 @@ from attrs import define, field
 from pytest_bdd.scenario import scenario_wrapper_template_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 BACKENDS = ("memory", "delta:local", "delta", "hudi-mor", "hudi-cow")
 _SAME = {"hudi-mor:local": "hudi-mor", "hudi-cow:local": "hudi-cow"}
@@ -102,7 +102,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Enter how a fault test ended."""
     report = yield
     if report.failed:

@@ -172,8 +172,14 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         # Tests that are killed must not leave it behind.
-        told = {"user": user, "cwd": folder, "stdout": log, "stderr": log}
-        server = subprocess.Popen(command, preexec_fn=_end_with_us, **told)  # noqa: PLW1509 - it takes no lock
+        server = subprocess.Popen(
+            command,
+            user=user,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_end_with_us,  # noqa: PLW1509 - it takes no lock
+        )
         try:
             _wait_for(port, server, folder / "log")
             yield PostgresServer(port, "bank", secret.read_text())

@@ -51,8 +51,8 @@ source = "tags"
 columns = ["tag"]
 sequence = ["seq"]
 """
-INFO = [[{"shop_id": 1, "name": "North", "updated_at": "2024-03-01T09:00:00Z"}]]
-STOCK = [
+INFO: list[list[dict[str, Any]]] = [[{"shop_id": 1, "name": "North", "updated_at": "2024-03-01T09:00:00Z"}]]
+STOCK: list[list[dict[str, Any]]] = [
     [{"shop_id": 1, "items": 7, "seq": 2}, {"shop_id": None, "items": 7, "seq": 2}],
     [{"shop_id": 1, "items": 6, "seq": 1}, {"shop_id": 2, "items": 5, "seq": 1}],
 ]

@@ -23,7 +23,7 @@ from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.lookups import Lookups
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.delta.local.write import prepare_change
-from headwater.adapters.polars.file_cache import FileCache
+from headwater.adapters.polars.file_cache import READ_WHOLE, FileCache
 from headwater.adapters.polars.local_engine import LocalEngine
 from headwater.domain.errors import EpochConflict, HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
 from headwater.domain.ports import Version
@@ -349,7 +349,7 @@ class TestErrors(LocalDelta):
     def test_files_that_cannot_be_read(
         self, harm: Callable[[Path], None], error: type[Exception], monkeypatch: pytest.MonkeyPatch, *, large: bool
     ) -> None:
-        monkeypatch.setattr(data_files, "READ_WHOLE", 0 if large else data_files.READ_WHOLE)
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0 if large else READ_WHOLE)
         store, version = self.reopened(NAMES)
         (file,) = self.files()
         harm(file)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import narwhals as nw
@@ -307,7 +307,7 @@ class TestLoads(Hudi):
 
     def files(self, table: TableDriver) -> list[int]:
         """The sizes of the base files that the newest version is read from."""
-        read = table.store.read_optimized(table.spec.name).to_native().inputFiles()
+        read = cast("HudiStore", table.store).read_optimized(table.spec.name).to_native().inputFiles()
         return [Path(urlsplit(file).path).stat().st_size for file in read]
 
     @both_layouts
@@ -447,7 +447,7 @@ class TestUpkeep(Hudi):
             assert getattr(client, schedule)(nothing).isPresent()
 
     def client(self, table: TableDriver) -> AbstractContextManager[Any]:
-        used = table.store._tables[table.spec.name]
+        used = cast("HudiStore", table.store)._tables[table.spec.name]
         return upkeep_client(used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings)
 
     def test_files_that_were_cleaned_away_are_missed_before_they_are_read(self, store: HudiStore) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
 import pytest
@@ -120,7 +120,7 @@ class TestFiles(Lake):
 
     def test_what_is_planned_to_be_compacted_stays(self) -> None:
         table, made = self.changed_daily(Layout.LOG, 2)
-        used = table.store._tables[NAMES.name]
+        used = cast("HudiStore", table.store)._tables[NAMES.name]
         with upkeep_client(
             used.folder, used.timeline, used.definition, CompactionPolicy(min_files=1).settings
         ) as client:

@@ -17,7 +17,8 @@ from headwater.domain.errors import BadInput, ConfigError, NotSupported
 from headwater.domain.table.change import Change
 from headwater.testing.engine_contract import FrameEngineContract
 from headwater.testing.frames import PolarsFrames
-from headwater.testing.query_contract import T_ROWS, QueryEngineContract, T
+from headwater.testing.query_cases import T_ROWS, T
+from headwater.testing.query_contract import QueryEngineContract
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
 

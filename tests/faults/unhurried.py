@@ -11,11 +11,12 @@ import time
 from typing import Any
 
 from headwater.adapters.delta.local import store
+from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.app.cli.main import main
 
 _REST = 0.1
-_append, _prepare_compaction = LocalLog.append, store.prepare_compaction
+_append = LocalLog.append
 
 
 def _append_and_rest(log: LocalLog, *arguments: Any, **more: Any) -> int:
@@ -25,12 +26,12 @@ def _append_and_rest(log: LocalLog, *arguments: Any, **more: Any) -> int:
 
 
 def _write_and_rest(*arguments: Any) -> Any:
-    written = _prepare_compaction(*arguments)
+    written = prepare_compaction(*arguments)
     time.sleep(_REST)
     return written
 
 
 if __name__ == "__main__":
     LocalLog.append = _append_and_rest  # type: ignore[method-assign]
-    store.prepare_compaction = _write_and_rest
+    setattr(store, prepare_compaction.__name__, _write_and_rest)
     sys.exit(main())

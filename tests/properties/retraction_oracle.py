@@ -21,7 +21,7 @@ SCHEMA = Schema.parse(
     " file string, pos bigint, line bigint"
 )
 _START = datetime(2024, 3, 8, 20, tzinfo=UTC)  # days of Shanghai begin at 16:00 here
-_MEASURES = {
+_MEASURES: dict[str, tuple[str, str | None]] = {
     "orders": ("count(*)", None),
     "amounts": ("count(amount)", None),
     "amount": ("sum(amount)", None),
@@ -30,7 +30,7 @@ _MEASURES = {
     "least": ("min(amount)", None),
     "last_buyer": ("max(buyer)", None),
 }
-_OF_SOME = {
+_OF_SOME: dict[str, tuple[str, str | None]] = {
     "paid": ("count(*)", "score > 1"),
     "paid_sum": ("sum(cast(amount * 2 as decimal(12,2)))", "score > 1 or score is null"),
     "good_buyers": ("count(distinct buyer)", "score > 1"),
@@ -44,7 +44,8 @@ def measures(draw: st.DrawFn, most: int) -> list[Measure]:
     """Some of each kind, now and then over some rows alone."""
     possible = _MEASURES | (_OF_SOME if draw(st.integers(0, 3)) == 0 else {})
     names = draw(st.lists(st.sampled_from(sorted(possible)), min_size=1, max_size=most, unique=True))
-    return [Measure.parse(name, *possible[name], SCHEMA) for name in names]
+    texts = {name: possible[name] for name in names}
+    return [Measure.parse(name, text, where, SCHEMA) for name, (text, where) in texts.items()]
 
 
 @st.composite

@@ -14,7 +14,7 @@ from headwater.adapters.memory.queries import DuckQueries
 from headwater.domain.errors import BadInput, ConfigError, SumOverflow
 from headwater.testing.expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
 from headwater.testing.frames import polars_frame
-from headwater.testing.query_contract import T
+from headwater.testing.query_cases import T
 
 from .effort import examples
 from .view_shapes import SHAPES, TABLES

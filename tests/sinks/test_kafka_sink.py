@@ -25,8 +25,8 @@ from headwater.domain.service.feed import Feed
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
-from headwater.testing.backends import polars_frame
 from headwater.testing.clock import NOW
+from headwater.testing.frames import polars_frame
 from tests.kafka_reading import Found, committed
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -21,10 +21,10 @@ from headwater.domain.errors import EpochConflict, SinkChanged, SinkUnavailable,
 from headwater.domain.service.feed import Feed
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Fault
+from headwater.testing.frames import polars_frame
 from headwater.testing.rows_source import RowsSource
 from tests.kafka_reading import committed, replica
 
@@ -62,8 +62,19 @@ class Race:
         sink = FailingSink(kafka, fault) if fault else kafka
         publisher = SinkPublisher(service, "ranks", None, sink, engine)
         options = RunOptions(compact_every=0, retries=retries)
-        parts: Any = (self.source, self.store, self.store, engine, self.clock, uuid4().hex, options)
-        return Runner("race", service, *parts, self.reports.append, publisher)
+        return Runner(
+            "race",
+            service,
+            self.source,
+            self.store,
+            self.store,
+            engine,
+            self.clock,
+            uuid4().hex,
+            options,
+            self.reports.append,
+            publisher,
+        )
 
     def give(self, *ids: int) -> None:
         self.source.give([{"team": 1, "id": id_, "at": datetime(2024, 1, id_, tzinfo=UTC)} for id_ in ids])

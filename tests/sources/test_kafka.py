@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.cimpl import NewPartitions
 
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
 from headwater.domain.epoch.batch import lane

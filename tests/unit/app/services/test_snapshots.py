@@ -8,7 +8,7 @@ from headwater.app.config import load
 from headwater.app.wiring.blueprints import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.ledger.retention import Retention
-from headwater.domain.service.snapshots import PlainTable, ViewOf
+from headwater.domain.service.snapshots import PlainTable, SnapshotSettings, ViewOf
 
 SAMPLE = """\
 [backend]
@@ -141,6 +141,7 @@ def test_the_environment_overrides_queries_and_inputs_that_are_there(tmp_path):
         "HEADWATER_PIPELINES__SHOP_DIM__TABLES__SHOP_DIM": "SELECT * FROM tags",
     }
     read = load(tmp_path / "deploy.toml", given).pipelines["shop_dim"]
+    assert isinstance(read.service, SnapshotSettings)
     assert (read.service.every, read.retain) == (timedelta(hours=1), Retention(versions=9))
     assert read.service.inputs["tags"] == PlainTable(str(tmp_path / "other"), "parquet")
     assert read.service.tables == {"shop_dim": "SELECT * FROM tags"}

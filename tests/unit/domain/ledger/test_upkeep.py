@@ -20,8 +20,8 @@ from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import TableSpec
-from headwater.testing.backends import polars_frame
 from headwater.testing.clock import ManualClock
+from headwater.testing.frames import polars_frame
 from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:

@@ -75,7 +75,9 @@ def test_a_topic_without_offsets_is_read_from_its_beginning(group: TopicGroup) -
 
 def test_a_range_gives_the_same_rows_though_more_have_come(group: TopicGroup) -> None:
     first, until = read(group, None)
-    group.members["stock"].give([{"id": 9, "items": 9}])  # type: ignore[attr-defined] - it is one of rows
+    stock = group.members["stock"]
+    assert isinstance(stock, RowsSource)
+    stock.give([{"id": 9, "items": 9}])
     again = rows_of(group, OffsetRange(None, until))
     assert again == first
 
