@@ -32,8 +32,7 @@ kind = "files"
 path = "in"
 format = "maxwell-json"
 tables = ['shop\\.orders']
-schema = "{COLUMNS}, file string, at bigint, line bigint"
-metadata = {{ file = "log_file", at = "log_position", line = "row" }}
+schema = "{COLUMNS}"
 key = ["order_id"]
 event_time = "mtime"
 
@@ -43,7 +42,6 @@ source = "orders"
 group = ["state"]
 measures = {{ orders = "count(*)", amount = "sum(amount)" }}
 updated_at = "mtime"
-identity = ["file", "at", "line"]
 roll_after = "1d"
 """
 
