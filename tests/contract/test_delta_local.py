@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -38,7 +39,7 @@ from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from headwater.adapters.delta.actions import DataFile
     from headwater.domain.table.spec import TableSpec
@@ -58,7 +59,7 @@ SLICED = {
 class Everything(CompactionPolicy):
     """Compacts all partitions."""
 
-    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
+    def choose(self, files: Iterable[DataFile], patience: float = 1.0) -> list[DataFile]:  # noqa: ARG002
         return list(files)
 
 
@@ -93,6 +94,21 @@ class TestCompaction(LocalDelta):
         compacted = store.compact(spec.name)
         assert compacted is not None
         assert before == table.rows_at(compacted) == bag((1, one, 1), (1, two, 10), (2, one, 0), (2, two, 16))
+
+    @pytest.mark.parametrize(("keys", "waits"), [(range(10_000), True), ([*range(1000)] * 10, False)])
+    def test_sums_whose_rows_hardly_repeat_are_compacted_less_often(self, keys: Sequence[int], *, waits: bool) -> None:
+        store = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2))
+        table, spec = self.table(store, SLICED["sums"]), SLICED["sums"]
+
+        def grow(first: int) -> bool:
+            """Commit five times a thousand rows; whether a compaction follows."""
+            for at in range(first, first + 5000, 1000):
+                table.commit(merge=[(key, 1) for key in keys[at : at + 1000]])
+            return store.compact(spec.name) is not None
+
+        assert grow(0)
+        assert grow(5000) is not waits
+        assert table.rows() == bag(*Counter(keys).items())
 
     @pytest.mark.parametrize("ddl", ["id bigint, n bigint", "id decimal(9,2), n bigint"])
     @pytest.mark.parametrize("layout", ["sums", "newest", "merged", "no key"])

@@ -103,13 +103,13 @@ def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, del
 
 
 def _folded(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.LazyFrame:
-    if _adds_up(spec) and not deletes:
+    if adds_up(spec) and not deletes:
         return fold_rows(rows, spec, key, deletes=False)
     appended = pl.col(OPERATION) == APPENDED
     return fold_parts(rows.filter(appended), rows.filter(~appended), spec, key, deletes=deletes)
 
 
-def _adds_up(spec: TableSpec) -> bool:
+def adds_up(spec: TableSpec) -> bool:
     """Whether a row that shares its key with no other is its own result."""
     rules = spec.column_rules.values()
     return not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)

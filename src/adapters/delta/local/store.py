@@ -22,10 +22,10 @@ from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
 from ...shared.path import absolute, folder_of
 from .. import spec as definition
-from ..compaction_policy import CompactionPolicy
+from ..compaction_policy import CompactionPolicy, patience_of
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
-from .compaction import prepare_compaction
+from .compaction import adds_up, prepare_compaction
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
 from .read import LocalVersion
@@ -48,9 +48,11 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
 
     Args:
         cache: the rows of recent files.
+        patience: see `CompactionPolicy.choose`.
     """
 
     cache: FileCache = field(kw_only=True)
+    patience: float = field(init=False, default=1.0)
 
     def at(self, version: int) -> LocalVersion:
         spec = self.spec
@@ -142,10 +144,12 @@ class LocalDeltaStore(FolderStore):
     def compact(self, table: str) -> Version | None:
         used = self._tables[table]
         newest = used.log.newest()
-        if newest < 0 or not (files := self.compaction.choose(used.log.files(newest).values())):
+        if newest < 0 or not (files := self.compaction.choose(used.log.files(newest).values(), used.patience)):
             return None
         stored = used.at(newest)
         added, actions = prepare_compaction(files, stored, self.compaction.target_bytes)
+        if adds_up(used.spec):
+            used.patience = patience_of(files, added)
         for _ in range(_TRIES):
             # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
             upon = used.log.state(used.log.newest())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from headwater.adapters.delta.actions import DataFile
-from headwater.adapters.delta.compaction_policy import CompactionPolicy, total_bytes
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, patience_of, total_bytes
 
 MEBIBYTE = 2**20
 
@@ -40,6 +41,17 @@ def test_a_partition_that_grows_is_written_again_only_some_times() -> None:
             sizes = [total_bytes(chosen) // MEBIBYTE]
             written += sizes[0]
     assert written <= 3 * sum(sizes)
+
+
+@pytest.mark.parametrize(("rows", "kept", "waits"), [(100, 80, True), (100, 79, False), (None, None, False)])
+def test_sums_that_a_compaction_left_as_they_were_wait_until_they_are_four_times_as_many(
+    rows: int | None, kept: int | None, *, waits: bool
+) -> None:
+    before, after = ([evolve(each, rows=count) for each in files(1)] for count in (rows, kept))
+    patience = patience_of(before, after)
+    policy = CompactionPolicy()
+    assert bool(policy.choose(files(16, *[1] * 47), patience)) is not waits
+    assert policy.choose(files(16, *[1] * 49), patience)
 
 
 def test_the_rest_waits_for_the_next_compaction() -> None:
