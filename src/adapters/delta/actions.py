@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import frozen
 
+from .stored import APPENDED, DELETED, OPERATION
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -44,6 +46,21 @@ class DataFile:
             stats.get("maxValues", {}),
             action,
         )
+
+    @property
+    def may_append(self) -> bool:
+        """Whether some of its rows may have been appended, or written by a compaction."""
+        return self.lowest.get(OPERATION, APPENDED) == APPENDED
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a row of it may change another row of its key."""
+        return self.highest.get(OPERATION, DELETED) != APPENDED
+
+    @property
+    def may_delete(self) -> bool:
+        """Whether a row of it may delete another row of its key."""
+        return self.highest.get(OPERATION, DELETED) == DELETED
 
     def added(self, *, changes: bool) -> str:
         """The ``add`` action as JSON; `changes` is False if the file only holds rows moved from other files."""

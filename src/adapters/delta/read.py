@@ -15,7 +15,7 @@ from ..spark.schema import empty_frame, lazy, named, quoted, typed
 from .log import TableLog
 from .prune import prune
 from .rows import fold_parts, fold_rows
-from .stored import APPENDED, DELETED, OPERATION, has_log, stored_schema
+from .stored import APPENDED, OPERATION, has_log, stored_schema
 from .version import DeltaVersion
 
 if TYPE_CHECKING:
@@ -56,16 +56,16 @@ class TableVersion(DeltaVersion[TableLog, DataFrame]):
 
     def folded(self, files: Collection[DataFile], wanted: Matching) -> DataFrame:
         """As `content_of`, for conditions that apply before folding; with `_sequence` if the table has a log."""
-        log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
+        log = [file for file in files if file.may_change]
         if not has_log(self.spec) or not log:
             return only_matching(self.stored(files), wanted, self.spec.schema)
-        deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
+        deletes = any(file.may_delete for file in log)
         if wanted.keys is not None:
             return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
         if sum(file.size for file in files) <= _SMALL:
             rows = only_matching(self.stored(files), wanted, self.spec.schema).coalesce(1)
             return fold_rows(rows, self.spec, deletes=deletes)
-        base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
+        base = [file for file in files if file.may_append]
         return fold_parts(
             only_matching(self.stored(base), wanted, self.spec.schema).filter(F.col(OPERATION) == APPENDED),
             only_matching(self.stored(log), wanted, self.spec.schema).filter(F.col(OPERATION) > APPENDED),

@@ -12,7 +12,7 @@ from ....domain.table.merge import Max, Min, Sum
 from ...polars.sorting import order_code, sort_rows
 from ..actions import by_partition
 from ..compaction_policy import total_bytes
-from ..stored import APPENDED, DELETED, OPERATION, bounded_columns, has_log, key_inside, stored_schema
+from ..stored import APPENDED, OPERATION, bounded_columns, has_log, key_inside, stored_schema
 from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> It
     slices_of_output = -(-height // (outputs * _SLICE))
     bounded = bounded_columns(spec) if has_log(spec) else None
     order = key_inside(spec)
-    deletes = has_log(spec) and any(file.highest.get(OPERATION, DELETED) == DELETED for file in files)
+    deletes = has_log(spec) and any(file.may_delete for file in files)
     compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
     slices = filter(len, _slices(parts, order, compact, outputs * slices_of_output))
     for first in slices:
@@ -54,8 +54,8 @@ def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> It
 
 def _base_and_log(files: Iterable[DataFile]) -> list[list[DataFile]]:
     """The files of appended rows, which are in order if a compaction wrote them, and the others."""
-    base = [file for file in files if file.highest.get(OPERATION, DELETED) == APPENDED]
-    log = [file for file in files if file.highest.get(OPERATION, DELETED) != APPENDED]
+    base = [file for file in files if not file.may_change]
+    log = [file for file in files if file.may_change]
     return [part for part in (base, log) if part]
 
 

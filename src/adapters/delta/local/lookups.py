@@ -25,7 +25,7 @@ from ...polars.schema import collect, empty, polars_schema
 from ..actions import by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
-from ..stored import DELETED, OPERATION, has_log
+from ..stored import has_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ class _Lookup:
 
     def read(self, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame:
         """The rows of files that such lookups ask for."""
-        if any(file.highest.get(OPERATION, DELETED) == DELETED for file in files):
+        if any(file.may_delete for file in files):
             raise _NotCounts
         literals = Matching(None, {name: (value,) for name, value in self.literals.items()})
         stored_rows: nw.LazyFrame[Any] = nw.from_native(stored.stored(files))

@@ -14,7 +14,7 @@ from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
 from ..prune import prune
-from ..stored import APPENDED, DELETED, OPERATION, has_log, key_inside, stored_schema
+from ..stored import APPENDED, OPERATION, has_log, key_inside, stored_schema
 from ..version import DeltaVersion
 from .data_files import DataFiles, is_scanned
 from .log import LocalLog
@@ -91,17 +91,17 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         """The rows of files that match conditions to apply before folding, and after it."""
         spec = self.spec
         matching = only_matching(self.stored(files), early, spec.schema)
-        log = [file for file in files if file.highest.get(OPERATION, DELETED) > APPENDED]
+        log = [file for file in files if file.may_change]
         if not has_log(spec) or not log:
             return only_matching(matching, late, spec.schema)
         key, logged = _key_of(spec, files), pl.col(OPERATION) > APPENDED
-        deletes = any(file.highest.get(OPERATION, DELETED) == DELETED for file in log)
+        deletes = any(file.may_delete for file in log)
         if early.keys is not None:
             return only_matching(fold_rows(matching, spec, key, deletes=deletes), late, spec.schema)
         log_rows = only_matching(self.stored(log), early, spec.schema).filter(logged)
         if late.keys is not None and newest_counts(spec):
             return select_newest(only_matching(matching, late, spec.schema), log_rows, spec, key)
-        base = [file for file in files if file.lowest.get(OPERATION, APPENDED) == APPENDED]
+        base = [file for file in files if file.may_append]
         base_rows = only_matching(self.stored(base), early, spec.schema).filter(~logged)
         return only_matching(fold_parts(base_rows, log_rows, spec, key, deletes=deletes), late, spec.schema)
 
