@@ -50,17 +50,17 @@ class DataFile:
     @property
     def may_append(self) -> bool:
         """Whether some of its rows may have been appended, or written by a compaction."""
-        return self.lowest.get(OPERATION, APPENDED) == APPENDED
+        return bool(self.lowest.get(OPERATION, APPENDED) == APPENDED)
 
     @property
     def may_change(self) -> bool:
         """Whether a row of it may change another row of its key."""
-        return self.highest.get(OPERATION, DELETED) != APPENDED
+        return bool(self.highest.get(OPERATION, DELETED) != APPENDED)
 
     @property
     def may_delete(self) -> bool:
         """Whether a row of it may delete another row of its key."""
-        return self.highest.get(OPERATION, DELETED) == DELETED
+        return bool(self.highest.get(OPERATION, DELETED) == DELETED)
 
     def added(self, *, changes: bool) -> str:
         """The ``add`` action as JSON; `changes` is False if the file only holds rows moved from other files."""
