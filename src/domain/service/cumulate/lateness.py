@@ -97,7 +97,7 @@ class Lateness:
             lanes: whether the order of arrival is known only among rows of the same `lane`.
         """
         before = _BEFORE_ALL if watermark_pane is None else watermark_pane
-        rows = rows.with_columns((lane() if lanes else nw.lit("")).alias(_LANE))
+        rows = rows.with_columns((lane() if lanes else nw.lit(0)).alias(_LANE))
         good = rows.filter(nw.col(ERROR).is_null()).select(_LANE, POSITION, PANE, _MARK)
         late = nw.col(ERROR).is_null() & (nw.col(PANE) < before)
         if not in_order:
