@@ -12,7 +12,8 @@ from headwater.adapters.spark.java import java_home
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
-MARKS = {**dict.fromkeys(("ranking", "shop"), [pytest.mark.core]), "spark_job": [pytest.mark.delta]}
+CORE = [pytest.mark.core]
+MARKS = {"ranking": CORE, "shop": CORE, "spark_job": [pytest.mark.delta]}
 OTHERS = {"shop", "spark_job", "weather"}
 SERVICES = {"ranking", "retraction", "cumulate", "wide_table", "snapshots", "bulk_merge", "materialized_view"}
 
