@@ -49,7 +49,7 @@ class DataFile:
 
     @property
     def may_append(self) -> bool:
-        """Whether some of its rows may have been appended, or written by a compaction."""
+        """Whether it may have rows that were appended, or written by a compaction."""
         return bool(self.lowest.get(OPERATION, APPENDED) == APPENDED)
 
     @property

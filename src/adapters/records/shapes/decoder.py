@@ -23,7 +23,7 @@ RECORDS_A_CHUNK, BYTES_A_CHUNK = 65_536, 16 * 2**20
 """A chunk ends after so many records or bytes: in larger ones a record costs less, but they take more memory."""
 _LEAST, _FEW = 1_500, 20
 _MOST_SHAPES, _TRIES = 32, 12
-_POOR_CHUNKS, _CHUNKS_WITHOUT = 4, 16
+_POOR_CHUNKS, _CHUNKS_WITHOUT = 2, 4
 _SPREAD = 0.6180339887
 _COMPARED = 500
 _CANDIDATES = 8
