@@ -82,9 +82,9 @@ class Alerts:
             self.send("resolved", alarm, pipeline)
         self._known = found
 
-    def send(self, kind: str, message: str, pipeline: str | None = None) -> None:
-        """Send an event. `text` is what chats show."""
-        about = f"{pipeline}: {message}" if pipeline else message
+    def send(self, kind: str, message: str, pipeline: str | None = None, *, is_named: bool = False) -> None:
+        """Send an event. `text` is what chats show; `is_named`: the message names the pipeline."""
+        about = f"{pipeline}: {message}" if pipeline and not is_named else message
         time = exact_moment(self.runners[0].clock.now())
         place = {"time": time, "host": gethostname(), "kind": kind, "pipeline": pipeline}
         self.post({"text": f"headwater {kind}: {about}", "message": message, **place})
@@ -99,7 +99,12 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not record.name.endswith(".webhook"):
-            self._alerts.send("warning", record.getMessage())
+            self._alerts.send("warning", record.getMessage(), self._pipeline_of(record), is_named=True)
+
+    def _pipeline_of(self, record: logging.LogRecord) -> str | None:
+        """The pipeline that a record is about: its first argument, if it is about one."""
+        first = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        return next((each.pipeline for each in self._alerts.runners if each.pipeline == first), None)
 
 
 def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[str]:

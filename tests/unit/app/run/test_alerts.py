@@ -78,7 +78,7 @@ def test_warnings_of_a_run_are_sent(receiver: Receiver, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(ORDER % 1 + '{"id": "x"}\n')
     headwater_for(receiver, tmp_path).run(until_idle=True)
     event, summary = receiver.events
-    assert (event["kind"], event["pipeline"]) == ("warning", None)
+    assert (event["kind"], event["pipeline"]) == ("warning", "curve")
     assert "curve epoch 0: 1 of 2 rows (50 %) became dead letters" in event["message"]
     assert event["text"] == f"headwater warning: {event['message']}"
     assert event["time"].endswith("Z")
