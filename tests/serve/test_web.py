@@ -266,8 +266,9 @@ def wait_for_line(server: subprocess.Popen[str]) -> str:
     return found[0]
 
 
-def test_the_command_serves_and_runs_until_it_is_stopped(config: Path) -> None:
-    command = [sys.executable, "-m", "headwater", "serve", str(config), "--port", "0", "--run", "--quiet"]
+@pytest.mark.parametrize(("option", "run"), [("--run", [0, 1]), ("--read-only", [])])
+def test_the_command_serves_until_it_is_stopped(config: Path, option: str, run: list[int]) -> None:
+    command = [sys.executable, "-m", "headwater", "serve", str(config), "--port", "0", option, "--quiet"]
     environ = {name: value for name, value in os.environ.items() if name != "HEADWATER_TOKEN"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as server:
         try:
@@ -276,11 +277,11 @@ def test_the_command_serves_and_runs_until_it_is_stopped(config: Path) -> None:
             for _ in range(200):
                 with urlopen(f"{address}/api/pipelines/ranks/epochs") as answer:
                     epochs = json.load(answer)
-                if len(epochs) == 2:
+                if len(epochs) == len(run):
                     break
                 time.sleep(0.1)
-            assert [each["epoch"] for each in epochs] == [0, 1]
-            assert "step" in epochs[1]["phases"]
+            assert [each["epoch"] for each in epochs] == run
+            assert all("step" in each["phases"] for each in epochs)
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0

@@ -35,7 +35,7 @@ _LOOPBACK = ["127.0.0.1", "localhost", "[::1]", "::1"]
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8080, help="the port (8080); 0 for any")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
 @click.option("--token-file", metavar="FILE", type=click.Path(), help=f"requests must name its token; or {_TOKEN}")
-@click.option("--run", "running", is_flag=True, help="run the pipelines in this process, too")
+@click.option("--run/--read-only", "running", default=False, help="also run the pipelines, or only read (default)")
 def serve(*, config: str, port: int, host: str, token_file: str | None, running: bool) -> None:
     """Serve a status page, a JSON API and metrics; reads only."""
     with ExitStack() as needed:
