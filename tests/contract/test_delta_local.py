@@ -59,7 +59,7 @@ SLICED = {
 class Everything(CompactionPolicy):
     """Compacts all partitions."""
 
-    def choose(self, files: Iterable[DataFile], patience: float = 1.0) -> list[DataFile]:  # noqa: ARG002
+    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
         return list(files)
 
 

@@ -33,5 +33,5 @@ def _write_and_rest(*arguments: Any) -> Any:
 
 if __name__ == "__main__":
     LocalLog.append = _append_and_rest  # type: ignore[method-assign]
-    setattr(store, prepare_compaction.__name__, _write_and_rest)
+    store.prepare_compaction = _write_and_rest  # type: ignore[attr-defined]
     sys.exit(main())

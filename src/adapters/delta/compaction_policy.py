@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .actions import DataFile, by_partition
 
 _MEBIBYTE = 1024 * 1024
 _MOST = 0.8
 _PATIENCE = 4.5
-"""With the usual `min_share` a partition is compacted when it has grown to four times its size."""
 
 
 @frozen
@@ -34,15 +33,19 @@ class CompactionPolicy:
     target_bytes: int = 128 * _MEBIBYTE
     max_bytes: int = 4096 * _MEBIBYTE
 
-    def choose(self, files: Iterable[DataFile], patience: float = 1.0) -> list[DataFile]:
-        """All files of the partitions worth compacting, most small files first, up to `max_bytes`.
+    @property
+    def patient(self) -> CompactionPolicy:
+        """The policy for a table of which compactions keep most rows: 4.5 times as many new bytes to an old one.
 
-        Args:
-            files: the files of a table.
-            patience: how many times as much as `min_share` asks for must have come to a partition.
+        With the usual `min_share` a partition is compacted when it has grown to four times its size.
         """
-        partitions = (each for each in by_partition(files).values() if self._pays(each, patience))
-        return self._affordable(sorted(partitions, key=self._small_files, reverse=True))
+        new = _PATIENCE * self.min_share
+        return evolve(self, min_share=new / (new + 1 - self.min_share))
+
+    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
+        """All files of the partitions worth compacting, most small files first, up to `max_bytes`."""
+        paying = sorted(filter(self._pays, by_partition(files).values()), key=self._small_files, reverse=True)
+        return self._affordable(paying)
 
     def _affordable(self, partitions: list[list[DataFile]]) -> list[DataFile]:
         chosen: list[DataFile] = []
@@ -51,11 +54,10 @@ class CompactionPolicy:
                 chosen.extend(files)
         return chosen
 
-    def _pays(self, files: list[DataFile], patience: float) -> bool:
+    def _pays(self, files: list[DataFile]) -> bool:
         small = self._small(files)
         written = max((file.size for file in small), default=0) if len(small) == len(files) else 0
-        new = total_bytes(small) - written
-        enough = new * (1 - self.min_share) >= patience * self.min_share * (total_bytes(files) - new)
+        enough = total_bytes(small) - written >= self.min_share * total_bytes(files)
         return len(small) >= self.max_files or (len(small) >= self.min_files and enough)
 
     def _small_files(self, files: list[DataFile]) -> int:
@@ -65,13 +67,13 @@ class CompactionPolicy:
         return [file for file in files if file.size < self.target_bytes / 2]
 
 
-def patience_of(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> float:
-    """The patience for the next compaction of a table of sums; see `CompactionPolicy.choose`.
+def keeps_most(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> bool:
+    """Whether a compaction kept most rows as they were.
 
-    A compaction that keeps most rows as they are costs much and saves little: a read by key adds up what it finds.
+    It costs much, and saves little if the rows are sums: a read by key adds up what it finds.
     """
     before, after = (sum(file.rows or 0 for file in each) for each in (files, compacted))
-    return _PATIENCE if before and after >= _MOST * before else 1.0
+    return 0 < _MOST * before <= after
 
 
 def total_bytes(files: Iterable[DataFile]) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 COMPRESSED = (".gz", ".zst")
 """The ends of the names of compressed files."""
-BYTES_A_BLOCK = 16 * 2**20
+BYTES_A_BLOCK = 8 * 2**20
 """About this many bytes are read at a time."""
 
 

@@ -19,9 +19,10 @@ from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.conversion import Undecodable
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
+from ..records.shapes.decoder import BYTES_A_CHUNK
 from . import csv as csv_text
 from . import json_array, parquet
-from .compressed import BYTES_A_BLOCK, is_compressed, open_file
+from .compressed import is_compressed, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +175,7 @@ def _blocks(stream: IO[bytes], start: int, end: int) -> Iterator[tuple[int, byte
     if start:
         stream.seek(start - 1)
         at = start - 1 + len(stream.readline())
-    while at < end and (block := stream.read(min(BYTES_A_BLOCK, end - at))):
+    while at < end and (block := stream.read(min(BYTES_A_CHUNK, end - at))):
         if not block.endswith(b"\n"):
             block += stream.readline()
         yield at, block

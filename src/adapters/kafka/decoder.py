@@ -11,6 +11,7 @@ from ..records.dead_letters import records
 from ..records.decoder import Record
 from ..records.shapes.decoder import ShapeDecoder
 from .message_parser import message_decoder
+from .plan import origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,5 +93,5 @@ class TopicDecoder:
 
     def _records(self, batch: pa.RecordBatch) -> Iterator[Record]:
         for topic, partition, offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            slice_ = self.slices[topic, partition]
-            yield Record(value, slice_.position(offset), f"{slice_.place}{offset}")
+            position = self.slices[topic, partition].position(offset)
+            yield Record(value, position, origin(topic, partition, offset))

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from ..records.decoder import Record
 from ..records.shapes.chunk import Chunk
-from ..records.shapes.decoder import BYTES_A_CHUNK, RECORDS_A_CHUNK
+from ..records.shapes.decoder import gather
 from .plan import RECORD_POSITIONS
 
 if TYPE_CHECKING:
@@ -45,17 +45,8 @@ class Run:
 
 
 def chunks(runs: Iterable[Run]) -> Iterator[Chunk]:
-    """The records of runs, about `RECORDS_A_CHUNK` or `BYTES_A_CHUNK` at a time."""
-    some, count, size = list[Run](), 0, 0
-    for run in runs:
-        some.append(run)
-        count += len(run.values)
-        size += run.size
-        if count >= RECORDS_A_CHUNK or size >= BYTES_A_CHUNK:
-            yield _chunk(some)
-            some, count, size = [], 0, 0
-    if some:
-        yield _chunk(some)
+    """The records of runs in chunks; see `gather`."""
+    return map(_chunk, gather(runs, lambda run: (len(run.values), run.size)))
 
 
 def _chunk(runs: Sequence[Run]) -> Chunk:

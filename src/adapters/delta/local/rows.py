@@ -181,7 +181,7 @@ def _may_share_key(keys: pl.DataFrame) -> pl.Series:
 
 def _rises(keys: pl.DataFrame) -> bool:
     """Whether each row is higher than the one before it; only of keys of one column, as bulk files are sorted."""
-    if keys.width != 1 or not keys.height:
+    if keys.width != 1:
         return False
     key = keys.to_series()
     return not key.null_count() and bool((key.head(-1) < key.slice(1)).all())

@@ -22,7 +22,7 @@ from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
 from ...shared.path import absolute, folder_of
 from .. import spec as definition
-from ..compaction_policy import CompactionPolicy, patience_of
+from ..compaction_policy import CompactionPolicy, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import adds_up, prepare_compaction
@@ -48,11 +48,11 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
 
     Args:
         cache: the rows of recent files.
-        patience: see `CompactionPolicy.choose`.
+        is_patient: whether it is compacted by the patient policy.
     """
 
     cache: FileCache = field(kw_only=True)
-    patience: float = field(init=False, default=1.0)
+    is_patient: bool = field(init=False, default=False)
 
     def at(self, version: int) -> LocalVersion:
         spec = self.spec
@@ -144,12 +144,12 @@ class LocalDeltaStore(FolderStore):
     def compact(self, table: str) -> Version | None:
         used = self._tables[table]
         newest = used.log.newest()
-        if newest < 0 or not (files := self.compaction.choose(used.log.files(newest).values(), used.patience)):
+        policy = self.compaction.patient if used.is_patient else self.compaction
+        if newest < 0 or not (files := policy.choose(used.log.files(newest).values())):
             return None
         stored = used.at(newest)
         added, actions = prepare_compaction(files, stored, self.compaction.target_bytes)
-        if adds_up(used.spec):
-            used.patience = patience_of(files, added)
+        used.is_patient = adds_up(used.spec) and keeps_most(files, added)
         for _ in range(_TRIES):
             # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
             upon = used.log.state(used.log.newest())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -19,8 +20,10 @@ from .sample import Node, Unlearnable
 from .shape import AT, ROWS, Shape, learn, learn_constants
 from .template import END, START, TEXT
 
+_T = TypeVar("_T")
+
 RECORDS_A_CHUNK, BYTES_A_CHUNK = 65_536, 16 * 2**20
-"""A chunk ends after so many records or bytes: in larger ones a record costs less, but they take more memory."""
+"""A chunk ends when it has these records or bytes: in larger ones a record costs less, but they take more memory."""
 _LEAST, _FEW = 1_500, 20
 _MOST_SHAPES, _TRIES = 32, 12
 _POOR_CHUNKS, _CHUNKS_WITHOUT = 2, 4
@@ -62,15 +65,7 @@ class ShapeDecoder:
 
     def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
         """Decode records, a chunk at a time."""
-        some, size = list[Record](), 0
-        for record in records:
-            some.append(record)
-            size += len(record.raw or b"")
-            if len(some) >= RECORDS_A_CHUNK or size >= BYTES_A_CHUNK:
-                yield self.batch(some)
-                some, size = [], 0
-        if some:
-            yield self.batch(some)
+        return map(self.batch, gather(records, lambda record: (1, len(record.raw or b""))))
 
     def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
         """Decode records into one batch."""
@@ -187,6 +182,20 @@ class ShapeDecoder:
         if self.views:
             return frame.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()[0]
         return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._arrow).to_batches()[0]
+
+
+def gather(items: Iterable[_T], extent: Callable[[_T], tuple[int, int]]) -> Iterator[list[_T]]:
+    """Items as lists, each with the records or the bytes of a chunk; `extent` tells how many an item has of both."""
+    some, records, size = list[_T](), 0, 0
+    for item in items:
+        some.append(item)
+        more, bytes_ = extent(item)
+        records, size = records + more, size + bytes_
+        if records >= RECORDS_A_CHUNK or size >= BYTES_A_CHUNK:
+            yield some
+            some, records, size = [], 0, 0
+    if some:
+        yield some
 
 
 def _fullest(texts: pl.Series, tries: int) -> str:

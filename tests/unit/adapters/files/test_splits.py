@@ -48,7 +48,7 @@ def test_blocks_and_splits(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     for small in (0, 2**20):
         monkeypatch.setattr(splits, "_SMALL", small)
         for block in (50, 2**20):
-            monkeypatch.setattr(splits, "BYTES_A_BLOCK", block)
+            monkeypatch.setattr(splits, "BYTES_A_CHUNK", block)
             assert rows(path) == whole
             for cut in range(0, len(content), 67):
                 assert rows(path, 0, cut) + rows(path, cut) == whole

@@ -29,7 +29,7 @@ RUNS = [
 def test_a_chunk_has_the_records_of_its_runs(
     limit: str, size: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"headwater.adapters.kafka.runs.{limit}", size)
+    monkeypatch.setattr(f"headwater.adapters.records.shapes.decoder.{limit}", size)
     found = list(chunks(iter(RUNS)))
     assert len(found) == count
     one_by_one = Chunk.of([record for run in RUNS for record in run.records()])
