@@ -54,6 +54,7 @@ _CHANGING = {
 MOST = 2**63 - 1
 LARGE, LEAST = (Decimal(f"{sign}999999999999999999999999999999999999.99") for sign in ("", "-"))
 SUMMED = Schema.parse("g string, at bigint, _rows bigint, _sum_n bigint, _sum_d decimal(38,2), _sum_e decimal(28,2)")
+ORDERED = Schema.parse("g string, at bigint, of string")
 _E = Decimal("1.25")
 
 ALL_TYPES = Schema.parse(
@@ -235,6 +236,49 @@ class FrameEngineContract(ABC):
             ("b", 1, 1, 5, Decimal(5), _E),
         ]
         assert found.collect_schema()["_sum_e"] == nw.Decimal(28, 2)
+
+    @pytest.mark.parametrize("shuffled", [False, True])
+    def test_the_following_row_of_a_group(self, engine: FrameEngine, *, shuffled: bool) -> None:
+        rows = [("a", 1, "x"), ("a", 2, "y"), ("b", 4, "z"), (None, 5, "u"), (None, 6, None)]
+        frame = self.frame([rows[at] for at in (3, 1, 4, 0, 2)] if shuffled else rows, ORDERED)
+        found = engine.following(frame, {"next": "of", "then": "at"}, within="g", order_by="at")
+        expected = [("y", 2), (None, None), (None, None), (None, 6), (None, None)]
+        assert found.sort("at").collect(backend="polars").rows() == [
+            (*row, *more) for row, more in zip(rows, expected, strict=True)
+        ]
+
+    @pytest.mark.parametrize(
+        ("rows", "behind"),
+        [
+            ([("a", 1, "x"), ("a", 2, "y"), ("b", 3, "x"), ("b", 4, "y")], []),
+            ([("a", 1, "x"), ("b", 2, "y"), ("a", 3, "y"), ("b", 4, "z")], []),
+            ([("a", 1, "y"), ("b", 2, "x"), ("a", 3, "x"), ("a", 4, "y"), ("a", 5, "z")], [3, 4]),
+            ([("a", 1, "x"), (None, 2, None), ("a", 3, "x"), (None, 4, None), ("a", 5, "y")], [3]),
+            ([("a", 2, "x"), ("a", 1, "y"), ("a", 3, "z")], [2]),
+            ([(None, 1, None)], []),
+            ([], []),
+        ],
+        ids=["rising", "groups take turns", "falling", "not in a group", "not sorted", "no group", "no rows"],
+    )
+    def test_rows_behind_an_earlier_row(
+        self, engine: FrameEngine, rows: list[tuple[Any, ...]], behind: list[int]
+    ) -> None:
+        found = engine.behind(self.frame(rows, ORDERED), ["of"], within="g", order_by="at", into="behind")
+        expected = [(*row, row[1] in behind) for row in rows]
+        assert sorted(found.collect(backend="polars").rows(), key=str) == sorted(expected, key=str)
+
+    def test_rows_are_behind_by_several_columns(self, engine: FrameEngine) -> None:
+        rows = [("a", 1, 1, "y"), ("a", 2, 2, "x"), ("a", 3, 1, "z"), ("a", 4, 2, "x"), ("a", 5, 10, "a")]
+        frame = self.frame(rows, Schema.parse("g string, at bigint, n bigint, of string"))
+        found = engine.behind(frame, ["n", "of"], within="g", order_by="at", into="behind")
+        flags = found.sort("at").collect(backend="polars")["behind"].to_list()
+        assert flags == [False, False, True, True, False]
+
+    def test_the_highest_row_of_each_group(self, engine: FrameEngine) -> None:
+        rows = [("a", 2, "x"), ("a", 2, "y"), ("a", 1, "z"), ("b", 1, "x"), ("b", 1, "x")]
+        found = engine.highest(self.frame(rows, ORDERED), "g", ["at", "of"])
+        assert sorted(found.collect(backend="polars").rows()) == [("a", 2, "y"), ("b", 1, "x")]
+        assert found.collect_schema().names() == ["g", "at", "of"]
 
     def test_a_frame_holds_the_rows_that_it_is_made_of(self, engine: FrameEngine) -> None:
         rows = [{**KINDS, "id": 1}, {**dict.fromkeys(KINDS), "id": 2}]

@@ -12,6 +12,7 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine
+from . import order as ordered
 from . import sums as exact
 from .schema import collect, in_micros, lazy, polars_schema
 
@@ -93,6 +94,19 @@ class PolarsEngine(FrameEngine):
         self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
     ) -> nw.LazyFrame[Any]:
         return exact.running(frame, sums, over, order_by)
+
+    def following(
+        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
+    ) -> nw.LazyFrame[Any]:
+        return ordered.following(frame, columns, within, order_by)
+
+    def behind(
+        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
+    ) -> nw.LazyFrame[Any]:
+        return ordered.behind(frame, order, within, order_by, into)
+
+    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+        return ordered.highest(frame, by, order)
 
 
 def _digests(texts: pl.Series) -> pl.Series:

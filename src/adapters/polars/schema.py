@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -118,3 +119,15 @@ def conform(rows: pl.DataFrame, schema: Schema, table: str) -> pl.DataFrame:
         return rows.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
     except pl.exceptions.PolarsError as error:
         raise BadInput(f"table {table}: rows do not fit its columns {schema.ddl}; cast them first: {error}") from error
+
+
+def map_rows(
+    frame: nw.LazyFrame[Any],
+    function: Callable[[pl.DataFrame], pl.DataFrame],
+    added: Mapping[str, pl.DataType] = MappingProxyType({}),
+) -> nw.LazyFrame[Any]:
+    """The rows that a function makes of a frame's rows: the same columns, and `added`."""
+    native: pl.LazyFrame = nw.to_native(frame)
+    # Filters on the result must not be pushed down to the rows.
+    pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
+    return nw.from_native(native.map_batches(function, schema={**native.collect_schema(), **added}, **pushed))

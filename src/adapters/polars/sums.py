@@ -6,7 +6,7 @@ overflow, which are nearly all, and Python adds up the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ import polars as pl
 
 from ...domain.table.schema import DataType
 from ...domain.table.sums import bounds, counts, named, overflow, shown
+from .schema import map_rows
 
 _DIGITS = 100
 """The precision of Python's decimals while it adds up: more than any sum of decimals has."""
@@ -25,12 +26,12 @@ def add_up(
     frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()
 ) -> nw.LazyFrame[Any]:
     """See `FrameEngine.add_up`."""
-    return _mapped(frame.select(*by, *sums, *most), partial(_added, by=by, sums=sums, most=most))
+    return map_rows(frame.select(*by, *sums, *most), partial(_added, by=by, sums=sums, most=most))
 
 
 def running(frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str) -> nw.LazyFrame[Any]:
     """See `FrameEngine.running`."""
-    return _mapped(frame, partial(_cumulated, sums=sums, over=over, order_by=order_by))
+    return map_rows(frame, partial(_cumulated, sums=sums, over=over, order_by=order_by))
 
 
 def may_overflow(values: pl.Series) -> bool:
@@ -40,13 +41,6 @@ def may_overflow(values: pl.Series) -> bool:
     with localcontext(prec=_DIGITS):
         ends: Any = (values.max() or 0, values.min() or 0)
         return max(abs(Decimal(each)) for each in ends) * values.len() > Decimal(most[1]).scaleb(-_scale(values))
-
-
-def _mapped(frame: nw.LazyFrame[Any], function: Callable[[pl.DataFrame], pl.DataFrame]) -> nw.LazyFrame[Any]:
-    native: pl.LazyFrame = nw.to_native(frame)
-    # Filters on the sums must not be pushed down to the rows.
-    pushed = dict.fromkeys(("predicate_pushdown", "projection_pushdown", "slice_pushdown"), False)
-    return nw.from_native(native.map_batches(function, schema=native.collect_schema(), **pushed))
 
 
 def _added(rows: pl.DataFrame, by: Sequence[str], sums: Sequence[str], most: Sequence[str]) -> pl.DataFrame:

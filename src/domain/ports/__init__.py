@@ -5,7 +5,7 @@ Ports use only domain types and narwhals frames. A method that a backend cannot 
 
 from __future__ import annotations
 
-from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, QueryEngine
+from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, QueryEngine
 from .sinks import Receipt, StreamSink
 from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, Source, StreamSource, other_kind
 from .system import Clock
@@ -36,6 +36,7 @@ __all__ = [
     "FrameEngine",
     "FrameExchange",
     "FrameFunctions",
+    "FrameOrder",
     "KeptStore",
     "Leases",
     "LeasingKeeper",

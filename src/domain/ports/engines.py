@@ -125,11 +125,15 @@ class FrameFunctions(Protocol):
                 are not the sum of a measure (see `sums.SUM`) fit, because they count rows.
         """
 
+
+class FrameOrder(Protocol):
+    """Operations on the rows of groups that are in an order."""
+
     @abstractmethod
     def running(
         self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
     ) -> nw.LazyFrame[Any]:
-        """The same rows, with each of `sums` replaced by its running total within the group; see `add_up`.
+        """The same rows, with each of `sums` replaced by its running total within the group.
 
         Args:
             frame: the rows.
@@ -138,12 +142,49 @@ class FrameFunctions(Protocol):
             order_by: orders the rows of a group; unique within the group.
 
         Raises:
-            SumOverflow: see `add_up`.
+            SumOverflow: see `FrameFunctions.add_up`.
+        """
+
+    @abstractmethod
+    def following(
+        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
+    ) -> nw.LazyFrame[Any]:
+        """Add values of the following row; null in the last row of a group.
+
+        Args:
+            frame: the rows. In the order of `order_by`, those of a group are next to each other.
+            columns: the column whose value is taken, by the column to add.
+            within: the column to group by.
+            order_by: orders all rows; unique.
+        """
+
+    @abstractmethod
+    def behind(
+        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
+    ) -> nw.LazyFrame[Any]:
+        """Add boolean `into`: whether an earlier row of the group has the same or a higher `order`.
+
+        Args:
+            frame: the rows; false where `within` is null.
+            order: columns of texts or whole numbers, compared one after the other; null only where `within` is null.
+            within: the column to group by.
+            order_by: tells which row is earlier; unique.
+            into: the column to add.
+        """
+
+    @abstractmethod
+    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+        """The columns `by` and `order` of the row with the highest `order` of each group.
+
+        Args:
+            frame: the rows.
+            by: the column to group by; never null.
+            order: columns of texts or whole numbers, compared one after the other; never null.
         """
 
 
-class FrameEngine(FrameCache, FrameExchange, FrameFunctions, Protocol):
-    """The three ports for frames together; a backend provides this one."""
+class FrameEngine(FrameCache, FrameExchange, FrameFunctions, FrameOrder, Protocol):
+    """The four ports for frames together; a backend provides this one."""
 
 
 class QueryEngine(Protocol):

@@ -62,7 +62,7 @@ class Retraction(Service):
         self.tables = tables.in_order(has_places=bool(settings.place_columns))
         self.views = view_specs(settings)
         self._settings = settings
-        self._repeats = Repeats(settings, tables)
+        self._repeats = Repeats(settings, tables, engine)
         self._step = RetractionStep(settings, tables, days, self._repeats, engine, queries)
         self._views = RetractionViews(settings, tables, self._step, engine)
 

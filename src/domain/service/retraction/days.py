@@ -9,6 +9,7 @@ import narwhals as nw
 
 from ...epoch.batch import ERROR, ORIGIN, Batch
 from ...ledger.ledger import Snapshot
+from ...ports import FrameOrder
 from ...source.dead_letter import or_else
 from ...table.change import POSITION
 from ...table.row_kind import DELETE, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
@@ -21,12 +22,12 @@ CHANGED_AT = "_changed_at"
 _NEXT_KIND, _NEXT_TIME = "_next_kind", "_next_time"
 
 
-def assign_day(rows: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
+def assign_day(rows: nw.LazyFrame[Any], settings: RetractionSettings, engine: FrameOrder) -> nw.LazyFrame[Any]:
     """Add `CHANGED_AT`, whose day is the day of the change; a row in which it is null gets a reason in `_error`.
 
     The old image of an update has the time of the new image, which directly follows it.
     """
-    rows = _add_time(rows, settings)
+    rows = _add_time(rows, settings, engine)
     reason, no_time = nw.col(ERROR), nw.col(CHANGED_AT).is_null()
     of_delete = settings.deleted_at or settings.updated_at
     is_delete = nw.col(ROW_KIND) == DELETE
@@ -35,16 +36,14 @@ def assign_day(rows: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.Lazy
     return rows.with_columns(reason.alias(ERROR))
 
 
-def _add_time(rows: nw.LazyFrame[Any], settings: RetractionSettings) -> nw.LazyFrame[Any]:
+def _add_time(rows: nw.LazyFrame[Any], settings: RetractionSettings, engine: FrameOrder) -> nw.LazyFrame[Any]:
     kind, updated = nw.col(ROW_KIND), nw.col(settings.updated_at)
     deleted = nw.col(settings.deleted_at or settings.updated_at)
     time = nw.when(kind == DELETE).then(deleted).otherwise(updated)
     if settings.same_time:
         return rows.with_columns(time.alias(CHANGED_AT))
-    following = {_NEXT_KIND: kind, _NEXT_TIME: updated}
-    rows = rows.with_columns(
-        each.shift(-1).over(ORIGIN, order_by=POSITION).alias(name) for name, each in following.items()
-    )
+    following = {_NEXT_KIND: ROW_KIND, _NEXT_TIME: settings.updated_at}
+    rows = engine.following(rows, following, within=ORIGIN, order_by=POSITION)
     paired = ((kind == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
     changed_at = nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(time)
     return rows.with_columns(changed_at.alias(CHANGED_AT)).drop(*following)
@@ -71,7 +70,6 @@ def deduplicate(
     numbered = repeats.add_numbers(rows)
     reason = nw.col(ERROR)
     for name in repeats.settings.identity_columns:  # with `auto`, a row without a position counts
-        number = repeats.number_columns[name]
-        invalid = nw.col(name).is_null() | ~nw.col(number).str.contains(r"^\d{1,20}$")
-        reason = or_else(reason, invalid, f"identity column {name} is null or has no number at its end")
+        why = f"identity column {name} is null or has no number at its end"
+        reason = or_else(reason, repeats.is_invalid(name), why)
     return repeats.mark(numbered.with_columns(reason.alias(ERROR)), batch, snapshot, jumps)

@@ -8,7 +8,7 @@ tables, because `POSITION` is the position of a row in its batch.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from ...duration import show_duration
 from ...epoch.batch import ERROR, ORIGIN, Batch
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
+from ...ports import FrameOrder
 from ...source.changelog.log_columns import COMMITTED, IN_LOG, LOG
 from ...source.changelog.maxwell import LAST_ROW
 from ...table.change import POSITION
@@ -31,10 +32,12 @@ from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS, RetractionTables
 REPEAT = "_repeat"
 """boolean: whether the change has been read before."""
 
-_NEWEST, _NEWEST_COMMITTED, _BACKWARDS, _FILE, _LAST_FILE, _SEEN = (
-    *("_newest_place", "_newest_committed", "_backwards"),
-    *("_place_file", "_last_file", "_seen_committed"),
-)
+_NEWEST_COMMITTED, _FILE, _LAST_FILE, _SEEN = "_newest_committed", "_place_file", "_last_file", "_seen_committed"
+_BEHIND = "_behind"
+_SIDE = "_side"
+"""bigint: 0 for a row that is removed, else 1: of the two rows of a change, which have the same numbers, the old row
+comes first.
+"""
 _DIGITS = 20
 _ZEROS = "0" * _DIGITS
 _KAFKA = r"/\d+@\d+$"
@@ -52,7 +55,7 @@ class Jump:
         partition: the log as stored: the partition of the Kafka topic, if any, and the name of the log.
         position: the position of the row in its batch.
         origin: the origin of the row.
-        place: the place of the row, as stored.
+        place: the numbers of the row's place.
         committed: its commit time in milliseconds since 1970; None if unknown.
         seen: the latest commit time before it, in milliseconds since 1970; None if unknown.
         last_file: the number of the latest log file before it; None if places have no file.
@@ -61,7 +64,7 @@ class Jump:
     partition: str
     position: int
     origin: str
-    place: str
+    place: tuple[int, ...]
     committed: int | None
     seen: int | None
     last_file: int | None
@@ -83,9 +86,10 @@ class Repeats:
 
     settings: RetractionSettings
     tables: RetractionTables
+    engine: FrameOrder
 
     def add_numbers(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add a column for each place column: the number at the end of its value, as text."""
+        """Add a column for each place column: a whole number as it is, of a text the number at its end, as text."""
         return rows.with_columns(self._number(name).alias(number) for name, number in self.number_columns.items())
 
     @property
@@ -94,16 +98,28 @@ class Repeats:
         return {name: f"_number_{at}" for at, name in enumerate(self.settings.place_columns)}
 
     def _number(self, name: str) -> nw.Expr:
-        text = nw.col(name).cast(nw.String)
-        return text if self._is_whole(name) else text.str.replace_all(r"^.*\D", "")
+        if self._is_whole(name):
+            return nw.col(name).cast(nw.Int64)
+        return nw.col(name).str.replace_all(r"^.*\D", "")
+
+    def is_invalid(self, name: str) -> nw.Expr:
+        """Whether a place column has no number; a number has at most 20 digits, and no sign."""
+        number = nw.col(self.number_columns[name])
+        has_number = number >= 0 if self._is_whole(name) else number.str.contains(r"^\d{1,20}$")
+        return number.is_null() | ~has_number
 
     def _is_whole(self, name: str) -> bool:
         return name in IN_LOG or self.settings.schema[name].name in INTEGERS
 
+    @property
+    def _order(self) -> tuple[str, ...]:
+        """The columns whose values, compared one after the other, are the place of a row."""
+        return (*self.number_columns.values(), _SIDE)
+
     def mark(
         self, numbered: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot, jumps: Sequence[Jump] = ()
     ) -> nw.LazyFrame[Any]:
-        """Add `PARTITION` and `PLACE`, which are null for rows without a place, and `REPEAT`.
+        """Add the log of each row in `PARTITION`, which is null without a place, its place, and `REPEAT`.
 
         Args:
             numbered: rows of the batch, after `add_numbers`.
@@ -112,35 +128,27 @@ class Repeats:
             snapshot: the latest publication.
             jumps: the rows at which a new log begins.
         """
-        rows = self._start_new_logs(self._add_places(numbered), jumps).drop(*self.number_columns.values())
-        position, has_place = nw.col(POSITION), ~nw.col(PLACE).is_null()
+        rows = self._start_new_logs(self._add_places(numbered), jumps)
+        position, has_place = nw.col(POSITION), ~nw.col(PARTITION).is_null()
         if batch.replay:
-            return rows.with_columns((has_place & (position > position.min().over(PARTITION, PLACE))).alias(REPEAT))
-        known = self._join_newest(rows.with_columns((-position).alias(_BACKWARDS)), snapshot)
-        # The position of the first row to arrive with this place or a later one.
-        first = position.cum_min(reverse=True).over(PARTITION, order_by=[PLACE, _BACKWARDS])
-        old = (nw.col(PLACE) <= nw.col(_NEWEST)).fill_null(value=False)
-        is_repeat = has_place & ((first < position) | old)
-        return known.with_columns(is_repeat.alias(REPEAT)).drop(_BACKWARDS, _NEWEST, _NEWEST_COMMITTED)
+            first = position.min().over(PARTITION, *self._order)
+            return rows.with_columns((has_place & (position > first)).alias(REPEAT))
+        rows = self.engine.behind(rows, self._order, within=PARTITION, order_by=POSITION, into=_BEHIND)
+        stored = list(map(_stored, self._order))
+        known = self._join_newest(rows, snapshot)
+        old = _at_or_before(self._order, stored).fill_null(value=False)
+        is_repeat = has_place & (nw.col(_BEHIND) | old)
+        return known.with_columns(is_repeat.alias(REPEAT)).drop(_BEHIND, _NEWEST_COMMITTED, *stored)
 
     def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add the log and the place of each row that has a place and no error.
-
-        The work is done in several steps. Otherwise an engine that copies an expression to each of its uses would build
-        thousands of expressions.
-        """
-        numbers = list(self.number_columns.values())
+        """Add the log and the place of each row that has a place and no error."""
+        numbers = self.number_columns
         good = nw.col(ERROR).is_null() & nw.all_horizontal(
-            *(~nw.col(each).is_null() for each in numbers), ignore_nulls=True
+            *(~nw.col(each).is_null() for each in numbers.values()), ignore_nulls=True
         )
-        padded = rows.with_columns(
-            nw.when(good).then(self._log).alias(PARTITION),
-            *(nw.concat_str([nw.lit(_ZEROS), nw.col(each)], ignore_nulls=True).alias(each) for each in numbers),
-        )
-        # The old and the new row of an update or of a changed key have the same numbers; the old row comes first.
-        side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit("0")).otherwise(nw.lit("1"))
-        place = nw.concat_str([*(nw.col(each).str.tail(_DIGITS) for each in numbers), side], separator=" ")
-        return padded.with_columns(nw.when(~nw.col(PARTITION).is_null()).then(place).alias(PLACE))
+        padded = (_pad(nw.col(into)).alias(into) for name, into in numbers.items() if not self._is_whole(name))
+        side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit(0)).otherwise(nw.lit(1)).cast(nw.Int64)
+        return rows.with_columns(nw.when(good).then(self._log).alias(PARTITION), side.alias(_SIDE), *padded)
 
     @property
     def _log(self) -> nw.Expr:
@@ -162,9 +170,26 @@ class Repeats:
     def _join_newest(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Add the highest place and the latest commit time of each row's log, as of earlier epochs."""
         newest = self._read_places(snapshot).select(
-            PARTITION, nw.col(PLACE).alias(_NEWEST), nw.col(COMMIT_TIME).alias(_NEWEST_COMMITTED)
+            PARTITION, nw.col(COMMIT_TIME).alias(_NEWEST_COMMITTED), *self._read_numbers()
         )
         return rows.join(newest, on=PARTITION, how="left")
+
+    def _read_numbers(self) -> Iterator[nw.Expr]:
+        """Read the columns of `_order` from a stored place."""
+        for at, (name, into) in enumerate(self.number_columns.items()):
+            text = nw.col(PLACE).str.slice(at * (_DIGITS + 1), _DIGITS)
+            yield (text.cast(nw.Int64) if self._is_whole(name) else text).alias(_stored(into))
+        yield nw.col(PLACE).str.tail(1).cast(nw.Int64).alias(_stored(_SIDE))
+
+    @property
+    def _place(self) -> nw.Expr:
+        """A place as it is stored: a text that sorts as its numbers do."""
+        whole = [self._is_whole(name) for name in self.number_columns]
+        numbers = [nw.col(each) for each in self.number_columns.values()]
+        texts = [
+            _pad(each.cast(nw.String)) if is_whole else each for each, is_whole in zip(numbers, whole, strict=True)
+        ]
+        return nw.concat_str([*texts, nw.col(_SIDE).cast(nw.String)], separator=" ")
 
     def _read_places(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Read the stored logs.
@@ -180,13 +205,19 @@ class Repeats:
 
     def summarize_logs(self, marked: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return a row per log: its highest place, its latest commit time (both without repeats), and its repeats."""
-        is_new, committed = ~nw.col(REPEAT), nw.col(COMMITTED) if self.settings.tells_log else _unknown()
-        rows = marked.filter(~nw.col(PLACE).is_null()).with_columns(
-            nw.when(is_new).then(nw.col(PLACE)).alias(PLACE),
+        placed, is_new = marked.filter(~nw.col(PARTITION).is_null()), ~nw.col(REPEAT)
+        highest = self.engine.highest(placed.filter(is_new), PARTITION, self._order)
+        committed = nw.col(COMMITTED) if self.settings.tells_log else _unknown()
+        columns = self.tables.places.schema.names
+        rows = placed.with_columns(
+            nw.lit(None).cast(nw.String).alias(PLACE),
             nw.when(is_new).then(committed).alias(COMMIT_TIME),
             nw.col(REPEAT).cast(nw.Int64).alias(REPEATS),
         )
-        return _merge_logs(rows)
+        places = highest.with_columns(
+            self._place.alias(PLACE), _unknown().alias(COMMIT_TIME), nw.lit(0).cast(nw.Int64).alias(REPEATS)
+        )
+        return _merge_logs(nw.concat([rows.select(*columns), places.select(*columns)]))
 
     def restart_logs(self, marked: nw.LazyFrame[Any], jumps: Sequence[Jump], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Return a row for every log, stored ones included; see `summarize_logs`.
@@ -207,17 +238,20 @@ class Repeats:
 
     def find_jumps(self, marked: nw.LazyFrame[Any], snapshot: Snapshot) -> list[Jump]:
         """Return the first row of each log that goes back further than a repeat may, in order of arrival."""
-        running = self._add_running_maxima(self._join_newest(marked.filter(~nw.col(PLACE).is_null()), snapshot))
+        running = self._add_running_maxima(self._join_newest(marked.filter(~nw.col(PARTITION).is_null()), snapshot))
         far = running.filter(nw.col(REPEAT), self._too_far)
         first = far.group_by(PARTITION).agg(nw.col(POSITION).min())
         lines = collect_small(
             far.join(first, on=[PARTITION, POSITION], how="inner").select(
-                *(PARTITION, POSITION, ORIGIN, PLACE, COMMIT_TIME, _SEEN, _LAST_FILE)
+                *(PARTITION, POSITION, ORIGIN, *self._order, COMMIT_TIME, _SEEN, _LAST_FILE)
             )
         )
         return [
             Jump(
-                *(line[name] for name in (PARTITION, POSITION, ORIGIN, PLACE)),
+                line[PARTITION],
+                line[POSITION],
+                line[ORIGIN],
+                tuple(int(line[name]) for name in self.number_columns.values()),
                 *(None if line[name] == _NEVER else line[name] for name in (COMMIT_TIME, _SEEN, _LAST_FILE)),
             )
             for line in sorted(lines, key=lambda line: int(line[POSITION]))
@@ -233,7 +267,7 @@ class Repeats:
         )
         for before in (nw.col(_SEEN).cum_max(), nw.col(_SEEN).shift(1)):
             rows = rows.with_columns(before.over(PARTITION, order_by=POSITION).alias(_SEEN))
-        stored = nw.when(self._has_file).then(_file_number(_NEWEST))
+        stored = nw.when(self._has_file).then(self._file_number(_stored(self._order[0])))
         return rows.with_columns(
             nw.max_horizontal(nw.col(_SEEN).fill_null(_NEVER), nw.col(_NEWEST_COMMITTED).fill_null(_NEVER)).alias(
                 _SEEN
@@ -243,7 +277,13 @@ class Repeats:
 
     @property
     def _file(self) -> nw.Expr:
-        return nw.when(self._has_file).then(_file_number(PLACE)).otherwise(_never())
+        return nw.when(self._has_file).then(self._file_number(self._order[0])).otherwise(_never())
+
+    def _file_number(self, column: str) -> nw.Expr:
+        """The first number of a place; of a text, without two leading digits: a bigint does not hold 20 digits."""
+        first = nw.col(column)
+        whole = self._is_whole(self.settings.place_columns[0])
+        return first if whole else first.str.slice(2, _DIGITS - 2).cast(nw.Int64)
 
     @property
     def _has_file(self) -> nw.Expr:
@@ -290,8 +330,7 @@ class Repeats:
     def describe(self, jump: Jump) -> str:
         """Return a text that says where a jump is and how far it goes back."""
         names = (_NAMES.get(name, name) for name in self.settings.place_columns)
-        numbers = map(int, jump.place.split(" "))  # one more than names: the last number is that of the image
-        place = ", ".join(_show_number(name, number) for name, number in zip(names, numbers, strict=False))
+        place = ", ".join(_show_number(name, number) for name, number in zip(names, jump.place, strict=True))
         log = f" of log {jump.base!r}" if jump.base else ""
         after = "" if jump.last_file is None else f" after file {jump.last_file} was read"
         times = (
@@ -324,9 +363,23 @@ def _show_number(name: str, number: int) -> str:
     return f"last {name}" if number == LAST_ROW else f"{name} {number}"
 
 
-def _file_number(place: str) -> nw.Expr:
-    """The first number of a place, without its two leading digits: 20 digits do not fit into a bigint."""
-    return nw.col(place).str.slice(2, _DIGITS - 2).cast(nw.Int64)
+def _stored(column: str) -> str:
+    """The column with the same part of the highest stored place of the log."""
+    return f"_newest{column}"
+
+
+def _pad(number: nw.Expr) -> nw.Expr:
+    """A number's digits as a text of fixed width."""
+    return nw.concat_str([nw.lit(_ZEROS), number]).str.tail(_DIGITS)
+
+
+def _at_or_before(left: Sequence[str], right: Sequence[str]) -> nw.Expr:
+    """Whether the left columns, compared one after the other, are at most the right ones."""
+    *pairs, (last, limit) = zip(left, right, strict=True)
+    found: nw.Expr = nw.col(last) <= nw.col(limit)
+    for mine, other in reversed(pairs):
+        found = (nw.col(mine) < nw.col(other)) | ((nw.col(mine) == nw.col(other)) & found)
+    return found
 
 
 def _unknown() -> nw.Expr:

@@ -27,7 +27,7 @@ from .daily_sums import DailySums, Update, merge_changes
 from .days import assign_day, deduplicate
 from .repeats import REPEAT, Jump, Repeats
 from .settings import STOP, RetractionSettings
-from .tables import CUT, NAME, PLACE, TIMES, VALUE, RetractionTables
+from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
 _DEAD, _UNPLACED = "_dead", "_unplaced"
 _FIRST_DAY = date(1970, 1, 1)
@@ -91,7 +91,7 @@ class RetractionStep:
         Raises:
             BadInput: a place goes back further than a repeat may, and `log_reset` is not ``accept``.
         """
-        rows = assign_day(batch.rows, self.settings)
+        rows = assign_day(batch.rows, self.settings, self.engine)
         jumps: list[Jump] = []
         while True:
             marked = deduplicate(rows, self.repeats, batch, snapshot, jumps)
@@ -154,7 +154,7 @@ class RetractionStep:
         event_time = self.settings.event_time
         newest = [nw.col(event_time).max().alias("_newest_time")] if event_time else []
         dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
-        unplaced = nw.col(PLACE).is_null() if self.settings.place_columns else nw.lit(self.settings.unplaced)
+        unplaced = nw.col(PARTITION).is_null() if self.settings.place_columns else nw.lit(self.settings.unplaced)
         grouped = checked.with_columns(dead, unplaced.cast(nw.Int64).alias(_UNPLACED)).group_by(_DEAD, REPEAT, SEGMENT)
         lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), nw.col(_UNPLACED).sum(), *newest))
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]

@@ -1,0 +1,65 @@
+"""Operations on Polars frames that depend on an order. Rows that are in order already are not sorted again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from .schema import map_rows
+
+
+def following(frame: nw.LazyFrame[Any], columns: Mapping[str, str], within: str, order_by: str) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.following`."""
+    schema = frame.to_native().collect_schema()
+    added = {into: schema[column] for into, column in columns.items()}
+    return map_rows(frame, partial(_with_following, columns=columns, within=within, order_by=order_by), added)
+
+
+def behind(frame: nw.LazyFrame[Any], order: Sequence[str], within: str, order_by: str, into: str) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.behind`."""
+    found = partial(_with_behind, order=order, within=within, order_by=order_by, into=into)
+    return map_rows(frame, found, {into: pl.Boolean()})
+
+
+def highest(frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.highest`."""
+    rows: pl.LazyFrame = frame.select(by, *order).to_native()
+    for name in order:
+        rows = rows.filter(pl.col(name) == pl.col(name).max().over(by))
+    return nw.from_native(rows.unique(subset=[by]))
+
+
+def _with_following(rows: pl.DataFrame, columns: Mapping[str, str], within: str, order_by: str) -> pl.DataFrame:
+    shifted = {into: pl.col(column).shift(-1) for into, column in columns.items()}
+    if not rows[order_by].is_sorted():
+        return rows.with_columns(each.over(within, order_by=order_by).alias(into) for into, each in shifted.items())
+    same = pl.col(within).eq_missing(pl.col(within).shift(-1))
+    return rows.with_columns(pl.when(same).then(each).alias(into) for into, each in shifted.items())
+
+
+def _with_behind(rows: pl.DataFrame, order: Sequence[str], within: str, order_by: str, into: str) -> pl.DataFrame:
+    if _rises(rows.select(within, order_by, *order), order, within, order_by):
+        return rows.with_columns(pl.lit(value=False).alias(into))
+    # The position of the first row to arrive with this order or a higher one.
+    keys = {f"_{at}": pl.col(name) for at, name in enumerate(order)} | {"_back": -pl.col(order_by)}
+    first = pl.col(order_by).cum_min(reverse=True).over(within, order_by=list(keys))
+    found = rows.select(within, order_by, **keys).select(pl.col(within).is_not_null() & (first < pl.col(order_by)))
+    return rows.with_columns(found.to_series().alias(into))
+
+
+def _rises(rows: pl.DataFrame, order: Sequence[str], within: str, order_by: str) -> bool:
+    """Whether rows come in their order, group after group, and each row is higher than the one before it."""
+    if not rows[order_by].is_sorted():
+        return False
+    rows = rows.drop_nulls(within)
+    starts = pl.col(within) != pl.col(within).shift(1)
+    rises = pl.lit(value=False)
+    for name in reversed(order):
+        value, before = pl.col(name), pl.col(name).shift(1)
+        rises = (value > before) | ((value == before) & rises)
+    found = rows.select((starts | rises).all().alias("rises"), starts.sum().alias("starts")).row(0, named=True)
+    return bool(found["rises"]) and (not found["starts"] or rows[within].n_unique() == found["starts"] + 1)

@@ -1,0 +1,37 @@
+"""Operations on Spark frames that depend on an order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from .schema import lazy, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import narwhals as nw
+
+
+def following(frame: nw.LazyFrame[Any], columns: Mapping[str, str], within: str, order_by: str) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.following`."""
+    window = Window.partitionBy(named(within)).orderBy(named(order_by))
+    return lazy(
+        frame.to_native().withColumns({into: F.lead(named(column)).over(window) for into, column in columns.items()})
+    )
+
+
+def behind(frame: nw.LazyFrame[Any], order: Sequence[str], within: str, order_by: str, into: str) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.behind`."""
+    window = Window.partitionBy(named(within)).orderBy(*(named(each).desc() for each in order), named(order_by))
+    # The position of the first row to arrive with this order or a higher one.
+    first = F.min(named(order_by)).over(window.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return lazy(frame.to_native().withColumn(into, named(within).isNotNull() & (first < named(order_by))))
+
+
+def highest(frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+    """See `FrameOrder.highest`."""
+    most = F.max(F.struct(*map(named, order))).alias("most")
+    return lazy(frame.to_native().groupBy(named(by)).agg(most).select(named(by), "most.*"))
