@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
+from operator import itemgetter
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +17,12 @@ from .plan import OffsetBounds, Partition, Slice
 from .runs import Run
 
 try:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 except ImportError as missing:
     raise NotInstalled("Kafka sources need confluent-kafka: pip install 'headwater[kafka]'") from missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from confluent_kafka import Message
 
     from .settings import KafkaSettings
 
@@ -111,24 +112,31 @@ def _arrived(consumer: Consumer) -> list[Message]:
 
 def _taken(messages: list[Message], open_: dict[Partition, Slice], consumer: Consumer) -> list[Run]:
     """The records of messages that are in a slice; the end of a slice closes it and its partition."""
-    runs, partition, slice_ = list[Run](), ("", -1), None
-    for message in messages:
-        error, offset = message.error(), message.offset()
-        if error and error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        earlier, partition = partition, (message.topic() or "", message.partition() or 0)
-        if partition != earlier and (slice_ := open_.get(partition)):
-            runs.append(Run(slice_))
-        if slice_ is None or offset is None:
+    runs, partitions = list[Run](), zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+    for partition, pairs in groupby(zip(partitions, messages, strict=True), itemgetter(0)):
+        some = [message for _, message in pairs]
+        ends = [at for at, error in enumerate(map(Message.error, some)) if error and _is_end(error)]
+        if (slice_ := open_.get(partition)) is None:
             continue
-        if not error and offset < slice_.end:
-            runs[-1].offsets.append(offset)
-            runs[-1].values.append(message.value())
-        if error or offset >= slice_.end - 1:
-            slice_ = None
+        within = map(Message.offset, some[: ends[0] if ends else None])
+        offsets = [offset for offset in within if offset is not None]
+        count = bisect_left(offsets, slice_.end)
+        runs.append(Run(slice_, offsets[:count], list(map(Message.value, some[:count]))))
+        if ends or offsets[-1] >= slice_.end - 1:
             del open_[partition]
             consumer.incremental_unassign([TopicPartition(*partition)])  # a paused one would take a second to resume
     return [run for run in runs if run.values]
+
+
+def _is_end(error: KafkaError) -> bool:
+    """Whether it tells the end of a partition.
+
+    Raises:
+        KafkaException: it is another error.
+    """
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return True
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:
