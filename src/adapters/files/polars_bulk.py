@@ -15,7 +15,7 @@ from ..memory_limit import hold_rows
 from ..polars.schema import empty
 from ..records.object_texts import object_texts
 from ..records.polars_rows import polars_rows
-from ..records.shapes.decoder import ShapeDecoder
+from ..records.shapes.decoders import ShapeDecoders
 from .bulk import FileBulk
 from .splits import read, read_parquet
 
@@ -38,8 +38,8 @@ class PolarsFileBulk(FileBulk):
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         splits = [split for ordinal, part in enumerate(parts) for split in self._splits(ordinal, part)]
         if self.spec.records.format != "parquet":
-            decoder = ShapeDecoder(self.spec.records, views=True)
-            batches = (batch for split in splits for batch in read(split, decoder))
+            decoders = ShapeDecoders(self.spec.records)
+            batches = (batch for split in splits for batch in read(split, decoders))
             return polars_rows(batches, self.schema)
         found = _Found()
         for split in splits:

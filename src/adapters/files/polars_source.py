@@ -12,7 +12,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ..memory_limit import check_room
 from ..records.decoder import take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
-from ..records.shapes.decoder import ShapeDecoder
+from ..records.shapes.decoders import ShapeDecoders
 from .source import FileSource
 from .splits import read
 
@@ -25,12 +25,12 @@ class PolarsFileSource(FileSource):
     """A directory as a stream of Polars frames."""
 
     eager: bool = field(init=False, default=True)
-    _decoder: ShapeDecoder = field(init=False)
-    """One for all reads: it keeps the shapes that it has learned."""
+    _decoders: ShapeDecoders = field(init=False)
+    """The same for all reads: they keep the shapes that they have learned."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._decoder = ShapeDecoder(self.spec, views=True)
+        self._decoders = ShapeDecoders(self.spec)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the range's files, with the columns of `Batch.rows`.
@@ -47,11 +47,11 @@ class PolarsFileSource(FileSource):
 
     def _read(self, offsets: OffsetRange, *, lean: bool) -> nw.LazyFrame[Any]:
         check_room(sum(path.stat().st_size for path in self._listing.files(offsets)))
-        batches = (read(split, self._decoder, lean=lean) for split in self._splits(offsets))
+        batches = (read(split, self._decoders, lean=lean) for split in self._splits(offsets))
         return polars_rows(chain.from_iterable(batches), self.schema)
 
     def passed_over(self) -> Mapping[str, int]:
-        return take_counts(self._decoder.passed_over)
+        return take_counts(self._decoders.passed_over)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return polars_dead_letters(letters, self._rereading(letters), self.schema)

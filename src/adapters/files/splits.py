@@ -19,7 +19,7 @@ from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.conversion import Undecodable
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
-from ..records.shapes.decoder import BYTES_A_CHUNK
+from ..records.shapes.decoder import BYTES_A_CHUNK, Portion, gather_records
 from . import csv as csv_text
 from . import json_array, parquet
 from .compressed import is_compressed, open_file
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...domain.source.record_spec import RecordSpec
     from ..records.parsing import Parse
     from ..records.shapes.decoder import ShapeDecoder
+    from ..records.shapes.decoders import ShapeDecoders
     from ..records.typed_rows import TypedRows
 
 BYTES_A_SPLIT = 32 * 2**20
@@ -77,7 +78,7 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     ]
 
 
-def read(split: Split, decoder: ShapeDecoder, *, lean: bool = False) -> Iterator[pa.RecordBatch]:
+def read(split: Split, decoder: ShapeDecoder | ShapeDecoders, *, lean: bool = False) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in order, as batches of `records.batch_schema`; `_position` orders them over all splits.
 
     Args:
@@ -94,7 +95,7 @@ def read(split: Split, decoder: ShapeDecoder, *, lean: bool = False) -> Iterator
         if spec.format == "csv":
             yield from _read_csv(stream, split, spec)
         else:
-            yield from (_read_json if spec.is_lines else _read_array)(stream, split, decoder)
+            yield from decoder.decode((_json_portions if spec.is_lines else _array_portions)(stream, split))
 
 
 def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[TypedRows]:
@@ -145,7 +146,8 @@ def _read_csv(stream: IO[bytes], split: Split, spec: RecordSpec) -> Iterator[pa.
     return RecordDecoder(spec, parse).batches(Record(raw, first + at, split.name) for at, raw in rows)
 
 
-def _read_json(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+def _json_portions(stream: IO[bytes], split: Split) -> Iterator[Portion]:
+    """The records of a split, as lists where they are few, or not UTF-8."""
     first = split.first_position
     for at, block in _blocks(stream, split.start, split.end):
         try:
@@ -153,14 +155,14 @@ def _read_json(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterat
         except UnicodeDecodeError:
             chunk = None
         if chunk:
-            yield decoder.chunk(chunk)
+            yield chunk
         elif records := list(_json_records(block, at, first, split.name)):
-            yield decoder.batch(records)
+            yield records
 
 
-def _read_array(stream: IO[bytes], split: Split, decoder: ShapeDecoder) -> Iterator[pa.RecordBatch]:
+def _array_portions(stream: IO[bytes], split: Split) -> Iterator[Portion]:
     first = split.first_position
-    return decoder.batches(Record(raw, first + at, split.name) for at, raw in json_array.elements(stream, split.name))
+    return gather_records(Record(raw, first + at, split.name) for at, raw in json_array.elements(stream, split.name))
 
 
 def _json_records(block: bytes, at: int, first: int, origin: str) -> Iterator[Record]:

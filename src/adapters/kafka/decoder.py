@@ -25,22 +25,12 @@ if TYPE_CHECKING:
     from .registry import Registry
 
 
-def topic_decoder(spec: RecordSpec, registry: Registry | None, *, views: bool = False) -> ShapeDecoder | RecordDecoder:
-    """The decoder of a topic's records.
-
-    Args:
-        spec: the spec of the records.
-        registry: has their schemas; None if they are text.
-        views: see `ShapeDecoder`.
+def registry_decoder(spec: RecordSpec, registry: Registry) -> RecordDecoder:
+    """The decoder of a topic's records that are parsed with the schemas of a registry.
 
     Raises:
         NotInstalled: a package that parses them is missing.
     """
-    return ShapeDecoder(spec, views=views) if registry is None else registry_decoder(spec, registry)
-
-
-def registry_decoder(spec: RecordSpec, registry: Registry) -> RecordDecoder:
-    """The decoder of records that are parsed with the schemas of a registry; see `topic_decoder`."""
     if spec.encoding == PROTOBUF:
         from .protobuf import ProtobufParser
 
@@ -83,7 +73,8 @@ class TopicDecoder:
     passed_over: PassedOver | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        decoder, part = topic_decoder(self.spec, self.registry), ""
+        decoder = ShapeDecoder(self.spec) if self.registry is None else registry_decoder(self.spec, self.registry)
+        part = ""
         for batch in batches:
             if batch.num_rows:
                 part = part or "/".join(str(batch.column(at)[0]) for at in range(3))

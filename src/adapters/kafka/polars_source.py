@@ -8,9 +8,9 @@ from attrs import define, field
 
 from ..records.decoder import take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
-from ..records.shapes.decoder import ShapeDecoder
+from ..records.shapes.decoders import ShapeDecoders
 from . import plan as planning
-from .decoder import topic_decoder
+from .decoder import registry_decoder
 from .runs import chunks
 from .source import KafkaSource
 
@@ -30,12 +30,13 @@ class PolarsKafkaSource(KafkaSource):
     """Topics as a stream of Polars frames."""
 
     eager: bool = field(init=False, default=True)
-    _decoder: ShapeDecoder | RecordDecoder = field(init=False)
-    """One for all reads: it keeps the shapes that it has learned."""
+    _decoder: ShapeDecoders | RecordDecoder = field(init=False)
+    """The same for all reads: it keeps the shapes that it has learned."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._decoder = topic_decoder(self.spec, self._registry, views=True)
+        registry = self._registry
+        self._decoder = ShapeDecoders(self.spec) if registry is None else registry_decoder(self.spec, registry)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`.
@@ -48,8 +49,8 @@ class PolarsKafkaSource(KafkaSource):
         return polars_rows(self._decode(runs), self.schema)
 
     def _decode(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
-        if isinstance(self._decoder, ShapeDecoder):
-            return map(self._decoder.chunk, chunks(runs))
+        if isinstance(self._decoder, ShapeDecoders):
+            return self._decoder.decode(chunks(runs))
         return self._decoder.batches(record for run in runs for record in run.records())
 
     def passed_over(self) -> Mapping[str, int]:

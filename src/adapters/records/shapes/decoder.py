@@ -21,6 +21,8 @@ from .shape import AT, ROWS, Shape, learn, learn_constants
 from .template import END, START, TEXT
 
 _T = TypeVar("_T")
+Portion = Chunk | Sequence[Record]
+"""Some of the records to decode."""
 
 RECORDS_A_CHUNK, BYTES_A_CHUNK = 65_536, 16 * 2**20
 """A chunk ends when it has these records or bytes: in larger ones a record costs less, but they take more memory."""
@@ -63,9 +65,13 @@ class ShapeDecoder:
         self._arrow = arrow_schema(batch_schema(self.spec.rows))
         self._schema = pl.DataFrame(pl.from_arrow(self._arrow.empty_table())).schema
 
-    def batches(self, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
-        """Decode records, a chunk at a time."""
-        return map(self.batch, gather(records, lambda record: (1, len(record.raw or b""))))
+    def decode(self, portions: Iterable[Portion]) -> Iterator[pa.RecordBatch]:
+        """Decode each portion into a batch, in order."""
+        return map(self.decode_one, portions)
+
+    def decode_one(self, portion: Portion) -> pa.RecordBatch:
+        """Decode a portion into a batch."""
+        return self.chunk(portion) if isinstance(portion, Chunk) else self.batch(portion)
 
     def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
         """Decode records into one batch."""
@@ -182,6 +188,11 @@ class ShapeDecoder:
         if self.views:
             return frame.to_arrow(compat_level=pl.CompatLevel.newest()).to_batches()[0]
         return frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._arrow).to_batches()[0]
+
+
+def gather_records(records: Iterable[Record]) -> Iterator[Portion]:
+    """Records as portions of the size of a chunk."""
+    return gather(records, lambda record: (1, len(record.raw or b"")))
 
 
 def gather(items: Iterable[_T], extent: Callable[[_T], tuple[int, int]]) -> Iterator[list[_T]]:
