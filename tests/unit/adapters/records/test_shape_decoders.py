@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.adapters.records.decoder import Record, RecordDecoder, take_counts
-from headwater.adapters.records.shapes.decoder import Portion
 from headwater.adapters.records.shapes.decoders import ShapeDecoders
 from headwater.domain.source.changelog.settings import MAXWELL, ChangeSpec
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headwater.adapters.records.shapes.decoder import Portion
 
 SPEC = RecordSpec(Schema.parse("id bigint, state string"), MAXWELL, changes=ChangeSpec(["shop.orders"]))
 _PORTION = 2_000
