@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
-from headwater.adapters.delta.local import compaction, data_files
+from headwater.adapters.delta.local import compaction, data_files, lookups
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.lookups import Lookups
@@ -335,6 +335,18 @@ class TestLookups(LocalDelta):
         assert self.counts(table, 2) == bag((2, "a", 1, 0, 2, 1))
         with pytest.raises(HeadwaterError):
             self.counts(table, 1)
+
+    def test_an_index_follows_commits_before_it_is_asked_again(self) -> None:
+        store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0))
+        table = self.table(store, COUNTS)
+        table.commit(merge=[(1, "a", visitor, 0, 1, visitor) for visitor in range(100)])
+        for _ in range(2):
+            assert self.counts(table, 1) == bag((1, "a", 1, 0, 1, 1))
+        table.commit(merge=[(1, "a", 1, 0, 5, 7)])
+        lookups.thread.submit(int).result()
+        for file in self.root.rglob("*.parquet"):
+            file.unlink()
+        assert self.counts(table, 1) == bag((1, "a", 1, 0, 6, 7))
 
 
 class TestLocalEngine(PolarsFrames, FrameEngineContract):

@@ -6,13 +6,17 @@ log: it takes in the rows of each commit since. So it has the rows of exactly on
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 import polars as pl
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ....domain.errors import VersionExpired
 from ....domain.table.apply import cast_columns, select_matching
@@ -28,13 +32,17 @@ from ..prune import prune
 from ..stored import has_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile, PartitionValues
     from .read import LocalVersion
 
 _MEBIBYTE = 1024 * 1024
+_log = logging.getLogger(__name__)
+thread = ThreadPoolExecutor(1, "headwater-indexes")
+"""Brings indexes up to date."""
 _FEW = 8
 """Up to this number of stored rows for each key asked for, the first lookup makes the index: it costs little more."""
 _UNEQUAL_HASHES = frozenset({"float", "double"})
@@ -92,17 +100,18 @@ class _Lookup:
         within = literals | {name: tuple(self.keys[name].unique()) for name in by if name in self.keys.columns}
         return by_partition(prune(stored.files, within, schema))
 
+    def scan(self, stored: LocalVersion, files: Sequence[DataFile]) -> nw.LazyFrame[Any]:
+        """The rows of files that such lookups ask for, to be read."""
+        literals = Matching(None, {name: (value,) for name, value in self.literals.items()})
+        stored_rows: nw.LazyFrame[Any] = nw.from_native(stored.stored(files))
+        wanted = select_matching(stored_rows, literals, self.spec.schema)
+        return wanted.select(*self.keys.columns, *self.folds)
+
     def read(self, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame:
         """The rows of files that such lookups ask for."""
         if any(file.may_delete for file in files):
             raise _NotCounts
-        literals = Matching(None, {name: (value,) for name, value in self.literals.items()})
-        stored_rows: nw.LazyFrame[Any] = nw.from_native(stored.stored(files))
-        wanted = select_matching(stored_rows, literals, self.spec.schema)
-        rows = collect(wanted.select(*self.keys.columns, *self.folds))
-        if any(rows[name].null_count() for name in self.folds):
-            raise _NotCounts
-        return rows
+        return _counts(collect(self.scan(stored, files)), self.folds)
 
     def shape(self, found: pl.DataFrame) -> pl.DataFrame:
         """Rows of an index in the columns of the table."""
@@ -118,6 +127,8 @@ class _Entry:
     Args:
         index: the index; None before it is made.
         version: the version of the table whose rows it has.
+        lookup: what it was made for.
+        size: the size of the index in bytes.
         asked: whether the rows were asked for.
         fails: whether they cannot be indexed.
         lock: held while the index is used: it changes.
@@ -125,6 +136,8 @@ class _Entry:
 
     index: KeyIndex | None = None
     version: int = BEFORE_ALL
+    lookup: _Lookup | None = None
+    size: int = 0
     asked: bool = False
     fails: bool = False
     lock: Lock = field(init=False, factory=Lock)
@@ -133,49 +146,84 @@ class _Entry:
         """The rows of a version that are asked for; None if they have to be read."""
         with self.lock:
             if not self.fails and self.version <= stored.version:
-                # Without an index until it is whole: an error on the way leaves none that is half changed.
-                index, self.index = self.index, None
-                self.index = self._bring_up(index, lookup, stored, files)
-                self.version = BEFORE_ALL if self.index is None else stored.version
+                added = None if self.index is None else _added_since(self.version, stored, files[0].place)
+                with self._changing(stored.version) as index:
+                    if index and added is not None:
+                        index.add(lookup.read(stored, added))
+                        self.index = index
+                    else:
+                        self.index = self._make(index, lookup, stored, files)
             return self.index.find(lookup.keys) if self.index and self.version == stored.version else None
 
-    @property
-    def size(self) -> int:
-        """The size of the index in bytes."""
+    def following(self, stored: LocalVersion, place: PartitionValues) -> Callable[[], None] | None:
+        """What brings the index to a version, which another thread may do; None if the next lookup has to do it.
+
+        The log is used here only: no two threads may use it at the same time.
+        """
+        before, lookup = self.version, self.lookup
+        if self.index is None or lookup is None or before >= stored.version:
+            return None
+        added = _added_since(before, stored, place)
+        if added is None or any(file.may_delete for file in added):
+            return None
+        return partial(self._follow, lookup, before, stored.version, lookup.scan(stored, added))
+
+    def _follow(self, lookup: _Lookup, before: int, version: int, added: nw.LazyFrame[Any]) -> None:
         with self.lock:
-            return 0 if self.index is None else self.index.size
+            if self.version == before:
+                with self._changing(version) as index:
+                    if index:
+                        index.add(_counts(collect(added), lookup.folds))
+                    self.index = index
 
     def fail(self) -> None:
         """Drop the index for good."""
         with self.lock:
-            self.index, self.version, self.fails = None, BEFORE_ALL, True
+            self.index, self.version, self.size, self.fails = None, BEFORE_ALL, 0, True
 
-    def _bring_up(
-        self, index: KeyIndex | None, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]
-    ) -> KeyIndex | None:
-        """The index at a later version, with the rows that were committed since; or made of all files."""
+    @contextmanager
+    def _changing(self, version: int) -> Iterator[KeyIndex | None]:
+        """Hand out the index, to be put back at a version: an error on the way leaves none that is half changed."""
+        index, self.index = self.index, None
         try:
-            if index and (rows := self._rows_since(lookup, stored, files[0].place)) is not None:
-                index.add(rows)
-                return index
-            again, self.asked = self.asked and index is None, True
-            if not again and sum(file.rows or 0 for file in files) > _FEW * lookup.keys.height:
-                return None
-            return KeyIndex.of(lookup.read(stored, files), lookup.keys.columns, lookup.folds)
+            yield index
         except _NotCounts:
             self.fails = True
-            return None
+        finally:
+            self._settle(version)
 
-    def _rows_since(self, lookup: _Lookup, stored: LocalVersion, place: PartitionValues) -> pl.DataFrame | None:
-        """The rows that were committed since; None if rows were removed, or the commits are gone."""
-        try:
-            commits = [stored.log.commit(number) for number in range(self.version + 1, stored.version + 1)]
-        except VersionExpired:
+    def _settle(self, version: int) -> None:
+        self.version = BEFORE_ALL if self.index is None else version
+        self.size = 0 if self.index is None else self.index.size
+
+    def _make(
+        self, index: KeyIndex | None, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]
+    ) -> KeyIndex | None:
+        """An index of all files, if it is worth it; `index` is the one before."""
+        again, self.asked = self.asked and index is None, True
+        if not again and sum(file.rows or 0 for file in files) > _FEW * lookup.keys.height:
             return None
-        if any(commit.rewrites for commit in commits):
-            return None
-        added = [file for commit in commits for file in commit.added if file.action.get("dataChange", True)]
-        return lookup.read(stored, [file for file in added if file.place == place])
+        self.lookup = evolve(lookup, keys=lookup.keys.clear())
+        return KeyIndex.of(lookup.read(stored, files), lookup.keys.columns, lookup.folds)
+
+
+def _counts(rows: pl.DataFrame, folds: Iterable[str]) -> pl.DataFrame:
+    """Rows whose counts are not null."""
+    if any(rows[name].null_count() for name in folds):
+        raise _NotCounts
+    return rows
+
+
+def _added_since(version: int, stored: LocalVersion, place: PartitionValues) -> list[DataFile] | None:
+    """The files that were added to a partition since; None if rows were removed, or the commits are gone."""
+    try:
+        commits = [stored.log.commit(number) for number in range(version + 1, stored.version + 1)]
+    except VersionExpired:
+        return None
+    if any(commit.rewrites for commit in commits):
+        return None
+    added = (file for commit in commits for file in commit.added if file.action.get("dataChange", True))
+    return [file for file in added if file.place == place]
 
 
 @define(eq=False)
@@ -203,6 +251,14 @@ class Lookups:
             parts.append(lookup.shape(found))
         return pl.concat(parts)
 
+    def follow(self, stored: LocalVersion) -> None:
+        """Bring the indexes of a table to a version in another thread, before they are asked for it."""
+        with self._lock:
+            entries = [(place, entry) for (path, place, *_), entry in self._entries.items() if path == stored.log.path]
+        for place, entry in entries:
+            if work := entry.following(stored, place):
+                thread.submit(work).add_done_callback(_tell)
+
     def _use(self, name: _Name) -> _Entry:
         with self._lock:
             entry = self._entries.setdefault(name, _Entry())
@@ -216,6 +272,12 @@ class Lookups:
         with self._lock:
             while sum(each.size for each in self._entries.values()) > self.limit:
                 self._entries.popitem(last=False)
+
+
+def _tell(done: Future[None]) -> None:
+    """Tell an error; without the index the rows are read, which meets the error again and raises it."""
+    if error := done.exception():
+        _log.debug("an index did not follow its table: %s", error)
 
 
 def _folds(spec: TableSpec) -> Mapping[str, Fold] | None:

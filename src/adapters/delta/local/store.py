@@ -193,6 +193,7 @@ class LocalDeltaStore(FolderStore):
                 stored.data.delete(writing.written)
                 continue
             used.newest_mark = (made, mark.sequence)
+            self.lookups.follow(used.at(made))
             return Version(str(made))
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
 
