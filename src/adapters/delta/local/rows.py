@@ -143,12 +143,18 @@ def _folded(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataF
     schema = polars_schema(spec.schema)
     typed = [pl.col(name).cast(schema[name]) if name in schema else pl.col(name) for name in _columns(spec, key)]
     shared = _may_share_key(rows.select(key))
-    for group in spec.groups:  # a row that is ignored does not stay as it is
-        shared |= rows.select(pl.all_horizontal(pl.col(*group.by).is_null())).to_series()
+    for group in spec.groups:  # a row whose values are ignored does not stay as it is
+        shared |= rows.select(_is_ignored(group)).to_series()
     if not shared.any():
         return rows.select(typed)
     together = _folded_together(rows.filter(shared), spec, key)
     return pl.concat([rows.filter(~shared).select(typed), together.select(typed)])
+
+
+def _is_ignored(group: Latest) -> pl.Expr:
+    """Whether a row has values of a sequence group, but nothing that orders it."""
+    given = (pl.col(name).is_not_null() for name in group.columns)
+    return pl.all_horizontal(pl.col(*group.by).is_null()) & pl.any_horizontal(*given, False)
 
 
 def _folded_together(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
