@@ -12,8 +12,8 @@ from ....domain.table.merge import Max, Min, Sum
 from ...polars.sorting import order_code, sort_rows
 from ..actions import by_partition
 from ..compaction_policy import total_bytes
-from ..stored import APPENDED, OPERATION, bounded_columns, has_log, key_inside, stored_schema
-from .rows import fold_parts, fold_rows
+from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
+from .rows import fold_parts, fold_rows, newest_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,12 +94,22 @@ def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, del
         deletes: whether there may be deletes among them.
     """
     coded = _CODE in rows.columns
+    key, names = [_CODE] if coded else list(order or spec.key), stored_schema(spec).names
+    appended = pl.lit(APPENDED, pl.Int8).alias(OPERATION)
+    if has_log(spec) and newest_counts(spec):
+        return _newest(rows, key).with_columns(appended).select(names)
     if has_log(spec):
-        rows = _folded(rows.lazy(), spec, [_CODE] if coded else order or spec.key, deletes=deletes).collect()
-        rows = rows.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
+        rows = _folded(rows.lazy(), spec, key, deletes=deletes).collect().with_columns(appended)
     if order:
         rows = rows[rows[_CODE].arg_sort()] if coded else sort_rows(rows, order)
-    return rows.select(stored_schema(spec).names)
+    return rows.select(names)
+
+
+def _newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """Of each key the newest row, if that is no delete; sorted by key."""
+    differs = (pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in key)
+    is_last = pl.any_horizontal(*differs, pl.int_range(pl.len()) == pl.len() - 1)
+    return rows.sort(*key, SEQUENCE).filter(is_last, pl.col(OPERATION) != DELETED)
 
 
 def _folded(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.LazyFrame:
