@@ -7,7 +7,6 @@ from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 import polars as pl
-from attrs import frozen
 
 from ....domain.table.merge import Max, Min, Sum
 from ...polars.sorting import order_code, sort_rows
@@ -70,40 +69,19 @@ def _slices(
         yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
         return
     ends = accumulate(part.height for part in parts)
-    ordered = [_Ordered.of(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
-    longest = max((part.code for part in ordered), key=len)
+    sorted_parts = [_in_order(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
+    longest = max(sorted_parts, key=len)[_CODE]
     starts = longest[[at * longest.len() // count for at in range(count)]].unique().sort()
-    cuts = [[0, *part.code.search_sorted(starts[1:], "left"), part.code.len()] for part in ordered]
+    cuts = [[0, *part[_CODE].search_sorted(starts[1:], "left"), part.height] for part in sorted_parts]
     for at in range(starts.len()):
-        slices = [part.slice(cut[at], cut[at + 1]) for part, cut in zip(ordered, cuts, strict=True)]
+        slices = [part[cut[at] : cut[at + 1]] for part, cut in zip(sorted_parts, cuts, strict=True)]
         yield compact(pl.concat(slices, rechunk=True))
 
 
-@frozen
-class _Ordered:
-    """Rows in the order of their keys. They are fetched by the slice: a sorted copy of all would double the memory.
-
-    Args:
-        rows: the rows.
-        code: what orders them, in order.
-        at: where in `rows` each is; None if they are in order.
-    """
-
-    rows: pl.DataFrame
-    code: pl.Series
-    at: pl.Series | None
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame, code: pl.Series) -> _Ordered:
-        if code.is_sorted():
-            return cls(rows, code, None)
-        at = code.arg_sort()
-        return cls(rows.rechunk(), code[at], at)
-
-    def slice(self, start: int, end: int) -> pl.DataFrame:
-        """Some of the rows, with their `_CODE`."""
-        rows = self.rows[start:end] if self.at is None else self.rows[self.at[start:end]]
-        return rows.with_columns(self.code[start:end].alias(_CODE))
+def _in_order(rows: pl.DataFrame, code: pl.Series) -> pl.DataFrame:
+    """The rows in the order of `code`, which becomes their column `_CODE`."""
+    coded = rows.with_columns(code.alias(_CODE))
+    return coded if code.is_sorted() else coded[code.arg_sort()]
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
