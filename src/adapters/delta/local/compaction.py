@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CODE = "_code"
 """bigint: the place of a row's key among those of its partition."""
+_SAMPLED = 64
+"""For each slice this many rows are looked at, to cut slices of about the same size."""
 _SLICE = 250_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
 
@@ -69,19 +71,30 @@ def _slices(
         yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
         return
     ends = accumulate(part.height for part in parts)
-    sorted_parts = [_in_order(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
-    longest = max(sorted_parts, key=len)[_CODE]
-    starts = longest[[at * longest.len() // count for at in range(count)]].unique().sort()
-    cuts = [[0, *part[_CODE].search_sorted(starts[1:], "left"), part.height] for part in sorted_parts]
-    for at in range(starts.len()):
-        slices = [part[cut[at] : cut[at + 1]] for part, cut in zip(sorted_parts, cuts, strict=True)]
-        yield compact(pl.concat(slices, rechunk=True))
+    coded = [(part, _told_sorted(code[end - part.height : end])) for part, end in zip(parts, ends, strict=True)]
+    some = code.gather_every(max(1, code.len() // (count * _SAMPLED))).sort()
+    cuts = some[[at * some.len() // count for at in range(1, count)]].unique().sort()
+    for low, high in pairwise([None, *cuts, None]):
+        yield compact(pl.concat([_between(*each, low, high) for each in coded], rechunk=True))
 
 
-def _in_order(rows: pl.DataFrame, code: pl.Series) -> pl.DataFrame:
-    """The rows in the order of `code`, which becomes their column `_CODE`."""
-    coded = rows.with_columns(code.alias(_CODE))
-    return coded if code.is_sorted() else coded[code.arg_sort()]
+def _told_sorted(code: pl.Series) -> pl.Series:
+    """The same numbers; if they are sorted, the series knows it, and is not looked through again."""
+    return code.set_sorted() if code.is_sorted() else code
+
+
+def _between(rows: pl.DataFrame, code: pl.Series, low: int | None, high: int | None) -> pl.DataFrame:
+    """The rows whose `code`, which becomes their column `_CODE`, is from `low` to before `high`; None: no limit."""
+    if code.is_sorted():
+        start, end = (
+            (0 if low is None else code.search_sorted(low)),
+            (None if high is None else code.search_sorted(high)),
+        )
+        return rows[start:end].with_columns(code[start:end].alias(_CODE))
+    # The rows are not sorted as a whole: that would copy all of them.
+    within = pl.repeat(True, code.len(), dtype=pl.Boolean, eager=True) if low is None else code >= low
+    within = within if high is None else within & (code < high)
+    return rows.filter(within).with_columns(code.filter(within).alias(_CODE))
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
