@@ -18,7 +18,7 @@ import narwhals as nw
 import polars as pl
 from attrs import define, evolve, field, frozen
 
-from ....domain.errors import VersionExpired
+from ....domain.errors import HeadwaterError, VersionExpired
 from ....domain.table.apply import cast_columns, select_matching
 from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Sum
@@ -256,7 +256,12 @@ class Lookups:
         with self._lock:
             entries = [(place, entry) for (path, place, *_), entry in self._entries.items() if path == stored.log.path]
         for place, entry in entries:
-            if work := entry.following(stored, place):
+            try:
+                work = entry.following(stored, place)
+            except HeadwaterError as error:  # the commit is made; the next lookup meets the error again
+                _log.debug("an index did not follow its table: %s", error)
+                continue
+            if work:
                 thread.submit(work).add_done_callback(_tell)
 
     def _use(self, name: _Name) -> _Entry:

@@ -16,7 +16,8 @@ from .decoder import Portion, ShapeDecoder
 
 _MOST_THREADS = 4
 """More would wait for one another, because part of the work is in Python."""
-_THREADS = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_THREADS = min(_CORES, _MOST_THREADS)
 _threads = ThreadPoolExecutor(_THREADS, "headwater-decode")
 
 _Decoded = tuple[pa.RecordBatch, dict[str, int]]

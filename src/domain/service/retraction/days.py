@@ -71,5 +71,5 @@ def deduplicate(
     reason = nw.col(ERROR)
     for name in repeats.settings.identity_columns:  # with `auto`, a row without a position counts
         why = f"identity column {name} is null or has no number at its end"
-        reason = or_else(reason, repeats.is_invalid(name), why)
+        reason = or_else(reason, ~repeats.has_number(name), why)
     return repeats.mark(numbered.with_columns(reason.alias(ERROR)), batch, snapshot, jumps)

@@ -102,11 +102,11 @@ class Repeats:
             return nw.col(name).cast(nw.Int64)
         return nw.col(name).str.replace_all(r"^.*\D", "")
 
-    def is_invalid(self, name: str) -> nw.Expr:
-        """Whether a place column has no number; a number has at most 20 digits, and no sign."""
+    def has_number(self, name: str) -> nw.Expr:
+        """Whether a place column has a number, of at most 20 digits and without a sign."""
         number = nw.col(self.number_columns[name])
-        has_number = number >= 0 if self._is_whole(name) else number.str.contains(r"^\d{1,20}$")
-        return number.is_null() | ~has_number
+        found = number >= 0 if self._is_whole(name) else number.str.contains(r"^\d{1,20}$")
+        return found.fill_null(value=False)
 
     def _is_whole(self, name: str) -> bool:
         return name in IN_LOG or self.settings.schema[name].name in INTEGERS
@@ -143,9 +143,7 @@ class Repeats:
     def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the log and the place of each row that has a place and no error."""
         numbers = self.number_columns
-        good = nw.col(ERROR).is_null() & nw.all_horizontal(
-            *(~nw.col(each).is_null() for each in numbers.values()), ignore_nulls=True
-        )
+        good = nw.all_horizontal(nw.col(ERROR).is_null(), *map(self.has_number, numbers), ignore_nulls=True)
         padded = (_pad(nw.col(into)).alias(into) for name, into in numbers.items() if not self._is_whole(name))
         side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit(0)).otherwise(nw.lit(1)).cast(nw.Int64)
         return rows.with_columns(nw.when(good).then(self._log).alias(PARTITION), side.alias(_SIDE), *padded)
