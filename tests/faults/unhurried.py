@@ -33,5 +33,5 @@ def _write_and_rest(*arguments: Any) -> Any:
 
 if __name__ == "__main__":
     LocalLog.append = _append_and_rest  # type: ignore[method-assign]
-    store.prepare_compaction = _write_and_rest  # type: ignore[attr-defined]
+    store.prepare_compaction = _write_and_rest  # type: ignore[attr-defined]  # a name that the module imports
     sys.exit(main())

@@ -12,8 +12,8 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine
-from . import order as ordered
 from . import sums as exact
+from .order import PolarsOrder
 from .schema import collect, in_micros, lazy, polars_schema
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
 """0001-01-03 and 9999-12-29: no offset changes beyond them, and all times between fit a `datetime` in every zone."""
 
 
-class PolarsEngine(FrameEngine):
+class PolarsEngine(PolarsOrder, FrameEngine):
     """Polars frames; a persisted frame lives as long as it is referenced."""
 
     concurrent = True
@@ -94,19 +94,6 @@ class PolarsEngine(FrameEngine):
         self, frame: nw.LazyFrame[Any], sums: Sequence[str], over: Sequence[str], order_by: str
     ) -> nw.LazyFrame[Any]:
         return exact.running(frame, sums, over, order_by)
-
-    def following(
-        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
-    ) -> nw.LazyFrame[Any]:
-        return ordered.following(frame, columns, within, order_by)
-
-    def behind(
-        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
-    ) -> nw.LazyFrame[Any]:
-        return ordered.behind(frame, order, within, order_by, into)
-
-    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
-        return ordered.highest(frame, by, order)
 
 
 def _digests(texts: pl.Series) -> pl.Series:

@@ -9,28 +9,31 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from ...domain.ports import FrameOrder
 from .schema import map_rows
 
 
-def following(frame: nw.LazyFrame[Any], columns: Mapping[str, str], within: str, order_by: str) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.following`."""
-    schema = frame.to_native().collect_schema()
-    added = {into: schema[column] for into, column in columns.items()}
-    return map_rows(frame, partial(_with_following, columns=columns, within=within, order_by=order_by), added)
+class PolarsOrder(FrameOrder):
+    """All of `FrameOrder` but `running`, which is a matter of sums."""
 
+    def following(
+        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
+    ) -> nw.LazyFrame[Any]:
+        schema = frame.to_native().collect_schema()
+        added = {into: schema[column] for into, column in columns.items()}
+        return map_rows(frame, partial(_with_following, columns=columns, within=within, order_by=order_by), added)
 
-def behind(frame: nw.LazyFrame[Any], order: Sequence[str], within: str, order_by: str, into: str) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.behind`."""
-    found = partial(_with_behind, order=order, within=within, order_by=order_by, into=into)
-    return map_rows(frame, found, {into: pl.Boolean()})
+    def behind(
+        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
+    ) -> nw.LazyFrame[Any]:
+        found = partial(_with_behind, order=order, within=within, order_by=order_by, into=into)
+        return map_rows(frame, found, {into: pl.Boolean()})
 
-
-def highest(frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.highest`."""
-    rows: pl.LazyFrame = frame.select(by, *order).to_native()
-    for name in order:
-        rows = rows.filter(pl.col(name) == pl.col(name).max().over(by))
-    return nw.from_native(rows.unique(subset=[by]))
+    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+        rows: pl.LazyFrame = frame.select(by, *order).to_native()
+        for name in order:
+            rows = rows.filter(pl.col(name) == pl.col(name).max().over(by))
+        return nw.from_native(rows.unique(subset=[by]))
 
 
 def _with_following(rows: pl.DataFrame, columns: Mapping[str, str], within: str, order_by: str) -> pl.DataFrame:

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.ports import FrameEngine
-from . import order as ordered
 from .errors import explain_read_errors
 from .executors import follow_cores
 from .jvm import each_of, java_class, option, sequence
 from .master import is_one_process, master_of
+from .order import SparkOrder
 from .own_session import working_in
 from .schema import bring_into, empty_frame, frame_of_plan, lazy, literals, named, quoted
 from .sums import counted_or_total
@@ -61,7 +61,7 @@ _FOR_SMALL = MappingProxyType(
 
 
 @define(eq=False)
-class SparkEngine(FrameEngine):
+class SparkEngine(SparkOrder, FrameEngine):
     """Frames on Spark.
 
     Args:
@@ -221,19 +221,6 @@ class SparkEngine(FrameEngine):
         answers = {name: each.answer for name, each in totals.items()}
         chosen = (f"{answers.get(each, quoted(each))} AS {quoted(each)}" for each in rows.columns)
         return lazy(found.selectExpr(*chosen))
-
-    def following(
-        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
-    ) -> nw.LazyFrame[Any]:
-        return ordered.following(frame, columns, within, order_by)
-
-    def behind(
-        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
-    ) -> nw.LazyFrame[Any]:
-        return ordered.behind(frame, order, within, order_by, into)
-
-    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
-        return ordered.highest(frame, by, order)
 
 
 def _earliest_instant(wall: Column, zone: str) -> Column:

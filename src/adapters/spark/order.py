@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from ...domain.ports import FrameOrder
 from .schema import lazy, named
 
 if TYPE_CHECKING:
@@ -15,23 +16,24 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 
-def following(frame: nw.LazyFrame[Any], columns: Mapping[str, str], within: str, order_by: str) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.following`."""
-    window = Window.partitionBy(named(within)).orderBy(named(order_by))
-    return lazy(
-        frame.to_native().withColumns({into: F.lead(named(column)).over(window) for into, column in columns.items()})
-    )
+class SparkOrder(FrameOrder):
+    """All of `FrameOrder` but `running`, which is a matter of sums."""
 
+    def following(
+        self, frame: nw.LazyFrame[Any], columns: Mapping[str, str], *, within: str, order_by: str
+    ) -> nw.LazyFrame[Any]:
+        window = Window.partitionBy(named(within)).orderBy(named(order_by))
+        added = {into: F.lead(named(column)).over(window) for into, column in columns.items()}
+        return lazy(frame.to_native().withColumns(added))
 
-def behind(frame: nw.LazyFrame[Any], order: Sequence[str], within: str, order_by: str, into: str) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.behind`."""
-    window = Window.partitionBy(named(within)).orderBy(*(named(each).desc() for each in order), named(order_by))
-    # The position of the first row to arrive with this order or a higher one.
-    first = F.min(named(order_by)).over(window.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    return lazy(frame.to_native().withColumn(into, named(within).isNotNull() & (first < named(order_by))))
+    def behind(
+        self, frame: nw.LazyFrame[Any], order: Sequence[str], *, within: str, order_by: str, into: str
+    ) -> nw.LazyFrame[Any]:
+        window = Window.partitionBy(named(within)).orderBy(*(named(each).desc() for each in order), named(order_by))
+        # The position of the first row to arrive with this order or a higher one.
+        first = F.min(named(order_by)).over(window.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+        return lazy(frame.to_native().withColumn(into, named(within).isNotNull() & (first < named(order_by))))
 
-
-def highest(frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
-    """See `FrameOrder.highest`."""
-    most = F.max(F.struct(*map(named, order))).alias("most")
-    return lazy(frame.to_native().groupBy(named(by)).agg(most).select(named(by), "most.*"))
+    def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
+        most = F.max(F.struct(*map(named, order))).alias("most")
+        return lazy(frame.to_native().groupBy(named(by)).agg(most).select(named(by), "most.*"))

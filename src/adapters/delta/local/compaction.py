@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -71,30 +71,25 @@ def _slices(
         yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
         return
     ends = accumulate(part.height for part in parts)
-    coded = [(part, _told_sorted(code[end - part.height : end])) for part, end in zip(parts, ends, strict=True)]
+    coded = [_coded(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
     some = code.gather_every(max(1, code.len() // (count * _SAMPLED))).sort()
     cuts = some[[at * some.len() // count for at in range(1, count)]].unique().sort()
-    for low, high in pairwise([None, *cuts, None]):
-        yield compact(pl.concat([_between(*each, low, high) for each in coded], rechunk=True))
+    for low, high in zip([0, *cuts], [*cuts, None], strict=True):
+        yield compact(pl.concat([_between(part, low, high) for part in coded], rechunk=True))
 
 
-def _told_sorted(code: pl.Series) -> pl.Series:
-    """The same numbers; if they are sorted, the series knows it, and is not looked through again."""
-    return code.set_sorted() if code.is_sorted() else code
+def _coded(rows: pl.DataFrame, code: pl.Series) -> pl.DataFrame:
+    """Rows with `code` as their column `_CODE`. If it is sorted, it knows that, and is not looked through again."""
+    return rows.with_columns((code.set_sorted() if code.is_sorted() else code).alias(_CODE))
 
 
-def _between(rows: pl.DataFrame, code: pl.Series, low: int | None, high: int | None) -> pl.DataFrame:
-    """The rows whose `code`, which becomes their column `_CODE`, is from `low` to before `high`; None: no limit."""
+def _between(coded: pl.DataFrame, low: int, high: int | None) -> pl.DataFrame:
+    """The rows whose `_CODE` is from `low` to before `high`; None: to the end."""
+    code = coded[_CODE]
     if code.is_sorted():
-        start, end = (
-            (0 if low is None else code.search_sorted(low)),
-            (None if high is None else code.search_sorted(high)),
-        )
-        return rows[start:end].with_columns(code[start:end].alias(_CODE))
+        return coded[code.search_sorted(low) : None if high is None else code.search_sorted(high)]
     # The rows are not sorted as a whole: that would copy all of them.
-    within = pl.repeat(True, code.len(), dtype=pl.Boolean, eager=True) if low is None else code >= low
-    within = within if high is None else within & (code < high)
-    return rows.filter(within).with_columns(code.filter(within).alias(_CODE))
+    return coded.filter(code >= low if high is None else code.is_between(low, high, closed="left"))
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
@@ -119,7 +114,7 @@ def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, del
 
 
 def _newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Of each key the newest row, if that is no delete; sorted by key."""
+    """Of each key the newest row, unless it is a delete; sorted by key."""
     differs = (pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in key)
     is_last = pl.any_horizontal(*differs, pl.int_range(pl.len()) == pl.len() - 1)
     return rows.sort(*key, SEQUENCE).filter(is_last, pl.col(OPERATION) != DELETED)

@@ -33,7 +33,6 @@ from ..stored import has_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile, PartitionValues
@@ -102,6 +101,8 @@ class _Lookup:
 
     def scan(self, stored: LocalVersion, files: Sequence[DataFile]) -> nw.LazyFrame[Any]:
         """The rows of files that such lookups ask for, to be read."""
+        if any(file.may_delete for file in files):
+            raise _NotCounts
         literals = Matching(None, {name: (value,) for name, value in self.literals.items()})
         stored_rows: nw.LazyFrame[Any] = nw.from_native(stored.stored(files))
         wanted = select_matching(stored_rows, literals, self.spec.schema)
@@ -109,9 +110,7 @@ class _Lookup:
 
     def read(self, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame:
         """The rows of files that such lookups ask for."""
-        if any(file.may_delete for file in files):
-            raise _NotCounts
-        return _counts(collect(self.scan(stored, files)), self.folds)
+        return _without_nulls(collect(self.scan(stored, files)), self.folds)
 
     def shape(self, found: pl.DataFrame) -> pl.DataFrame:
         """Rows of an index in the columns of the table."""
@@ -163,8 +162,7 @@ class _Entry:
         before, lookup = self.version, self.lookup
         if self.index is None or lookup is None or before >= stored.version:
             return None
-        added = _added_since(before, stored, place)
-        if added is None or any(file.may_delete for file in added):
+        if (added := _added_since(before, stored, place)) is None:
             return None
         return partial(self._follow, lookup, before, stored.version, lookup.scan(stored, added))
 
@@ -173,7 +171,7 @@ class _Entry:
             if self.version == before:
                 with self._changing(version) as index:
                     if index:
-                        index.add(_counts(collect(added), lookup.folds))
+                        index.add(_without_nulls(collect(added), lookup.folds))
                     self.index = index
 
     def fail(self) -> None:
@@ -207,8 +205,8 @@ class _Entry:
         return KeyIndex.of(lookup.read(stored, files), lookup.keys.columns, lookup.folds)
 
 
-def _counts(rows: pl.DataFrame, folds: Iterable[str]) -> pl.DataFrame:
-    """Rows whose counts are not null."""
+def _without_nulls(rows: pl.DataFrame, folds: Iterable[str]) -> pl.DataFrame:
+    """The same rows, whose counts are not null."""
     if any(rows[name].null_count() for name in folds):
         raise _NotCounts
     return rows
@@ -258,11 +256,11 @@ class Lookups:
         for place, entry in entries:
             try:
                 work = entry.following(stored, place)
-            except HeadwaterError as error:  # the commit is made; the next lookup meets the error again
-                _log.debug("an index did not follow its table: %s", error)
+            except (HeadwaterError, _NotCounts) as error:  # the commit is made; the next lookup meets the error again
+                _tell(error)
                 continue
             if work:
-                thread.submit(work).add_done_callback(_tell)
+                thread.submit(work).add_done_callback(lambda done: _tell(done.exception()))
 
     def _use(self, name: _Name) -> _Entry:
         with self._lock:
@@ -279,9 +277,9 @@ class Lookups:
                 self._entries.popitem(last=False)
 
 
-def _tell(done: Future[None]) -> None:
+def _tell(error: BaseException | None) -> None:
     """Tell an error; without the index the rows are read, which meets the error again and raises it."""
-    if error := done.exception():
+    if error:
         _log.debug("an index did not follow its table: %s", error)
 
 

@@ -142,8 +142,9 @@ class Repeats:
 
     def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the log and the place of each row that has a place and no error."""
-        numbers = self.number_columns
-        good = nw.all_horizontal(nw.col(ERROR).is_null(), *map(self.has_number, numbers), ignore_nulls=True)
+        numbers, checked = self.number_columns, self.settings.identity_columns  # without a number these have an error
+        unchecked = (self.has_number(name) for name in numbers if name not in checked)
+        good = nw.all_horizontal(nw.col(ERROR).is_null(), *unchecked, ignore_nulls=True)
         padded = (_pad(nw.col(into)).alias(into) for name, into in numbers.items() if not self._is_whole(name))
         side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit(0)).otherwise(nw.lit(1)).cast(nw.Int64)
         return rows.with_columns(nw.when(good).then(self._log).alias(PARTITION), side.alias(_SIDE), *padded)
@@ -182,11 +183,8 @@ class Repeats:
     @property
     def _place(self) -> nw.Expr:
         """A place as it is stored: a text that sorts as its numbers do."""
-        whole = [self._is_whole(name) for name in self.number_columns]
-        numbers = [nw.col(each) for each in self.number_columns.values()]
-        texts = [
-            _pad(each.cast(nw.String)) if is_whole else each for each, is_whole in zip(numbers, whole, strict=True)
-        ]
+        numbers = self.number_columns.items()
+        texts = (_pad(nw.col(into).cast(nw.String)) if self._is_whole(name) else nw.col(into) for name, into in numbers)
         return nw.concat_str([*texts, nw.col(_SIDE).cast(nw.String)], separator=" ")
 
     def _read_places(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
