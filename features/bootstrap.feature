@@ -45,7 +45,7 @@ Feature: Loading a history in bulk, before the stream takes over
       | 3       |          | 5          |
       | 4       | East     |            |
 
-  @core @faults
+  @core @lake @faults
   Scenario Outline: A load that was interrupted is resumed
     When loading the history of shop crashes after commit <commit>
     And the history of shop is loaded

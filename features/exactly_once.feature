@@ -8,7 +8,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2024-03-01 09:00 |
       | 1       | 12       | 2024-03-02 09:00 |
 
-  @core @faults
+  @core @lake @faults
   Scenario Outline: After a crash <moment> the next run completes the epoch
     When these rows arrive at contracts
       | project | contract | sign_time        |
@@ -63,7 +63,7 @@ Feature: Every epoch happens exactly once
       | 1       | 14       | 4    |
     And contract_rank has published 3 epochs
 
-  @core @faults
+  @core @lake @faults
   Scenario: A second writer is refused and damages nothing
     Given a second run has opened contract_rank
     When an epoch of contracts brings
@@ -87,7 +87,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
 
-  @core @faults
+  @core @lake @faults
   Scenario: A reader's rows do not change during epochs and compaction
     Given a reader holds contract_rank.ranks
     When an epoch of contracts brings

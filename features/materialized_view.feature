@@ -25,7 +25,7 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | +I   | 999      | 0           | 0          | 0      | 2024-03-01 09:05 |
       And all pipelines run until idle
 
-    @core @lake
+    @core
     Scenario: A join of three tables
       Then order_lines.rows shows exactly
         | order_id | name | pieces | worth |

@@ -222,7 +222,7 @@ Feature: Ranking with a historical snapshot
       | project | contract | rank |
       | 1       | 11       | 1    |
 
-  @core @lake
+  @core
   Scenario: The same event twice counts once
     When an epoch of contracts brings
       | project | contract | sign_time        |

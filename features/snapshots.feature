@@ -130,7 +130,7 @@ Feature: A batch stage publishes versions, and readers finish on the version the
       And tagged runs until idle
       Then tagged has published 2 epochs
 
-    @core @faults
+    @core @lake @faults
     Scenario Outline: After a crash <moment> all tables show the previous version until the next run
       When the file tags.csv is
         """
@@ -277,7 +277,7 @@ Feature: A batch stage publishes versions, and readers finish on the version the
         """
       And tagged runs until idle
 
-    @core @faults
+    @core @lake @faults
     Scenario: Overwrites and expiry do not affect a reader with a lease
       Given a reader leases tagged
       And a reader holds tagged.projects

@@ -10,7 +10,7 @@ Feature: Readers select versions by their content, and read the changes between 
       | 1       | 12       | 2024-03-02 09:00 |
       | 2       | 21       | 2024-03-02 09:00 |
 
-  @core @lake
+  @core
   Scenario: The changes of a table between two versions, with row kinds
     When an epoch of contracts brings
       | project | contract | sign_time        |

@@ -55,6 +55,11 @@ class FailingStore(VersionedStore):
     def size(self, table: str, at: Version) -> int:
         return self.store.size(table, at)
 
+    def look_up(
+        self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        return self.store.look_up(table, at, asked, matching, columns)
+
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """Commit to the store; fail before or after that if this is the chosen commit."""
         self._commits += 1

@@ -13,11 +13,11 @@ from attrs import evolve
 
 from ..domain.errors import SchemaConflict, VersionNotFound
 from ..domain.ports import KeptStore, Version
-from ..domain.table.change import Between, Change
+from ..domain.table.change import Between, Change, Matching
 from ..domain.table.schema import Column, DataType, Schema, column
 from ..domain.table.spec import Layout, TableSpec
 from .frames import BROKEN
-from .store_harness import StoreHarness, TableDriver, bag, both_layouts, spec_of
+from .store_harness import Bag, StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -185,6 +185,22 @@ class ReadingContract(StoreHarness):
         assert {name: table.rows(matching) for name, (matching, _) in cases.items()} == {
             name: expected for name, (_, expected) in cases.items()
         }
+
+    @both_layouts
+    def test_rows_ask_for_their_keys(self, store: KeptStore, layout: Layout) -> None:
+        table = self.table(store, spec_of("day int, id bigint, n int", ["day", "id"], layout=layout))
+        asked = [(1, 1, "a"), (1, 1, "again"), (1, 7, "no row"), (2, 1, "outside"), (1, None, "null"), (1, 2, "b")]
+        rows = self.frame(asked, Schema.parse("day int, id bigint, who string"))
+        look = Matching(rows.select("day", "id"), {"day": (1,)})
+
+        def found() -> Bag:
+            return bag(*self.rows(store.look_up(table.spec.name, table.newest, rows, look, {"found": "n"})))
+
+        assert found() == bag(*((*row, None) for row in asked))
+        table.commit(append=[(1, 1, 10), (1, 2, 20), (2, 1, 30)])
+        table.commit(merge=[(1, 2, 99)])
+        stored = {"a": 10, "again": 10, "b": 99}
+        assert found() == bag(*((*row, stored.get(row[2])) for row in asked))
 
     @both_layouts
     def test_rows_are_found_by_what_columns_hold_now(self, store: KeptStore, layout: Layout) -> None:

@@ -318,6 +318,11 @@ class TestLookups(LocalDelta):
                 versions.append(at)
             found, expected = (self.rows(store.read(COUNTS.name, at, wanted)) for store in (stores[0], plain))
             assert bag(*found) == bag(*expected)
+            found, expected = (
+                self.rows(store.look_up(COUNTS.name, at, keys, wanted, {"times": "_times", "most": "_most"}))
+                for store in (stores[0], plain)
+            )
+            assert bag(*found) == bag(*expected)
 
     def counts(self, table: TableDriver, day: int) -> Bag:
         keys = self.frame([(day, "a", 1)], COUNTS.schema.select(COUNTS.key[:3]))

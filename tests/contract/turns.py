@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import define, fields
 
 from headwater.adapters.spark.schema import frame_of
@@ -15,7 +16,6 @@ from headwater.testing.frames import polars_frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import narwhals as nw
     from pyspark.sql import SparkSession
 
     from headwater.domain.ports import KeptStore
@@ -27,6 +27,8 @@ def converted(value: Any, convert: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[An
     def each(frame: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any] | None:
         return None if frame is None else convert(frame)
 
+    if isinstance(value, nw.LazyFrame):
+        return each(value)
     if isinstance(value, Matching):
         return Matching(each(value.keys), value.within)
     if isinstance(value, Change):

@@ -17,12 +17,13 @@ from headwater.adapters.kafka.plan import origin
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
-from headwater.domain.service.cumulate import Cumulate, CumulateSettings
+from headwater.domain.service.cumulate import CumulateSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
+from .ahead import PreparedCumulate
 from .cumulate_oracle import SCHEMA, Row, Story, aggregate, measures, rows, window_start
 from .effort import examples
 
@@ -133,7 +134,7 @@ class Trial:
         store, chosen = self.backend.open(), self.schedule.settings
         return Runner(
             "views",
-            Cumulate(chosen, self.backend.engine, self.backend.queries),
+            PreparedCumulate(chosen, self.backend.engine, self.backend.queries),
             self.source(SCHEMA, self.backend.frame, limit, self.schedule.rows),
             FailingStore(store, fault) if fault else store,
             store,

@@ -15,12 +15,13 @@ from headwater.app.run.beside import work_beside
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
-from headwater.domain.service.ranking import METHODS, Ranking, RankingSettings
+from headwater.domain.service.ranking import METHODS, RankingSettings
 from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.rows_source import RowsSource
 
+from .ahead import PreparedRanking
 from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks
 
@@ -87,7 +88,7 @@ class Trial:
         failing = FailingStore(store, fault) if fault else store
         options = RunOptions(materialize=("ranks",), compact_every=self.compact_every, retries=1)
         source = evolve(self.source, limit=size)
-        service = Ranking(self.ranking, self.backend.engine)
+        service = PreparedRanking(self.ranking, self.backend.engine)
         runner = Runner("teams", service, source, failing, store, self.backend.engine, self.clock, uuid4().hex, options)
         try:
             with work_beside([runner]) if self.beside else nullcontext():
@@ -99,7 +100,7 @@ class Trial:
         """Compare every publication with the oracle, and every pair of neighbours with the moves between them."""
         runner = Runner(
             "teams",
-            Ranking(self.ranking, self.backend.engine),
+            PreparedRanking(self.ranking, self.backend.engine),
             self.source,
             (store := self.backend.open()),
             store,

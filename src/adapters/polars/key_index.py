@@ -79,6 +79,12 @@ class KeyIndex:
         groups = self.groups[found[_GROUP]].drop(_GROUP)
         return groups.hstack([found[self.key[-1]], *(column[at] for column in self.folded)])
 
+    def attach(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """The columns of `folds` for each key, in its place; null for keys without rows."""
+        numbered = keys.join(self.groups, on=self.key[:-1], how="left", maintain_order="left")
+        at = self.chains.find(numbered.select(_GROUP, self.key[-1]))
+        return pl.DataFrame([column.gather(at) for column in self.folded])
+
     @property
     def size(self) -> int:
         """Its size in memory, in bytes."""

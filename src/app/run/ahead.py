@@ -50,12 +50,14 @@ class ReadAhead:
     Args:
         source: of the pipeline.
         engine: of its frames.
+        prepare: see `Service.prepare`.
         memory: limits what is read ahead.
         thread: reads.
     """
 
     source: Source
     engine: FrameEngine
+    prepare: Callable[[Batch], Batch]
     memory: Callable[[], AbstractContextManager[None]]
     thread: ThreadPoolExecutor
     _next: Future[_Opened | None] | None = field(init=False, default=None)
@@ -100,10 +102,16 @@ class ReadAhead:
                 offsets = self.source.plan(after, now)
                 if offsets is None or self.source.plan(offsets.until, now) is None:
                     return None
-                return evolve(self._open(epoch, offsets), size=held_rows())
+                return self._prepared(self._open(epoch, offsets))
         except HeadwaterError as fault:  # the epoch itself will meet it, and raise it or find another engine
             _log.debug("%s: epoch %d was not read ahead: %s", epoch.pipeline, epoch.number, fault)
             return None
+
+    def _prepared(self, opened: _Opened) -> _Opened:
+        with ExitStack() as holding:
+            holding.push(opened.holding)
+            batch = self.prepare(opened.batch)
+            return _Opened(batch, holding.pop_all(), held_rows())
 
     def _open(self, epoch: Epoch, offsets: OffsetRange) -> _Opened:
         with ExitStack() as holding:

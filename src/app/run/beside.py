@@ -71,7 +71,7 @@ def _read_ahead(runner: Runner, exits: ExitStack) -> None:
     """Read the epochs of a pipeline ahead, if its engine can work in two threads."""
     if runner.options.beside and runner.engine.concurrent:
         thread = _open_thread(f"read-{runner.pipeline}", exits)
-        runner.ahead = ReadAhead(runner.source, runner.engine, runner.memory_beside, thread)
+        runner.ahead = ReadAhead(runner.source, runner.engine, runner.service.prepare, runner.memory_beside, thread)
         exits.callback(setattr, runner, "ahead", None)
         exits.callback(runner.ahead.close)
 

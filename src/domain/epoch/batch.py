@@ -84,6 +84,7 @@ class Batch:
         passed_over: returns the number of messages that were skipped while the rows were computed, by table.
         whole: returns the rows again, each with its ``_raw``; None if `rows` have it. If it is set, rows that could be
             decoded have null: only dead letters need their records, and records are large.
+        prepared: what the pipeline's service has computed of the rows before the step; see `Service.prepare`.
     """
 
     epoch: Epoch
@@ -98,6 +99,7 @@ class Batch:
     ranges: Mapping[int, KeyRange] = field(factory=dict)
     passed_over: Callable[[], Mapping[str, int]] = dict
     whole: Callable[[], nw.LazyFrame[Any]] | None = None
+    prepared: object = None
 
     @property
     def rows(self) -> nw.LazyFrame[Any]:

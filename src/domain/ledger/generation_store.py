@@ -83,6 +83,11 @@ class GenerationStore(KeptStore):
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         return self.store.read(self.place_of(table), at, matching)
 
+    def look_up(
+        self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        return self.store.look_up(self.place_of(table), at, asked, matching, columns)
+
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         return self.store.commit(self.place_of(table), change, mark)
 

@@ -51,6 +51,12 @@ class Snapshot:
         """The rows of a table in this snapshot."""
         return self.store.read(table, self.version(table), matching)
 
+    def look_up(
+        self, table: str, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        """See `TableStore.look_up`."""
+        return self.store.look_up(table, self.version(table), asked, matching, columns)
+
     def size(self, table: str) -> int:
         """The size of a table's files in this snapshot, in bytes; see `TableHistory.size`."""
         version = self.version(table)

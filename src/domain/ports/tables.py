@@ -89,6 +89,25 @@ class TableStore(Protocol):
             VersionExpired: the version has expired; raised before any row is read.
         """
 
+    def look_up(
+        self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        """Rows that ask for their keys, with columns of the table's rows; null for a key that has no row.
+
+        A store overrides this if it finds rows by their keys.
+
+        Args:
+            table: the table.
+            at: the version.
+            asked: the rows, which have the columns of `matching.keys`.
+            matching: their keys, as `read` takes it. No key has more than one row.
+            columns: the columns of the table to add, by their new names.
+        """
+        assert matching.keys is not None
+        on = matching.keys.collect_schema().names()
+        added = (nw.col(name).alias(into) for into, name in columns.items())
+        return asked.join(self.read(table, at, matching).select(*on, *added), on=on, how="left")
+
     @abstractmethod
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """Commit one new version atomically, with the mark in its metadata. An empty change makes a version too.

@@ -166,6 +166,13 @@ class Service(Protocol):
         """
         return changed_views(fingerprint, self.fingerprint)
 
+    def prepare(self, batch: Batch) -> Batch:
+        """Compute ahead of `step` what does not depend on the tables, and keep it in `Batch.prepared`.
+
+        A run does so while the epoch before is computed and committed. The step gives the same result without it.
+        """
+        return batch
+
     @abstractmethod
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Compute the changes of a batch to the tables, given the latest publication before it."""

@@ -25,7 +25,7 @@ from ....domain.table.merge import Max, Sum
 from ....domain.table.schema import INTEGERS
 from ....domain.table.sums import counts
 from ...polars.key_index import Fold, KeyIndex
-from ...polars.schema import collect, empty, polars_schema
+from ...polars.schema import collect, empty, lazy, polars_schema
 from ..actions import by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
@@ -47,6 +47,8 @@ _FEW = 8
 _UNEQUAL_HASHES = frozenset({"float", "double"})
 """Types with equal values that have different hashes: 0.0 and -0.0."""
 
+_Question: TypeAlias = "Callable[[KeyIndex, pl.DataFrame], pl.DataFrame]"
+"""What is asked of an index, for some keys."""
 _Name: TypeAlias = "tuple[str, PartitionValues, tuple[str, ...], tuple[str, ...], tuple[tuple[str, Any], ...]]"
 """Names an index: the path of its table, its partition, the columns of its keys and of its counts, the literals."""
 
@@ -141,8 +143,10 @@ class _Entry:
     fails: bool = False
     lock: Lock = field(init=False, factory=Lock)
 
-    def find(self, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame | None:
-        """The rows of a version that are asked for; None if they have to be read."""
+    def ask(
+        self, lookup: _Lookup, stored: LocalVersion, files: Sequence[DataFile], question: _Question
+    ) -> pl.DataFrame | None:
+        """What a question to the index of a version is answered with; None if its rows have to be read."""
         with self.lock:
             if not self.fails and self.version <= stored.version:
                 added = None if self.index is None else _added_since(self.version, stored, files[0].place)
@@ -152,7 +156,7 @@ class _Entry:
                         self.index = index
                     else:
                         self.index = self._make(index, lookup, stored, files)
-            return self.index.find(lookup.keys) if self.index and self.version == stored.version else None
+            return question(self.index, lookup.keys) if self.index and self.version == stored.version else None
 
     def following(self, stored: LocalVersion, place: PartitionValues) -> Callable[[], None] | None:
         """What brings the index to a version, which another thread may do; None if the next lookup has to do it.
@@ -239,15 +243,35 @@ class Lookups:
         """The matching rows of a version; None if they have to be read."""
         if (lookup := _Lookup.of(matching, stored.spec)) is None:
             return None
-        parts = [empty(stored.spec.schema)]
+        found = self._ask(lookup, stored, KeyIndex.find)
+        return None if found is None else pl.concat([empty(stored.spec.schema), *map(lookup.shape, found)])
+
+    def attach(
+        self, stored: LocalVersion, rows: pl.DataFrame, matching: Matching, columns: Mapping[str, str]
+    ) -> pl.DataFrame | None:
+        """See `TableStore.look_up`; None if the matching rows have to be read."""
+        assert matching.keys is not None
+        keys = lazy(rows.select(matching.keys.collect_schema().names()))
+        lookup = _Lookup.of(evolve(matching, keys=keys), stored.spec)
+        if lookup is None or not lookup.folds.keys() >= set(columns.values()) or lookup.keys.height < rows.height:
+            return None
+        if (found := self._ask(lookup, stored, KeyIndex.attach)) is None:
+            return None
+        schema = polars_schema(stored.spec.schema)
+        added = (_first(found, name, rows.height).cast(schema[name]).alias(into) for into, name in columns.items())
+        return rows.with_columns(added)
+
+    def _ask(self, lookup: _Lookup, stored: LocalVersion, question: _Question) -> list[pl.DataFrame] | None:
+        """What the indexes of the partitions that have the keys answer; None if one cannot."""
+        answers = []
         for place, files in lookup.find_files(stored).items():
             entry = self._use(lookup.name(stored.log.path, place))
-            found = entry.find(lookup, stored, files)
+            answer = entry.ask(lookup, stored, files, question)
             self._drop_most(entry)
-            if found is None:
+            if answer is None:
                 return None
-            parts.append(lookup.shape(found))
-        return pl.concat(parts)
+            answers.append(answer)
+        return answers
 
     def follow(self, stored: LocalVersion) -> None:
         """Bring the indexes of a table to a version in another thread, before they are asked for it."""
@@ -275,6 +299,14 @@ class Lookups:
         with self._lock:
             while sum(each.size for each in self._entries.values()) > self.limit:
                 self._entries.popitem(last=False)
+
+
+def _first(frames: Sequence[pl.DataFrame], name: str, height: int) -> pl.Series:
+    """In each place of a column the value of the frame that has one."""
+    columns = [frame[name] for frame in frames]
+    if len(columns) == 1:
+        return columns[0]
+    return pl.select(pl.coalesce(*columns, pl.repeat(None, height))).to_series()
 
 
 def _tell(error: BaseException | None) -> None:

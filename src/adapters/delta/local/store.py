@@ -16,7 +16,7 @@ from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
 from ...polars.file_cache import FileCache
-from ...polars.schema import empty, lazy
+from ...polars.schema import collect, empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
@@ -100,6 +100,16 @@ class LocalDeltaStore(FolderStore):
         found = self.lookups.find(stored, matching)
         # What is looked up by keys is small, and often used more than once.
         return lazy(stored.content(matching).collect() if found is None else found)
+
+    def look_up(
+        self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        rows = collect(asked)
+        if at is not None:
+            stored = self._tables[table].readable_version(at)
+            if (found := self.lookups.attach(stored, rows, matching, columns)) is not None:
+                return lazy(found)
+        return super().look_up(table, at, lazy(rows), matching, columns)
 
     def size(self, table: str, at: Version) -> int:
         return sum(file.size for file in self._tables[table].readable_version(at).files)

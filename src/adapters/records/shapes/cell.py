@@ -222,8 +222,9 @@ def _written_time(sample: Node) -> tuple[str, Convert, bool]:
     longest = _LONGEST_TIME + len(zulu)
 
     def convert(texts: pl.Series) -> pl.Series:
-        certain = (texts >= "0001") & (texts.str.len_bytes() <= longest)
-        return known(certain, texts.str.to_datetime(layout, time_unit="us", strict=False))
+        times = texts.str.to_datetime(layout, time_unit="us", strict=False)
+        certain = times.to_physical() >= FIRST_MICRO  # Polars has a year 0
+        return known(certain & (texts.str.len_bytes() <= longest) if fraction else certain, times)
 
     return pattern, convert, bool(zulu)
 

@@ -13,13 +13,15 @@ from ....domain.source.conversion import Undecodable
 from ....domain.source.presence import UNAVAILABLE, Presence
 from ....domain.source.record_spec import RecordSpec
 from ....domain.table.schema import DataType, column
-from .cell import SCALAR, Cell, Convert, Writing, cell
+from .cell import SCALAR, Convert, Writing, cell
 from .sample import Node, Unlearnable
 from .template import Hole
 
 Image = dict[str, pl.Expr]
 """The columns of a row image that are not null."""
 
+_UNSENT = frozenset({"string", "binary"})
+"""The types of which Debezium's placeholder for a value that was not sent may be a value."""
 _TWO_WAYS = "a field is taken in two ways"
 
 BIGINT, STRING, TIMESTAMP = (column("x", ddl).type for ddl in ("bigint", "string", "timestamp"))
@@ -130,8 +132,9 @@ class Draft:
             self.keep(node)
             return pl.lit(None)
         self.known[name] = sample
-        made = self._available(cell(type_, sample, writing))
-        return self.capture(node, made.nullable, made.convert)
+        made = cell(type_, sample, writing)
+        convert = _available(made.convert) if type_.name in _UNSENT else made.convert
+        return self.capture(node, made.nullable, convert)
 
     def image(self, node: Node | None, choose: Callable[[str], Writing]) -> Image:
         """Take the columns of a row image.
@@ -182,11 +185,12 @@ class Draft:
         free = [Hole(leaf.start, leaf.end, SCALAR) for leaf in self._whole.leaves() if leaf.start not in taken]
         return sorted([*self.captured(), *free], key=lambda hole: hole.start)
 
-    def _available(self, made: Cell) -> Cell:
-        """A cell that leaves Debezium's placeholder for a value to the strict decoder."""
 
-        def convert(texts: pl.Series) -> pl.Series:
-            values, unsent = made.convert(texts), texts.is_in(list(UNAVAILABLE))
-            return pl.select(pl.when(~unsent).then(values)).to_series() if unsent.any() else values
+def _available(convert: Convert) -> Convert:
+    """A conversion that leaves Debezium's placeholder for a value to the strict decoder."""
 
-        return Cell(made.pattern, convert)
+    def of_sent(texts: pl.Series) -> pl.Series:
+        values, unsent = convert(texts), (texts == UNAVAILABLE[0]) | (texts == UNAVAILABLE[1])
+        return pl.select(pl.when(~unsent).then(values)).to_series() if unsent.any() else values
+
+    return of_sent

@@ -63,6 +63,9 @@ class Cumulate(Service):
         self._step = CumulateStep(settings, tables, panes, ticks, revisions, lateness, states, engine, queries)
         self._views = CumulateViews(settings, tables, panes, ticks, engine)
 
+    def prepare(self, batch: Batch) -> Batch:
+        return self._step.prepare(batch)
+
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)
 

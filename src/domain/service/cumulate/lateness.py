@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...duration import microseconds
 from ...epoch.batch import ERROR, lane
@@ -41,6 +41,10 @@ class LatenessResult:
     rows: nw.LazyFrame[Any]
     watermark_pane: int
     marks: nw.LazyFrame[Any] | None = None
+
+    def placed_at(self, watermark_pane: int | None) -> LatenessResult:
+        """The same result for a watermark that was in a pane before these rows, none of which is late to it."""
+        return self if watermark_pane is None else evolve(self, watermark_pane=watermark_pane)
 
     def select_late(self) -> nw.LazyFrame[Any]:
         """Return the late rows, with `ROUND`."""

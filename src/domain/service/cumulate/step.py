@@ -48,13 +48,14 @@ _DEAD = "_dead"
 
 @frozen
 class _Profile:
-    """The counts of a batch, and its newest event time (UTC)."""
+    """The counts of a batch, its newest event time (UTC), and the end of its earliest pane; None if it has none."""
 
     rows: int
     good: int
     dead_letters: int
     late: int
     newest: datetime | None
+    earliest: int | None
 
 
 @define
@@ -74,6 +75,27 @@ class _Contribution:
 
 
 @frozen(eq=False)
+class _Prepared:
+    """A batch as if no watermark were known yet.
+
+    Args:
+        checked: the rows with their panes, or the reason why one has none.
+        result: those that are late to one another.
+        profile: of the result.
+        on_time: what the other rows contribute.
+    """
+
+    checked: nw.LazyFrame[Any]
+    result: LatenessResult
+    profile: _Profile
+    on_time: _Contribution
+
+    def holds_at(self, watermark_pane: int | None) -> bool:
+        """Whether the result is that for a watermark in a pane, too: no row is late to the watermark."""
+        return watermark_pane is None or self.profile.earliest is None or self.profile.earliest >= watermark_pane
+
+
+@frozen(eq=False)
 class CumulateStep:
     """The step of one pipeline: adds rows to panes, and makes the ticks of panes that the watermark passes."""
 
@@ -88,12 +110,23 @@ class CumulateStep:
     queries: QueryEngine
     _idle_memo: _IdleMemo = field(init=False, factory=_IdleMemo)
 
+    def prepare(self, batch: Batch) -> Batch:
+        """See `Service.prepare`."""
+        checked = self._add_panes(batch)
+        result = self._find_late(checked, None, batch)
+        on_time = self._persist(self._sum_up_on_time(result))
+        return evolve(batch, prepared=_Prepared(checked, result, self._profile(result), on_time))
+
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         known = _watermark(snapshot)
-        rows = evaluate(batch.rows, self.settings.measures, self.settings.schema, self.queries)
-        result = self._find_late(self.engine.persist(self._check(self.lateness.add_panes(rows))), known, batch)
-        profile = self._profile(result)
+        watermark_pane = None if known is None else self.panes.find_next_end(known)
+        ready = batch.prepared if isinstance(batch.prepared, _Prepared) else None
+        if ready and ready.holds_at(watermark_pane):
+            result, profile = ready.result.placed_at(watermark_pane), ready.profile
+        else:
+            result = self._find_late(ready.checked if ready else self._add_panes(batch), watermark_pane, batch)
+            profile, ready = self._profile(result), None
         self.engine.expect(profile.rows)
         watermark = advance(known, profile.newest, self.settings.watermark_delay)
         revises = profile.late > 0 and self.settings.late == "revise"
@@ -104,7 +137,7 @@ class CumulateStep:
         if profile.dead_letters:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(self._mark_dead(result), batch))
         if profile.good:
-            on_time = self._sum_up(result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE)))
+            on_time = ready.on_time if ready else self._sum_up_on_time(result)
             changes |= self._make_changes(
                 on_time, self._sum_up(result.select_late(), ROUND) if revises else None, tick_range
             )
@@ -143,6 +176,11 @@ class CumulateStep:
     def _find_last_end(self, watermark: datetime | None) -> int:
         return BEGINNING if watermark is None else self.panes.find_last_end(watermark)
 
+    def _add_panes(self, batch: Batch) -> nw.LazyFrame[Any]:
+        """The rows of a batch with their panes, the arguments of the measures, and their errors."""
+        rows = evaluate(batch.rows, self.settings.measures, self.settings.schema, self.queries)
+        return self.engine.persist(self._check(self.lateness.add_panes(rows)))
+
     def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Set the error of each row that has no pane."""
         reason = or_else(
@@ -153,9 +191,8 @@ class CumulateStep:
         reason = or_else(reason, beyond, why)
         return rows.with_columns(reason.alias(ERROR))
 
-    def _find_late(self, checked: nw.LazyFrame[Any], known: datetime | None, batch: Batch) -> LatenessResult:
+    def _find_late(self, checked: nw.LazyFrame[Any], watermark_pane: int | None, batch: Batch) -> LatenessResult:
         """Mark the late rows. Replayed dead letters are late to the watermark only, not to one another."""
-        watermark_pane = None if known is None else self.panes.find_next_end(known)
         return self.lateness.find_late(checked, watermark_pane, in_order=not batch.replay, lanes=batch.lanes)
 
     def _mark_dead(self, result: LatenessResult) -> nw.LazyFrame[Any]:
@@ -166,14 +203,19 @@ class CumulateStep:
 
     def _profile(self, result: LatenessResult) -> _Profile:
         grouped = result.rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD)).group_by(_DEAD, LATE)
-        newest = nw.col(self.settings.event_time).max().alias("_newest_time")
-        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), newest))
+        newest, earliest = nw.col(self.settings.event_time).max().alias("_newest_time"), nw.col(PANE).min()
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), newest, earliest))
         rows, late = (sum(line["_rows_read"] for line in each) for each in (lines, [x for x in lines if x[LATE]]))
         dead = sum(line["_rows_read"] for line in lines if line[_DEAD])
         dead += late if self.settings.late == "drop" else 0
+        good = [line for line in lines if not line[_DEAD]]
         # A late row is older than the watermark, so it does not matter here whether it is included.
-        newest_ = newest_of(line["_newest_time"] for line in lines if not line[_DEAD])
-        return _Profile(rows=rows, good=rows - dead, dead_letters=dead, late=late, newest=newest_)
+        newest_ = newest_of(line["_newest_time"] for line in good)
+        earliest_ = min((line[PANE] for line in good), default=None)
+        return _Profile(rows, good=rows - dead, dead_letters=dead, late=late, newest=newest_, earliest=earliest_)
+
+    def _sum_up_on_time(self, result: LatenessResult) -> _Contribution:
+        return self._sum_up(result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE)))
 
     def _sum_up(self, rows: nw.LazyFrame[Any], *also: str) -> _Contribution:
         """Sum up rows for each group of each dimension set, by pane and by columns `also` (`ROUND` for late rows)."""

@@ -42,8 +42,8 @@ class Values(PaneState):
         *named, pane = self.table.key
         amount = nw.col(self.amount)
         names = deltas.group_by(*named).agg(nw.col(pane).min(), amount.min().alias(_LEAST), amount.sum())
-        known = self.read_known(deltas.select(*named), tick_range)
-        return self.engine.persist(names.join(known, on=named, how="left").with_columns(nw.col(OLD).fill_null(0)))
+        known = tick_range.look_up_so_far(self.table, names, deltas.select(*named), {OLD: self.amount})
+        return self.engine.persist(known.with_columns(nw.col(OLD).fill_null(0)))
 
     def find_events(self, deltas: nw.LazyFrame[Any], names: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Find the panes in which values appear or disappear.

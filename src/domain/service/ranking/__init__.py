@@ -58,6 +58,9 @@ class Ranking(Service):
         self._step = RankingStep(settings, tables, segments, engine)
         self._views = RankingViews(settings, tables, segments, engine)
 
+    def prepare(self, batch: Batch) -> Batch:
+        return self._step.prepare(batch)
+
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)
 

@@ -40,6 +40,23 @@ class _Profile:
 
 
 @frozen(eq=False)
+class _Prepared:
+    """What does not depend on the tables.
+
+    Args:
+        checked: the rows of a batch, each with its segment, or the reason why it cannot be ranked.
+        profile: of these rows.
+        good: those that can be ranked.
+        latest: of those the last one of each id.
+    """
+
+    checked: nw.LazyFrame[Any]
+    profile: _Profile
+    good: nw.LazyFrame[Any]
+    latest: nw.LazyFrame[Any]
+
+
+@frozen(eq=False)
 class RankingStep:
     """The step of one ranking.
 
@@ -57,18 +74,28 @@ class RankingStep:
         """The columns that identify a cell."""
         return self.tables.cells.key
 
-    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+    def prepare(self, batch: Batch) -> Batch:
+        """See `Service.prepare`."""
+        return evolve(batch, prepared=self._prepare(batch))
+
+    def _prepare(self, batch: Batch) -> _Prepared:
         checked = self.engine.persist(self.segments.assign(self._check(batch.rows), self.engine))
         profile = self._profile(checked)
         self.engine.expect(profile.rows)
+        good = checked.filter(nw.col(ERROR).is_null())
+        latest = good.filter(nw.col(POSITION) == nw.col(POSITION).max().over(*self.settings.id))
+        return _Prepared(checked, profile, good, self.engine.persist(latest) if profile.segments else latest)
+
+    def step(self, batch: Batch, snapshot: Snapshot) -> Step:
+        """See `Service.step`."""
+        ready = batch.prepared if isinstance(batch.prepared, _Prepared) else self._prepare(batch)
+        profile = ready.profile
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(ready.checked, batch))
         if profile.segments:
-            good, ids = checked.filter(nw.col(ERROR).is_null()), list(self.settings.id)
-            last = nw.col(POSITION) == nw.col(POSITION).max().over(*ids)
-            latest = self.engine.persist(good.filter(last))
-            changes |= self._apply(latest, self._read_earlier(good, latest, profile, snapshot), profile, snapshot)
+            earlier = self._read_earlier(ready.good, ready.latest, profile, snapshot)
+            changes |= self._apply(ready.latest, earlier, profile, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 
     def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
