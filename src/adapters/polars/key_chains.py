@@ -67,10 +67,14 @@ class KeyChains:
         unknown = found.is_null()
         if unknown.any():
             new = keys.filter(unknown)
-            different = new.unique()
+            different, first = new.unique(), self.keys.height
             self._make_room(different.height)
-            self._link(different)
-            found.scatter(unknown.arg_true(), self.find(new))
+            if different.height < new.height:
+                self._link(different)
+                found.scatter(unknown.arg_true(), self.find(new))
+            else:
+                self._link(new)
+                found.scatter(unknown.arg_true(), _count_up(first, new.height))
         return found
 
     def _slots_of(self, keys: pl.DataFrame) -> pl.Series:

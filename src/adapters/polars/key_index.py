@@ -66,8 +66,9 @@ class KeyIndex:
         """Add rows, of known keys and of new ones. After an error the index must not be used again."""
         numbered = self._number(rows)
         at = self.chains.add(numbered.select(_GROUP, self.key[-1]))
-        by_key = numbered.select(at.alias(_AT), *self.folds).group_by(_AT)
-        new = by_key.agg(fold.aggregate(name) for name, fold in self.folds.items())
+        new = numbered.select(at.alias(_AT), *self.folds)
+        if at.n_unique() < at.len():
+            new = new.group_by(_AT).agg(fold.aggregate(name) for name, fold in self.folds.items())
         folded = zip(self.folded, self.folds.values(), strict=True)
         self.folded = [_fold(old, new[_AT], new[old.name], fold, self.chains.capacity) for old, fold in folded]
 
