@@ -267,6 +267,8 @@ COUNTS = spec_of(
     rules={"_times": Sum(), "_most": Max()},
     partition_by=("day",),
 )
+LATEST = evolve(COUNTS, rules={})
+"""Its newest row counts."""
 COUNTED = st.tuples(
     st.integers(1, 2), st.sampled_from("ab"), st.integers(1, 3), st.sampled_from([0, 5]), st.integers(-2, 2), SMALL
 )
@@ -297,16 +299,20 @@ def _work(table: TableDriver, kind: str, rows: list[Any], versions: list[Version
 class TestLookups(LocalDelta):
     """What is answered from memory is what is read from files."""
 
-    @given(work=st.lists(st.tuples(WORK, st.booleans()), max_size=9), asked=st.lists(ASKED, min_size=1, max_size=6))
+    @given(
+        spec=st.sampled_from([COUNTS, LATEST]),
+        work=st.lists(st.tuples(WORK, st.booleans()), max_size=9),
+        asked=st.lists(ASKED, min_size=1, max_size=6),
+    )
     @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-    def test_counts_after_any_commits(self, work: list[Any], asked: list[tuple[int, str, int]]) -> None:
+    def test_rows_after_any_commits(self, spec: TableSpec, work: list[Any], asked: list[tuple[int, str, int]]) -> None:
         self.root = self.root / uuid4().hex
         eager = CompactionPolicy(min_files=2, min_share=0)
         stores = [LocalDeltaStore(str(self.root), eager) for _ in range(2)]
         plain = LocalDeltaStore(str(self.root), lookups=Lookups(limit=0))
-        mine, theirs = (self.table(store, COUNTS) for store in stores)
-        plain.ensure(COUNTS)
-        keys = self.frame(asked, COUNTS.schema.select(COUNTS.key[:3]))
+        mine, theirs = (self.table(store, spec) for store in stores)
+        plain.ensure(spec)
+        keys = self.frame(asked, spec.schema.select(spec.key[:3]))
         wanted = Matching(keys, {"pane": (0,), "day": Between(1, 2)})
         versions: list[Version] = []
         for (kind, rows), by_another in work:
@@ -316,10 +322,10 @@ class TestLookups(LocalDelta):
             mine.newest = theirs.newest = table.newest
             if at is not None:
                 versions.append(at)
-            found, expected = (self.rows(store.read(COUNTS.name, at, wanted)) for store in (stores[0], plain))
+            found, expected = (self.rows(store.read(spec.name, at, wanted)) for store in (stores[0], plain))
             assert bag(*found) == bag(*expected)
             found, expected = (
-                self.rows(store.look_up(COUNTS.name, at, keys, wanted, {"times": "_times", "most": "_most"}))
+                self.rows(store.look_up(spec.name, at, keys, wanted, {"times": "_times", "most": "_most"}))
                 for store in (stores[0], plain)
             )
             assert bag(*found) == bag(*expected)

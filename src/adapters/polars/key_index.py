@@ -17,22 +17,27 @@ _GROUP, _AT = "_group_number", "_at"
 
 
 class Fold(Enum):
-    """What several integers of a key come to."""
+    """What several values of a key come to: integers, or for the last one values of any type of one size."""
 
     SUM = "sum"
     MAX = "max"
+    LAST = "last"
 
     def aggregate(self, name: str) -> pl.Expr:
         """Of the rows of a group, in a column."""
-        return pl.sum(name) if self is Fold.SUM else pl.max(name)
+        return {Fold.SUM: pl.sum, Fold.MAX: pl.max, Fold.LAST: pl.last}[self](name)
 
     def combine(self, values: pl.Series, more: pl.Series) -> pl.Expr:
         """Of the values of two columns."""
+        if self is Fold.LAST:
+            return pl.lit(more)
         return pl.lit(values) + pl.lit(more) if self is Fold.SUM else pl.max_horizontal(values, more)
 
-    def neutral(self, column: pl.Series) -> int:
+    def neutral(self, column: pl.Series) -> int | None:
         """What changes no other value of a column when it is folded with it."""
-        return 0 if self is Fold.SUM else column.lower_bound()[0]
+        if self is Fold.MAX:
+            return int(column.lower_bound()[0])
+        return 0 if self is Fold.SUM else None
 
 
 @define(eq=False)

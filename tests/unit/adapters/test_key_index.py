@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -52,3 +53,18 @@ def test_an_index_that_grows() -> None:
     for start in range(0, len(rows), 400):
         index.add(frame(rows[start : start + 400]))
     assert sorted(index.find(frame(rows).select(KEY)).rows()) == sorted((*key, *amounts) for key, *amounts in rows)
+
+
+def test_the_last_value_counts() -> None:
+    times = [datetime(2024, 1, day) for day in range(1, 5)]
+    schema = {"page": pl.String, "visitor": pl.Int64, "at": pl.Datetime("us")}
+
+    def rows(*them: tuple[str, int, datetime | None]) -> pl.DataFrame:
+        return pl.DataFrame(them, schema, orient="row")
+
+    index = KeyIndex.of(rows(("a", 1, times[3]), ("a", 2, times[0])), ("page", "visitor"), {"at": Fold.LAST})
+    index.add(rows(("a", 1, times[1]), ("b", 1, times[0]), ("b", 1, times[2]), ("b", 1, times[1])))
+    index.add(rows(("a", 2, None)))
+    keys = rows(("b", 1, None), ("a", 3, None), ("a", 2, None), ("a", 1, None), ("c", 1, None))
+    assert index.attach(keys.drop("at"))["at"].to_list() == [times[1], None, None, times[1], None]
+    assert sorted(index.find(keys.drop("at")).rows()) == [("a", 1, times[1]), ("a", 2, None), ("b", 1, times[1])]

@@ -1,4 +1,4 @@
-"""Lookups of counts by key, answered from memory.
+"""Lookups by key in tables of numbers and times, answered from memory.
 
 The rows of a partition that lookups ask for are indexed when they are asked for again. The index follows the table's
 log: it takes in the rows of each commit since. So it has the rows of exactly one version, whoever made the commits.
@@ -29,10 +29,11 @@ from ...polars.schema import collect, empty, lazy, polars_schema
 from ..actions import by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
-from ..stored import has_log
+from ..stored import SEQUENCE, has_log
+from .rows import newest_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile, PartitionValues
@@ -44,6 +45,10 @@ thread = ThreadPoolExecutor(1, "headwater-indexes")
 """Brings indexes up to date."""
 _FEW = 8
 """Up to this number of stored rows for each key asked for, the first lookup makes the index: it costs little more."""
+_MOST_PLACES = 64
+"""Keys in more partitions are read."""
+_ROW = "_row"
+_OF_ONE_SIZE = frozenset({*INTEGERS, "float", "double", "date", "timestamp", "timestamp_ntz"})
 _UNEQUAL_HASHES = frozenset({"float", "double"})
 """Types with equal values that have different hashes: 0.0 and -0.0."""
 
@@ -53,13 +58,13 @@ _Name: TypeAlias = "tuple[str, PartitionValues, tuple[str, ...], tuple[str, ...]
 """Names an index: the path of its table, its partition, the columns of its keys and of its counts, the literals."""
 
 
-class _NotCounts(Exception):
-    """Rows are deleted or null, which an index of counts has no place for."""
+class _NoPlace(Exception):
+    """Rows are deleted, or counts are null: an index has no place for that."""
 
 
 @frozen(eq=False)
 class _Lookup:
-    """A read of counts by their keys.
+    """A read by keys.
 
     Args:
         spec: the table.
@@ -75,11 +80,12 @@ class _Lookup:
 
     @classmethod
     def of(cls, matching: Matching, spec: TableSpec) -> _Lookup | None:
-        """What a read looks up; None if it is not by whole keys, or not of counts."""
+        """What a read looks up; None if it is not by whole keys, or of a table that is not indexed."""
         if matching.keys is None or (folds := _folds(spec)) is None:
             return None
         named, within = matching.keys.collect_schema().names(), dict(matching.within)
-        key = [name for name in spec.key if name in named]
+        # An index keeps the values of all columns but the last once: those of the partition are its own.
+        key = sorted((name for name in spec.key if name in named), key=lambda name: name not in spec.partition_by)
         others = {name: within.pop(name, ()) for name in spec.key if name not in named}
         literals = {name: found[0] for name, found in others.items() if isinstance(found, tuple) and len(found) == 1}
         whole = len(key) == len(named) > 1 and literals.keys() == others.keys() and None not in literals.values()
@@ -87,27 +93,34 @@ class _Lookup:
         if not whole or not hashed or not within.keys() <= set(key):
             return None
         schema = spec.schema.select(key)
-        keys = select_matching(cast_columns(matching.keys, schema), Matching(None, within), schema)
-        return cls(spec, collect(keys), literals, folds)
+        keys = collect(select_matching(cast_columns(matching.keys, schema), Matching(None, within), schema))
+        named = [name for name in spec.partition_by if name in key]
+        return cls(spec, keys, literals, folds) if not named or keys.n_unique(named) <= _MOST_PLACES else None
 
     def name(self, path: str, place: PartitionValues) -> _Name:
         """The name of the index that it needs of a partition."""
         return path, place, tuple(self.keys.columns), tuple(self.folds), tuple(self.literals.items())
 
-    def find_files(self, stored: LocalVersion) -> dict[PartitionValues, list[DataFile]]:
-        """All files of each partition that the keys may be in."""
+    def split(self, stored: LocalVersion) -> Iterator[tuple[_Part, PartitionValues, list[DataFile]]]:
+        """The keys of each partition, with all files that they may be in."""
         by, schema = self.spec.partition_by, self.spec.schema
         literals = {name: (value,) for name, value in self.literals.items() if name in by}
-        within = literals | {name: tuple(self.keys[name].unique()) for name in by if name in self.keys.columns}
-        return by_partition(prune(stored.files, within, schema))
+        named, numbered = [name for name in by if name in self.keys.columns], self.keys.with_row_index(_ROW)
+        for keys in numbered.partition_by(named) if named else [numbered]:
+            within = literals | {name: (keys[name][0],) for name in named if keys.height}
+            part = _Part(evolve(self, keys=keys.drop(_ROW)), keys[_ROW])
+            for place, files in by_partition(prune(stored.files, within, schema)).items():
+                yield part, place, files
 
     def scan(self, stored: LocalVersion, files: Sequence[DataFile]) -> nw.LazyFrame[Any]:
         """The rows of files that such lookups ask for, to be read."""
         if any(file.may_delete for file in files):
-            raise _NotCounts
+            raise _NoPlace
         literals = Matching(None, {name: (value,) for name, value in self.literals.items()})
         stored_rows: nw.LazyFrame[Any] = nw.from_native(stored.stored(files))
         wanted = select_matching(stored_rows, literals, self.spec.schema)
+        if Fold.LAST in self.folds.values():
+            wanted = wanted.sort(SEQUENCE)
         return wanted.select(*self.keys.columns, *self.folds)
 
     def read(self, stored: LocalVersion, files: Sequence[DataFile]) -> pl.DataFrame:
@@ -119,6 +132,14 @@ class _Lookup:
         schema = polars_schema(self.spec.schema)
         literals = (pl.lit(value, schema[name]).alias(name) for name, value in self.literals.items())
         return found.with_columns(*literals).select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+@frozen(eq=False)
+class _Part:
+    """The keys of one partition, and their places among all keys."""
+
+    lookup: _Lookup
+    at: pl.Series
 
 
 @define(eq=False)
@@ -189,7 +210,7 @@ class _Entry:
         index, self.index = self.index, None
         try:
             yield index
-        except _NotCounts:
+        except _NoPlace:
             self.fails = True
         finally:
             self._settle(version)
@@ -209,10 +230,10 @@ class _Entry:
         return KeyIndex.of(lookup.read(stored, files), lookup.keys.columns, lookup.folds)
 
 
-def _without_nulls(rows: pl.DataFrame, folds: Iterable[str]) -> pl.DataFrame:
+def _without_nulls(rows: pl.DataFrame, folds: Mapping[str, Fold]) -> pl.DataFrame:
     """The same rows, whose counts are not null."""
-    if any(rows[name].null_count() for name in folds):
-        raise _NotCounts
+    if any(rows[name].null_count() for name, fold in folds.items() if fold is not Fold.LAST):
+        raise _NoPlace
     return rows
 
 
@@ -243,8 +264,9 @@ class Lookups:
         """The matching rows of a version; None if they have to be read."""
         if (lookup := _Lookup.of(matching, stored.spec)) is None:
             return None
-        found = self._ask(lookup, stored, KeyIndex.find)
-        return None if found is None else pl.concat([empty(stored.spec.schema), *map(lookup.shape, found)])
+        if (found := self._ask(lookup, stored, KeyIndex.find)) is None:
+            return None
+        return pl.concat([empty(stored.spec.schema), *(lookup.shape(rows) for _, rows in found)])
 
     def attach(
         self, stored: LocalVersion, rows: pl.DataFrame, matching: Matching, columns: Mapping[str, str]
@@ -258,19 +280,23 @@ class Lookups:
         if (found := self._ask(lookup, stored, KeyIndex.attach)) is None:
             return None
         schema = polars_schema(stored.spec.schema)
-        added = (_first(found, name, rows.height).cast(schema[name]).alias(into) for into, name in columns.items())
-        return rows.with_columns(added)
+        return rows.with_columns(
+            _put_together(rows.height, schema[name], [(at, answer[name]) for at, answer in found]).alias(into)
+            for into, name in columns.items()
+        )
 
-    def _ask(self, lookup: _Lookup, stored: LocalVersion, question: _Question) -> list[pl.DataFrame] | None:
-        """What the indexes of the partitions that have the keys answer; None if one cannot."""
+    def _ask(
+        self, lookup: _Lookup, stored: LocalVersion, question: _Question
+    ) -> list[tuple[pl.Series, pl.DataFrame]] | None:
+        """What the index of each partition that has keys answers, with the places of these keys; None if one cannot."""
         answers = []
-        for place, files in lookup.find_files(stored).items():
+        for part, place, files in lookup.split(stored):
             entry = self._use(lookup.name(stored.log.path, place))
-            answer = entry.ask(lookup, stored, files, question)
+            answer = entry.ask(part.lookup, stored, files, question)
             self._drop_most(entry)
             if answer is None:
                 return None
-            answers.append(answer)
+            answers.append((part.at, answer))
         return answers
 
     def follow(self, stored: LocalVersion) -> None:
@@ -280,7 +306,7 @@ class Lookups:
         for place, entry in entries:
             try:
                 work = entry.following(stored, place)
-            except (HeadwaterError, _NotCounts) as error:  # the commit is made; the next lookup meets the error again
+            except (HeadwaterError, _NoPlace) as error:  # the commit is made; the next lookup meets the error again
                 _tell(error)
                 continue
             if work:
@@ -301,12 +327,15 @@ class Lookups:
                 self._entries.popitem(last=False)
 
 
-def _first(frames: Sequence[pl.DataFrame], name: str, height: int) -> pl.Series:
-    """In each place of a column the value of the frame that has one."""
-    columns = [frame[name] for frame in frames]
-    if len(columns) == 1:
-        return columns[0]
-    return pl.select(pl.coalesce(*columns, pl.repeat(None, height))).to_series()
+def _put_together(height: int, dtype: pl.DataType, parts: Sequence[tuple[pl.Series, pl.Series]]) -> pl.Series:
+    """A column of the values of parts, each in its place; null in all other places."""
+    if len(parts) == 1 and parts[0][0].len() == height:
+        return parts[0][1].cast(dtype)
+    column = pl.repeat(None, height, dtype=dtype, eager=True)
+    for at, values in parts:
+        known = values.is_not_null()
+        column.scatter(at.filter(known), values.filter(known).cast(dtype))
+    return column
 
 
 def _tell(error: BaseException | None) -> None:
@@ -316,9 +345,15 @@ def _tell(error: BaseException | None) -> None:
 
 
 def _folds(spec: TableSpec) -> Mapping[str, Fold] | None:
-    """What several rows of a key come to, by column; None if a table has more than counts, whose sums always fit."""
+    """What several rows of a key come to, by column; None if a table is not indexed.
+
+    Indexed are counts, whose sums always fit, and tables of which the newest row counts, if all values have one size.
+    """
     if not has_log(spec) or spec.groups:
         return None
+    if newest_counts(spec):
+        sized = all(spec.schema[name].name in _OF_ONE_SIZE for name in spec.column_rules)
+        return dict.fromkeys(spec.column_rules, Fold.LAST) if sized and spec.column_rules else None
     folds = {}
     for name, rule in spec.column_rules.items():
         if spec.schema[name].name not in INTEGERS or not isinstance(rule, Sum | Max) or not counts(name):

@@ -171,10 +171,11 @@ class RankingStep:
     def _join_cells(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Add the stored counts of each row's cell, and whether the row is late (not newer than all rows of it)."""
         cells = Matching(rows.select(*self.cell), within={SEGMENT: _within(profile.segments)})
-        stored = snapshot.read(self.tables.cells.name, cells)
+        stored = {name: name for name in (COUNT, DISTINCT, NEWEST)}
+        counted = snapshot.look_up(self.tables.cells.name, rows, cells, stored)
         newer = (nw.col(self.settings.order_by) > nw.col(NEWEST)).fill_null(value=False)
         late = (~nw.col(COUNT).is_null() & ~newer).alias(_LATE)
-        return rows.join(stored, on=list(self.cell), how="left").with_columns(late)
+        return counted.with_columns(late)
 
     def _append(self, rows: nw.LazyFrame[Any]) -> dict[str, Change]:
         """Append rows that are newer than all rows of their cell; their ranks follow the ranks of the cell."""
