@@ -96,8 +96,8 @@ def _rate(
 def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--runs", type=int, default=4)
     arguments = parser.parse_args()
     print(f"{arguments.records:,} records, best of {arguments.runs}; load {os.getloadavg()[0]:.1f}")
     print("  ".join(each.rjust(16) for each in _HEAD))

@@ -143,9 +143,8 @@ class TestUpkeep:
         (runner,) = headwater.start()
         assert runner.beside is None
         names = {thread.name.rpartition("_")[0] for thread in threading.enumerate()}
-        assert not {name for name in names if name.startswith("headwater")} - {"headwater-decode"}, (
-            "that of the process"
-        )
+        of_the_process = {"headwater-decode", "headwater-indexes"}
+        assert not {name for name in names if name.startswith("headwater")} - of_the_process
 
     def test_epochs_run_while_a_compaction_is_under_way(self, run: Run, held: Held) -> None:
         """It begins after epoch 1, and ends after epoch 2 is published."""
