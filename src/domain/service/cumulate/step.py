@@ -76,22 +76,22 @@ class _Contribution:
 
 @frozen(eq=False)
 class _Prepared:
-    """A batch as if no watermark were known yet.
+    """A batch as it is for a watermark.
 
     Args:
         checked: the rows with their panes, or the reason why one has none.
-        result: those that are late to one another.
+        result: those that are late.
         profile: of the result.
-        on_time: what the other rows contribute.
+        on_time: what the other rows contribute; None if no row can be used.
     """
 
     checked: nw.LazyFrame[Any]
     result: LatenessResult
     profile: _Profile
-    on_time: _Contribution
+    on_time: _Contribution | None
 
     def holds_at(self, watermark_pane: int | None) -> bool:
-        """Whether the result is that for a watermark in a pane, too: no row is late to the watermark."""
+        """Whether what holds without a watermark holds for one in a pane, too: no row is late to it."""
         return watermark_pane is None or self.profile.earliest is None or self.profile.earliest >= watermark_pane
 
 
@@ -112,21 +112,28 @@ class CumulateStep:
 
     def prepare(self, batch: Batch) -> Batch:
         """See `Service.prepare`."""
-        checked = self._add_panes(batch)
-        result = self._find_late(checked, None, batch)
-        on_time = self._persist(self._sum_up_on_time(result))
-        return evolve(batch, prepared=_Prepared(checked, result, self._profile(result), on_time))
+        ready = self._prepare(self._add_panes(batch), None, batch)
+        return evolve(batch, prepared=evolve(ready, on_time=ready.on_time and self._persist(ready.on_time)))
+
+    def _prepare(self, checked: nw.LazyFrame[Any], watermark_pane: int | None, batch: Batch) -> _Prepared:
+        result = self._find_late(checked, watermark_pane, batch)
+        profile = self._profile(result)
+        on_time = result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE))
+        return _Prepared(checked, result, profile, self._sum_up(on_time) if profile.good else None)
+
+    def _prepared_for(self, watermark_pane: int | None, batch: Batch) -> _Prepared:
+        """What is prepared of a batch, if it holds for a watermark in a pane; else the same for that watermark."""
+        if not isinstance(batch.prepared, _Prepared):
+            return self._prepare(self._add_panes(batch), watermark_pane, batch)
+        if not batch.prepared.holds_at(watermark_pane):
+            return self._prepare(batch.prepared.checked, watermark_pane, batch)
+        return evolve(batch.prepared, result=batch.prepared.result.placed_at(watermark_pane))
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
         known = _watermark(snapshot)
-        watermark_pane = None if known is None else self.panes.find_next_end(known)
-        ready = batch.prepared if isinstance(batch.prepared, _Prepared) else None
-        if ready and ready.holds_at(watermark_pane):
-            result, profile = ready.result.placed_at(watermark_pane), ready.profile
-        else:
-            result = self._find_late(ready.checked if ready else self._add_panes(batch), watermark_pane, batch)
-            profile, ready = self._profile(result), None
+        ready = self._prepared_for(None if known is None else self.panes.find_next_end(known), batch)
+        result, profile = ready.result, ready.profile
         self.engine.expect(profile.rows)
         watermark = advance(known, profile.newest, self.settings.watermark_delay)
         revises = profile.late > 0 and self.settings.late == "revise"
@@ -136,11 +143,9 @@ class CumulateStep:
         changes: dict[str, Change] = {}
         if profile.dead_letters:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(self._mark_dead(result), batch))
-        if profile.good:
-            on_time = ready.on_time if ready else self._sum_up_on_time(result)
-            changes |= self._make_changes(
-                on_time, self._sum_up(result.select_late(), ROUND) if revises else None, tick_range
-            )
+        if ready.on_time:
+            late = self._sum_up(result.select_late(), ROUND) if revises else None
+            changes |= self._make_changes(ready.on_time, late, tick_range)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
@@ -213,9 +218,6 @@ class CumulateStep:
         newest_ = newest_of(line["_newest_time"] for line in good)
         earliest_ = min((line[PANE] for line in good), default=None)
         return _Profile(rows, good=rows - dead, dead_letters=dead, late=late, newest=newest_, earliest=earliest_)
-
-    def _sum_up_on_time(self, result: LatenessResult) -> _Contribution:
-        return self._sum_up(result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE)))
 
     def _sum_up(self, rows: nw.LazyFrame[Any], *also: str) -> _Contribution:
         """Sum up rows for each group of each dimension set, by pane and by columns `also` (`ROUND` for late rows)."""
