@@ -203,10 +203,14 @@ class KeepingBeside:
     tables: _Tables
     thread: ThreadPoolExecutor
     _compaction: Future[bool] | None = field(init=False, default=None)
+    _put_off: bool = field(init=False, default=False)
     _expiries: list[Future[None]] = field(init=False, factory=list)
 
     def keep_up(self, epoch: int, published: Sequence[Future[None]], phase: Phases) -> None:
-        """Begin what is due after an epoch; wait for the last compaction if the next one is due.
+        """Begin what is due after an epoch.
+
+        A compaction that is due before the last one has ended begins when that has. If the one after it is due, too,
+        the epochs wait: else files would pile up.
 
         Args:
             epoch: the number of the epoch.
@@ -215,9 +219,9 @@ class KeepingBeside:
         """
         options = self.runner.options
         due = is_due(epoch, options.compact_every)
-        self._end(phase, until_done=due)
-        if due:
-            self._compaction = self.thread.submit(self._compact)
+        self._end(phase, until_done=due and self._put_off)
+        self._put_off |= due
+        self._begin_compaction()
         if is_due(epoch, options.expire_every):
             for each in self._expiries:  # the one that begins now does its work too
                 each.cancel()
@@ -232,6 +236,13 @@ class KeepingBeside:
         """Wait for all that has begun."""
         wait(self._expiries)
         self._end(Phases(), until_done=True)
+        self._begin_compaction()
+        self._end(Phases(), until_done=True)
+
+    def _begin_compaction(self) -> None:
+        """Begin the compaction that is due, if any, unless another one is under way."""
+        if self._put_off and self._compaction is None:
+            self._put_off, self._compaction = False, self.thread.submit(self._compact)
 
     def _end(self, phase: Phases, *, until_done: bool) -> None:
         """Take the results of work that has ended; of the compaction, or wait for it."""

@@ -38,7 +38,7 @@ class WorkBeside(Protocol):
 
     @abstractmethod
     def keep_up(self, epoch: int, phase: Phases) -> None:
-        """Begin what is due after an epoch; wait for the last compaction if the next one is due."""
+        """Begin what is due after an epoch; wait for the last compaction if the next two are due."""
 
     @abstractmethod
     def settle(self) -> bool:

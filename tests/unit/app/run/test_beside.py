@@ -163,20 +163,40 @@ class TestUpkeep:
         assert run.ranks() == right(3)
 
     def test_an_epoch_waits_if_compaction_falls_behind(self, run: Run, held: Held) -> None:
-        """Epoch 3 makes the next compaction due: it waits until the one after epoch 1 has ended."""
+        """Epochs 3 and 5 make the next two compactions due: epoch 5 waits until the one after epoch 1 has ended."""
 
         reached: list[int] = []
 
         def told(report: EpochReport) -> None:
-            if report.epoch.number == 2:
+            if report.epoch.number == 4:
                 threading.Timer(0.3, lambda: (reached.extend(run.epochs), held.free.set())).start()
 
         run.told = told
-        run.feed(*range(6))
+        run.feed(*range(8))
         run.run()
-        assert reached == [0, 1, 2]
+        assert reached == [0, 1, 2, 3, 4]
         assert held.most == 1
-        assert run.ranks() == right(6)
+        assert run.ranks() == right(8)
+
+    def test_a_compaction_that_was_put_off_begins_when_the_last_has_ended(self, run: Run, held: Held) -> None:
+        begun: list[int] = []
+
+        def told(report: EpochReport) -> None:
+            if report.epoch.number == 3:  # the next compaction is due, and the last one may end now
+                held.free.set()
+
+        def compact(store: LocalDeltaStore, table: str) -> Version | None:
+            begun.append(len(run.epochs))
+            return compacted(store, table)
+
+        compacted, held.compact = held.compact, compact
+        run.told = told
+        run.feed(*range(5))
+        run.run()
+        tables = len(begun) // 2
+        assert tables * 2 == len(begun)
+        assert begun[tables] >= 4
+        assert run.ranks() == right(5)
 
     def test_a_fault_of_upkeep_costs_no_epoch(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
