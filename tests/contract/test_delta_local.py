@@ -347,6 +347,23 @@ class TestLookups(LocalDelta):
         with pytest.raises(HeadwaterError):
             self.counts(table, 1)
 
+    def test_the_first_rows_that_ask_make_no_index(self) -> None:
+        """There are a hundred rows, and one key is asked for: it has to be asked for again."""
+        store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0))
+        table = self.table(store, COUNTS)
+        at = table.commit(merge=[(1, "a", visitor, 0, 1, visitor) for visitor in range(100)])
+        keys = self.frame([(1, "a", 1)], COUNTS.schema.select(COUNTS.key[:3]))
+
+        def found() -> Bag:
+            asking = store.look_up(COUNTS.name, at, keys, Matching(keys, {"pane": (0,)}), {"times": "_times"})
+            return bag(*self.rows(asking))
+
+        assert found() == bag((1, "a", 1, 1))
+        for file in self.root.rglob("*.parquet"):
+            file.unlink()
+        with pytest.raises(HeadwaterError):
+            found()
+
     def test_an_index_follows_commits_before_it_is_asked_again(self) -> None:
         store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0))
         table = self.table(store, COUNTS)

@@ -319,7 +319,7 @@ class TestLoads(Hudi):
         assert max(sizes) < 3 * 1024 * 1024
         assert table.frame().to_native().count() == 150_000
 
-    @pytest.mark.slow  # the tests of the local engine do the same
+    @pytest.mark.slow  # test_hudi_local.TestSameRows resizes one too
     def test_buckets_follow_the_size_of_the_table(self) -> None:
         store = self.small_files()
         table = self.loaded(store)

@@ -108,8 +108,7 @@ class ReadAhead:
             return None
 
     def _prepared(self, opened: _Opened) -> _Opened:
-        with ExitStack() as holding:
-            holding.push(opened.holding)
+        with opened.holding as holding:
             batch = self.prepare(opened.batch)
             return _Opened(batch, holding.pop_all(), held_rows())
 

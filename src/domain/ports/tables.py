@@ -11,6 +11,7 @@ import narwhals as nw
 from attrs import frozen
 
 from ..epoch.epoch import Mark
+from ..table.apply import add_columns
 from ..table.change import Change, Matching
 from ..table.lease import Lease
 from ..table.schema import Schema
@@ -103,10 +104,7 @@ class TableStore(Protocol):
             matching: their keys, as `read` takes it. No key has more than one row.
             columns: the columns of the table to add, by their new names.
         """
-        assert matching.keys is not None
-        on = matching.keys.collect_schema().names()
-        added = (nw.col(name).alias(into) for into, name in columns.items())
-        return asked.join(self.read(table, at, matching).select(*on, *added), on=on, how="left")
+        return add_columns(asked, self.read(table, at, matching), matching, columns)
 
     @abstractmethod
     def commit(self, table: str, change: Change, mark: Mark) -> Version:

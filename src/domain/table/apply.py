@@ -6,6 +6,7 @@ or frames can call these functions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
@@ -102,6 +103,16 @@ def select_matching(rows: nw.LazyFrame[Any], matching: Matching, schema: Schema)
         return rows
     wanted = matching.keys.collect_schema().names()
     return rows.join(cast_columns(matching.keys, schema.select(wanted)), on=wanted, how="semi")
+
+
+def add_columns(
+    asked: nw.LazyFrame[Any], found: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+) -> nw.LazyFrame[Any]:
+    """Rows that ask for their keys, with columns of the rows that match; see `TableStore.look_up`."""
+    assert matching.keys is not None
+    on = matching.keys.collect_schema().names()
+    added = (nw.col(name).alias(into) for into, name in columns.items())
+    return asked.join(found.select(*on, *added), on=on, how="left")
 
 
 def _within(

@@ -94,8 +94,13 @@ class _Lookup:
             return None
         schema = spec.schema.select(key)
         keys = collect(select_matching(cast_columns(matching.keys, schema), Matching(None, within), schema))
-        named = [name for name in spec.partition_by if name in key]
-        return cls(spec, keys, literals, folds) if not named or keys.n_unique(named) <= _MOST_PLACES else None
+        lookup = cls(spec, keys, literals, folds)
+        return lookup if not lookup.places or keys.n_unique(lookup.places) <= _MOST_PLACES else None
+
+    @property
+    def places(self) -> list[str]:
+        """The key columns that tell the partition of a key."""
+        return [name for name in self.spec.partition_by if name in self.keys.columns]
 
     def name(self, path: str, place: PartitionValues) -> _Name:
         """The name of the index that it needs of a partition."""
@@ -103,13 +108,12 @@ class _Lookup:
 
     def split(self, stored: LocalVersion) -> Iterator[tuple[_Part, PartitionValues, list[DataFile]]]:
         """The keys of each partition, with all files that they may be in."""
-        by, schema = self.spec.partition_by, self.spec.schema
-        literals = {name: (value,) for name, value in self.literals.items() if name in by}
-        named, numbered = [name for name in by if name in self.keys.columns], self.keys.with_row_index(_ROW)
-        for keys in numbered.partition_by(named) if named else [numbered]:
-            within = literals | {name: (keys[name][0],) for name in named if keys.height}
+        literals = {name: (value,) for name, value in self.literals.items() if name in self.spec.partition_by}
+        numbered = self.keys.with_row_index(_ROW)
+        for keys in numbered.partition_by(self.places) if self.places else [numbered]:
+            within = literals | {name: (keys[name][0],) for name in self.places if keys.height}
             part = _Part(evolve(self, keys=keys.drop(_ROW)), keys[_ROW])
-            for place, files in by_partition(prune(stored.files, within, schema)).items():
+            for place, files in by_partition(prune(stored.files, within, self.spec.schema)).items():
                 yield part, place, files
 
     def scan(self, stored: LocalVersion, files: Sequence[DataFile]) -> nw.LazyFrame[Any]:

@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 
 from ....domain.errors import StoreUnavailable, VersionExpired
 from ....domain.ports import Commit, Expiry, Version
+from ....domain.table.apply import add_columns
 from ....domain.table.change import Matching
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
@@ -104,12 +105,13 @@ class LocalDeltaStore(FolderStore):
     def look_up(
         self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
     ) -> nw.LazyFrame[Any]:
-        rows = collect(asked)
-        if at is not None:
-            stored = self._tables[table].readable_version(at)
-            if (found := self.lookups.attach(stored, rows, matching, columns)) is not None:
-                return lazy(found)
-        return super().look_up(table, at, lazy(rows), matching, columns)
+        if at is None:
+            return super().look_up(table, at, asked, matching, columns)
+        stored, rows = self._tables[table].readable_version(at), collect(asked)
+        if (found := self.lookups.attach(stored, rows, matching, columns)) is not None:
+            return lazy(found)
+        # Not by `read`: it would ask the indexes again.
+        return add_columns(lazy(rows), nw.from_native(stored.content(matching)), matching, columns)
 
     def size(self, table: str, at: Version) -> int:
         return sum(file.size for file in self._tables[table].readable_version(at).files)

@@ -56,14 +56,16 @@ class TickRange:
 
     def read_so_far(self, table: TableSpec, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
         """Read the sums of the panes closed before, in windows that may still be open; of `keys`, or of all."""
-        return self.snapshot.read(table.name, Matching(keys, {PANE: (SO_FAR,), WINDOW: self.windows}))
+        return self.snapshot.read(table.name, self._match_so_far(keys))
 
     def look_up_so_far(
         self, table: TableSpec, asked: nw.LazyFrame[Any], keys: nw.LazyFrame[Any], columns: Mapping[str, str]
     ) -> nw.LazyFrame[Any]:
         """Add columns of these sums to rows that ask for their keys; see `TableStore.look_up`."""
-        matching = Matching(keys, {PANE: (SO_FAR,), WINDOW: self.windows})
-        return self.snapshot.look_up(table.name, asked, matching, columns)
+        return self.snapshot.look_up(table.name, asked, self._match_so_far(keys), columns)
+
+    def _match_so_far(self, keys: nw.LazyFrame[Any] | None) -> Matching:
+        return Matching(keys, {PANE: (SO_FAR,), WINDOW: self.windows})
 
     def read_history(self, table: TableSpec, keys: nw.LazyFrame[Any], until: int) -> nw.LazyFrame[Any]:
         """Read the panes of `keys` that end at or before an instant, those closed long ago included."""

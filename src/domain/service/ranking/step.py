@@ -46,13 +46,11 @@ class _Prepared:
     Args:
         checked: the rows of a batch, each with its segment, or the reason why it cannot be ranked.
         profile: of these rows.
-        good: those that can be ranked.
-        latest: of those the last one of each id.
+        latest: of those that can be ranked the last one of each id.
     """
 
     checked: nw.LazyFrame[Any]
     profile: _Profile
-    good: nw.LazyFrame[Any]
     latest: nw.LazyFrame[Any]
 
 
@@ -82,9 +80,8 @@ class RankingStep:
         checked = self.engine.persist(self.segments.assign(self._check(batch.rows), self.engine))
         profile = self._profile(checked)
         self.engine.expect(profile.rows)
-        good = checked.filter(nw.col(ERROR).is_null())
-        latest = good.filter(nw.col(POSITION) == nw.col(POSITION).max().over(*self.settings.id))
-        return _Prepared(checked, profile, good, self.engine.persist(latest) if profile.segments else latest)
+        latest = _good(checked).filter(nw.col(POSITION) == nw.col(POSITION).max().over(*self.settings.id))
+        return _Prepared(checked, profile, self.engine.persist(latest) if profile.segments else latest)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
@@ -94,7 +91,7 @@ class RankingStep:
         if profile.dead_letters:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(ready.checked, batch))
         if profile.segments:
-            earlier = self._read_earlier(ready.good, ready.latest, profile, snapshot)
+            earlier = self._read_earlier(_good(ready.checked), ready.latest, profile, snapshot)
             changes |= self._apply(ready.latest, earlier, profile, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 
@@ -228,6 +225,11 @@ class RankingStep:
                 delete=disturbed.join(cells, on=list(self.cell), how="anti"),
             ),
         }
+
+
+def _good(checked: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The rows that can be ranked."""
+    return checked.filter(nw.col(ERROR).is_null())
 
 
 def _within(segments: Sequence[int]) -> tuple[int, ...] | Between:
