@@ -26,13 +26,16 @@ _WINDOW = "dense_rank() OVER (PARTITION BY group_id ORDER BY event_time) AS rank
 _PLAIN = "bench.plain"
 
 _HUDI = {
-    # The cheapest way to append small batches on Hudi: no metadata table, no timeline server, no index lookup.
+    # The cheapest way to append small batches on Hudi: no metadata table, no timeline server, no index lookup, and no
+    # table services.
     "hoodie.datasource.write.operation": "bulk_insert",
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
 }
 
 

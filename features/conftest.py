@@ -10,8 +10,8 @@ from attrs import frozen
 from pytest_bdd import given, parsers, then, when
 
 from headwater.app.run.auto import AutoRunner
-from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Crash, Fault
+from tests.failing_sink import FailingSink
 from tests.kafka_reading import committed, replica
 from tests.spark_fixtures import compact_few_files
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -23,6 +25,20 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"
+
+_MOMENT, _WALL = datetime(2024, 3, 10, 7, 59, 59, 999999, UTC), datetime.fromisoformat("1969-12-31T23:59:59.000001")
+_LOW = (-(2**63), -128, -(2**15), -(2**31), -1.5, -1e300, Decimal("-99999999999999999999.999999999999999999"))
+_HIGH = (2**63 - 1, 127, 2**15 - 1, 2**31 - 1, 1.5, 1e300, Decimal("0.000000000000000001"))
+EVERY_TYPE = (
+    "id bigint, tiny tinyint, small smallint, n int, real float, precise double, amount decimal(38,18),"
+    " price decimal(18,2), text string, flag boolean, raw binary, on date, at timestamp, wall timestamp_ntz"
+)
+OF_EVERY_TYPE = (
+    (*_LOW, Decimal("-1.10"), "", False, b"", date(1, 1, 3), datetime(1900, 1, 1, tzinfo=UTC), _WALL),
+    (*_HIGH, Decimal("1.10"), "数 \\ ' \" \n", True, b"\x00\xff'", date(9999, 12, 31), _MOMENT, _WALL),
+    (0, *[None] * 13),
+)
+"""Rows of `EVERY_TYPE`: two with values at the ends of their types, and one that is null but for its key."""
 
 both_layouts = pytest.mark.parametrize("layout", list(Layout), ids=lambda layout: layout.value)
 

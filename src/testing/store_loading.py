@@ -9,7 +9,7 @@ from ..domain.table.change import Change
 from ..domain.table.merge import Latest, Sum
 from ..domain.table.schema import Schema
 from ..domain.table.spec import Layout
-from .store_harness import StoreHarness, bag, both_layouts, spec_of
+from .store_harness import EVERY_TYPE, OF_EVERY_TYPE, StoreHarness, bag, both_layouts, spec_of
 
 GROUPED = spec_of(
     "id bigint, seq bigint, x string, total bigint",
@@ -22,6 +22,12 @@ EVENTS = spec_of("id bigint, name string")
 
 
 class LoadingContract(StoreHarness):
+    @both_layouts
+    def test_every_type_is_loaded_as_it_is(self, store: KeptStore, layout: Layout) -> None:
+        table = self.table(store, spec_of(EVERY_TYPE, ["id"], layout=layout))
+        table.load([*OF_EVERY_TYPE])
+        assert table.rows() == bag(*OF_EVERY_TYPE)
+
     @both_layouts
     def test_the_rows_of_a_load_are_folded(self, store: KeptStore, layout: Layout) -> None:
         table = self.table(store, evolve(GROUPED, layout=layout))

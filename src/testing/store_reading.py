@@ -17,7 +17,7 @@ from ..domain.table.change import Between, Change, Matching
 from ..domain.table.schema import Column, DataType, Schema, column
 from ..domain.table.spec import Layout, TableSpec
 from .frames import BROKEN
-from .store_harness import Bag, StoreHarness, TableDriver, bag, both_layouts, spec_of
+from .store_harness import EVERY_TYPE, OF_EVERY_TYPE, Bag, StoreHarness, TableDriver, bag, both_layouts, spec_of
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -246,24 +246,19 @@ class ReadingContract(StoreHarness):
 class ValuesContract(StoreHarness):
     @both_layouts
     def test_every_type_comes_back_as_it_went(self, store: KeptStore, layout: Layout) -> None:
-        ddl = (
-            "id bigint, tiny tinyint, small smallint, n int, real float, precise double, amount decimal(38,18),"
-            " price decimal(18,2), text string, flag boolean, raw binary, on date, at timestamp, wall timestamp_ntz"
-        )
-        table = self.table(store, spec_of(ddl, ["id"], layout=layout))
-        moment = datetime(2024, 3, 10, 7, 59, 59, 999999, UTC)
-        wall = datetime.fromisoformat("1969-12-31T23:59:59.000001")
-        low = (-(2**63), -128, -(2**15), -(2**31), -1.5, -1e300, Decimal("-99999999999999999999.999999999999999999"))
-        high = (2**63 - 1, 127, 2**15 - 1, 2**31 - 1, 1.5, 1e300, Decimal("0.000000000000000001"))
-        full = (*low, Decimal("-1.10"), "", False, b"", date(1, 1, 3), datetime(1900, 1, 1, tzinfo=UTC), wall)
-        rich = (*high, Decimal("1.10"), "数 \\ ' \" \n", True, b"\x00\xff'", date(9999, 12, 31), moment, wall)
-        bare = (0, *[None] * 13)
+        table = self.table(store, spec_of(EVERY_TYPE, ["id"], layout=layout))
+        full, rich, bare = OF_EVERY_TYPE
         table.commit(append=[full, bare])
         assert table.rows() == bag(full, bare)
         table.commit(merge=[rich, (0, *rich[1:])])
         assert table.rows() == bag(full, rich, (0, *rich[1:]))
         table.commit(merge=[bare])
         assert table.rows() == bag(full, rich, bare)
+
+    def test_every_type_comes_back_without_a_key(self, store: KeptStore) -> None:
+        table = self.table(store, spec_of(EVERY_TYPE))
+        table.commit(append=[*OF_EVERY_TYPE])
+        assert table.rows() == bag(*OF_EVERY_TYPE)
 
     @both_layouts
     def test_names_may_be_odd(self, store: KeptStore, layout: Layout) -> None:

@@ -17,7 +17,7 @@ from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.source.transactions import AT, split_complete
 from headwater.domain.table.change import POSITION
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import delta_backend, memory_backend
+from tests.backends import delta_backend, memory_backend
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from attrs import define
 
 from headwater.domain.errors import VersionExpired
 from headwater.domain.table.lease import Lease
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
+from tests.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 
 from .broken import everywhere
 

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from headwater.domain.errors import EpochConflict
 from headwater.domain.table.change import Change
-from headwater.testing.backends import delta_backend, hudi_backend, local_delta_backend
 from headwater.testing.store_harness import mark_of, spec_of
+from tests.backends import delta_backend, hudi_backend, local_delta_backend
 from tests.spark_fixtures import TUNED
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headwater.testing.backends import Backend
+    from tests.backends import Backend
 
 NAMES = spec_of("id bigint, name string", ["id"])
 SETTINGS = TUNED | {"spark.driver.memory": "1g"}

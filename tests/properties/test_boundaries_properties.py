@@ -18,8 +18,8 @@ from headwater.domain.service.boundaries import Boundaries
 from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.service.segments import Segments
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import memory_backend
 from headwater.testing.frames import polars_frame
+from tests.backends import memory_backend
 
 from .effort import examples
 

@@ -18,10 +18,10 @@ from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import CumulateSettings
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
+from tests.rows_source import RowsSource
 
 from .ahead import PreparedCumulate
 from .cumulate_oracle import SCHEMA, Row, Story, aggregate, measures, rows, window_start

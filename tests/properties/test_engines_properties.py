@@ -16,11 +16,11 @@ from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import Ranking
 from headwater.domain.service.retraction import Retraction
-from headwater.testing.backends import delta_backend, local_delta_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.frames import polars_frame
-from headwater.testing.rows_source import RowsSource
+from tests.backends import delta_backend, local_delta_backend
+from tests.rows_source import RowsSource
 
 from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from headwater.domain.service.base import Service
     from headwater.domain.service.ranking import RankingSettings
-    from headwater.testing.backends import Backend
+    from tests.backends import Backend
 
 _ENGINES = ("spark", "local")
 few = settings(

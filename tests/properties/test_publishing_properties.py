@@ -20,12 +20,12 @@ from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.feed import FEED_FORMATS, Feed
 from headwater.domain.service.ranking import Ranking, RankingSettings
-from headwater.testing.backends import Backend, memory_backend
 from headwater.testing.clock import ManualClock
-from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Crash, FailingStore, Fault
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, memory_backend
+from tests.failing_sink import FailingSink
 from tests.kafka_reading import Found, committed, replica
+from tests.rows_source import RowsSource
 
 from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks

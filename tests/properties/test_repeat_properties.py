@@ -18,9 +18,9 @@ from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.source.changelog.log_columns import LOG_COLUMNS
 from headwater.domain.table.schema import Schema, column
-from headwater.testing.backends import Backend, delta_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, delta_backend, local_delta_backend, memory_backend
+from tests.rows_source import RowsSource
 
 from .effort import examples
 

@@ -17,10 +17,10 @@ from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError, StoreUnavailable
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.retraction import Retraction, RetractionSettings
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
+from tests.rows_source import RowsSource
 
 from .effort import examples
 from .retraction_oracle import SCHEMA, Row, alive_after, deliveries, filed, measures, net_of, totals

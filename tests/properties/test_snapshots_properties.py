@@ -29,10 +29,10 @@ from headwater.domain.table.collect import collect_small
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import TableSpec
 from headwater.domain.table.view_spec import ViewSpec
-from headwater.testing.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, delta_backend, hudi_backend, local_delta_backend, memory_backend
+from tests.rows_source import RowsSource
 
 from .effort import examples
 

@@ -22,11 +22,11 @@ from headwater.domain.service.feed import Feed
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import ManualClock
-from headwater.testing.failing_sink import FailingSink
 from headwater.testing.failing_store import Fault
 from headwater.testing.frames import polars_frame
-from headwater.testing.rows_source import RowsSource
+from tests.failing_sink import FailingSink
 from tests.kafka_reading import committed, replica
+from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from headwater.app.run.report import EpochReport

@@ -1,13 +1,15 @@
-"""Values as Hudi stores them: nested ones as the text of JSON, without loss.
+"""Values as Hudi stores them: nested ones as the text of JSON, without loss, and small whole numbers as larger ones.
 
 Hudi writes and merges records through Avro. Its writer refuses null inside a list, and copy-on-write tables cannot
-merge into files with lists, or with times inside structs (Hudi 1.2).
+merge into files with lists, or with times inside structs (Hudi 1.2). Avro has no whole numbers of less than 32 bits:
+an upsert stores them as 32 bits by itself, and a bulk insert, which takes another way, fails.
 """
 
 from __future__ import annotations
 
 from ...domain.table.schema import DataType
 
+_STORED = {"tinyint": "int", "smallint": "int"}
 _TIMES = (
     "'timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX',"
     " 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'dateFormat', 'yyyy-MM-dd'"
@@ -16,12 +18,14 @@ _TIMES = (
 
 def stored_ddl(kind: DataType) -> str:
     """The type as which values are stored."""
-    return "string" if kind.is_nested else kind.ddl
+    return "string" if kind.is_nested else _STORED.get(kind.name, kind.ddl)
 
 
 def to_stored_sql(value: str, kind: DataType) -> str:
     """SQL of a value as it is stored."""
-    return f"to_json({value}, map({_TIMES}))" if kind.is_nested else value
+    if kind.is_nested:
+        return f"to_json({value}, map({_TIMES}))"
+    return f"CAST({value} AS {_STORED[kind.name]})" if kind.name in _STORED else value
 
 
 def from_stored_sql(value: str, kind: DataType) -> str:

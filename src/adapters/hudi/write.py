@@ -36,19 +36,26 @@ _BEFORE_ALL = "-1"
 
 def prepare_change(change: Change, now: TableVersion, sequence: int) -> CommitInput:
     """The commit that applies a change to the newest version; `sequence` is its number."""
-    spec = now.spec
     if change.overwrite is not None:
         return prepare_overwrite(change.overwrite.to_native(), now, sequence)
     if now.folded:
         return append_change(change, now, sequence)
-    parts = [] if change.append is None else [to_stored(change.append.to_native(), spec)]
-    if change.merge is not None:
-        parts.append(to_stored(_merge(change.merge, now), spec))
+    merged = None if change.merge is None else lazy(_merge(change.merge, now))
+    return prepare_merged(evolve(change, merge=merged), now, sequence)
+
+
+def prepare_merged(change: Change, now: TableVersion, _sequence: int) -> CommitInput:
+    """As `prepare_change`, with rows to merge that are merged with each other and with the stored rows already."""
+    spec, given = now.spec, (change.append, change.merge)
+    parts = [to_stored(each.to_native(), spec) for each in given if each is not None]
     if change.delete is not None:
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(to_stored(keys, spec, deleted=F.lit(True)))
     rows = reduce(DataFrame.union, parts) if parts else to_stored(empty_frame(now.folder.session, spec.schema), spec)
-    return CommitInput(rows, Operation.UPSERT if spec.key else Operation.ADD)
+    # Where no file is found by key, rows of new keys go into a file of their own: an upsert would look them up, and
+    # rewrite a file.
+    adds = not spec.key or (change.merge is change.delete is None and now.by_key is None)
+    return CommitInput(rows, Operation.ADD if adds else Operation.UPSERT)
 
 
 def prepare_overwrite(rows: DataFrame, now: TableVersion, sequence: int) -> CommitInput:

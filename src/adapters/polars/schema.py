@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +17,11 @@ from ...domain.table.schema import DataType, Schema
 if TYPE_CHECKING:
     from narwhals.dtypes import DType
 
-_POLARS: dict[str, pl.DataType] = {
-    "tinyint": pl.Int8(),
-    "smallint": pl.Int16(),
-    "int": pl.Int32(),
-    "bigint": pl.Int64(),
-    "float": pl.Float32(),
-    "double": pl.Float64(),
-    "string": pl.String(),
-    "boolean": pl.Boolean(),
-    "binary": pl.Binary(),
-    "date": pl.Date(),
-    "timestamp": pl.Datetime("us", "UTC"),
-    "timestamp_ntz": pl.Datetime("us"),
-}
 
-
+@lru_cache
 def polars_type(data_type: DataType) -> pl.DataType:
     """A column type as Polars names it; timestamps are microseconds in UTC."""
-    if data_type.element is not None:
-        return pl.List(polars_type(data_type.element))
-    if data_type.fields:
-        return pl.Struct({each.name: polars_type(each.type) for each in data_type.fields})
-    if data_type.name == "decimal":
-        assert data_type.precision is not None
-        return pl.Decimal(data_type.precision, data_type.scale or 0)
-    return _POLARS[data_type.name]
+    return nw.Schema({"": data_type.narwhals}).to_polars()[""]
 
 
 def polars_schema(schema: Schema) -> pl.Schema:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
+import narwhals as nw
 import pyarrow as pa
 from attrs import define, field
 
@@ -23,20 +25,6 @@ from .parsing import Parse, parse_json, parser
 
 ROWS_A_BATCH = 10_000
 
-_ARROW: dict[str, pa.DataType] = {
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 _write_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -63,13 +51,10 @@ def batch_schema(rows: Schema) -> Schema:
     return rows.plus(*(column(name, ddl) for name, ddl in BATCH_COLUMNS.items()))
 
 
+@lru_cache
 def arrow_type(type_: DataType) -> pa.DataType:
     """The Arrow type of a column type; timestamps are microseconds in UTC."""
-    if type_.element is not None:
-        return pa.list_(arrow_type(type_.element))
-    if type_.fields:
-        return pa.struct([(each.name, arrow_type(each.type)) for each in type_.fields])
-    return pa.decimal128(type_.precision, type_.scale) if type_.name == "decimal" else _ARROW[type_.name]
+    return nw.Schema({"": type_.narwhals}).to_arrow().field(0).type
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:

@@ -62,21 +62,7 @@ class Declarations:
         **more: Unpack[RecordOptions],
     ) -> str:
         """Declare a source: the files of a folder, in the order of their names (docs/configuration.md)."""
-        own = {
-            "path": path,
-            "format": format,
-            "layout": layout,
-            "delimiter": delimiter,
-            "quote": quote,
-            "escape": escape,
-            "header": header,
-            "null_value": null_value,
-            "comment": comment,
-            "files_per_epoch": files_per_epoch,
-            "max_rows_per_epoch": max_rows_per_epoch,
-            "max_bytes_per_epoch": max_bytes_per_epoch,
-        }
-        return self.source(name, "files", schema=schema, **own, **more)
+        return self.source(name, "files", **_given(locals()))
 
     def kafka(
         self,
@@ -105,22 +91,11 @@ class Declarations:
         **more: Unpack[RecordOptions],
     ) -> str:
         """Declare a source: topics of a broker. Write secrets as ``${NAME}`` (docs/configuration.md)."""
-        own = {
-            "servers": servers,
-            "topics": topics,
-            "format": format,
-            "max_rows_per_epoch": max_rows_per_epoch,
-            "max_bytes_per_epoch": max_bytes_per_epoch,
-            "options": options,
-            "registry": registry,
-            "registry_auth": registry_auth,
-            "registry_auth_file": registry_auth_file,
-        }
-        return self.source(name, "kafka", schema=schema, **own, **more)
+        return self.source(name, "kafka", **_given(locals()))
 
     def stream(self, name: str, *, schema: Schema, **more: Unpack[SourceOptions]) -> str:
         """Declare a source: frames that this program hands over by `push` or `foreach_batch` (docs/programs.md)."""
-        return self.source(name, "stream", schema=schema, **more)
+        return self.source(name, "stream", **_given(locals()))
 
     def ranking(
         self,
@@ -141,21 +116,7 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: the rank of each row in its group, over all history (docs/configuration.md)."""
-        own = {
-            "source": source,
-            "group": group,
-            "id": id,
-            "order_by": order_by,
-            "method": method,
-            "tie_break": tie_break,
-            "segment": segment,
-            "offset": offset,
-            "time_zone": time_zone,
-            "nulls": nulls,
-            "top": top,
-            "repeats": repeats,
-        }
-        return self.add(name, "ranking", **own, **more)
+        return self.add(name, "ranking", **_given(locals()))
 
     def retraction(
         self,
@@ -175,20 +136,7 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: measures of groups, from the changes of a table (docs/retraction.md)."""
-        own = {
-            "source": source,
-            "measures": measures,
-            "updated_at": updated_at,
-            "group": group,
-            "deleted_at": deleted_at,
-            "time_zone": time_zone,
-            "identity": identity,
-            "repeat_window": repeat_window,
-            "log_reset": log_reset,
-            "roll_after": roll_after,
-            "past": past,
-        }
-        return self.add(name, "retraction", **own, **more)
+        return self.add(name, "retraction", **_given(locals()))
 
     def cumulate(
         self,
@@ -206,18 +154,7 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: measures of a window so far, a tick a step (docs/cumulate.md)."""
-        own = {
-            "source": source,
-            "step": step,
-            "measures": measures,
-            "size": size,
-            "offset": offset,
-            "time_zone": time_zone,
-            "dimensions": dimensions,
-            "late": late,
-            "ticks": ticks,
-        }
-        return self.add(name, "cumulate", **own, **more)
+        return self.add(name, "cumulate", **_given(locals()))
 
     def wide_table(
         self,
@@ -229,7 +166,7 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: one row a key, with the newest values of each topic (docs/wide-tables.md)."""
-        return self.add(name, "wide_table", key=key, topics=topics, tombstones=tombstones, **more)
+        return self.add(name, "wide_table", **_given(locals()))
 
     def snapshots(
         self,
@@ -244,8 +181,7 @@ class Declarations:
         **more: Unpack[PipelineOptions],
     ) -> str:
         """Declare a pipeline: versions of SQL results that long queries finish on (docs/snapshots.md)."""
-        own = {"when": when, "keys": keys, "longest_query": longest_query}
-        return self.add(name, "snapshots", inputs=inputs, tables=tables, every=every, **own, **more)
+        return self.add(name, "snapshots", **_given(locals()))
 
     def bulk_merge(
         self,
@@ -262,17 +198,7 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: a table that is loaded in bulk while its changes go on (docs/bulk-merge.md)."""
-        own = {
-            "changelog": changelog,
-            "bulk": bulk,
-            "key": key,
-            "columns": columns,
-            "delay": delay,
-            "position": position,
-            "mode": mode,
-            "history": history,
-        }
-        return self.add(name, "bulk_merge", **own, **more)
+        return self.add(name, "bulk_merge", **_given(locals()))
 
     def materialized_view(
         self,
@@ -288,8 +214,8 @@ class Declarations:
         **more: Unpack[StreamOptions],
     ) -> str:
         """Declare a pipeline: the result of SQL over other pipelines, kept fresh (docs/materialized-views.md)."""
-        own = {"changes": changes, "schema": _text(schema), "align": align, "lag": lag}
-        return self.add(name, "materialized_view", inputs=inputs, key=key, sql=sql, **own, **more)
+        schema = _text(schema)
+        return self.add(name, "materialized_view", **_given(locals()))
 
     def source(self, name: str, kind: str, *, schema: Schema, **settings: Any) -> str:
         """Declare a source of any kind, one of another package for example.
@@ -323,6 +249,12 @@ class Declarations:
     @abstractmethod
     def _take(self, draft: Draft) -> None:
         """Check a draft, and go on with its deployment."""
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among the parameters of a declaration; call it before there are other variables."""
+    settings = {name: value for name, value in parameters.items() if name not in {"self", "name", "more"}}
+    return {**settings, **parameters["more"]}
 
 
 def _text(schema: Schema | None) -> str | None:

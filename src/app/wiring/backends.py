@@ -6,6 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -165,15 +166,33 @@ def _file_bytes(deployment: Deployment) -> int:
     return deployment.backend.file_mb * 1024 * 1024
 
 
+class _LocalBackend(_PolarsBackend):
+    """A backend on Polars, for tables in a folder of this machine."""
+
+    engine_name = "local"
+
+    @singleton
+    @provider
+    def engine(self) -> FrameEngine:
+        from ...adapters.polars.local_engine import LocalEngine
+
+        return LocalEngine()
+
+
 class _TwoEngines(_SparkBackend):
     """A backend on Spark whose tables have a local engine too, if they are in a folder of this machine."""
 
     engine_name = "spark"
 
+    local: ClassVar[type[Backend]]
+    """The same tables on the local engine."""
+
     @classmethod
-    @abstractmethod
-    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
-        """The same tables on the local engine, on both engines, and on both without a choice by the user."""
+    @cache
+    def on_both(cls, *, large_frames: bool) -> type[Backend]:
+        """The same tables, each epoch on the local engine if it can, else on Spark; `large_frames`: see `Backend`."""
+        own = {"engine_name": "auto", "engines": (cls.local, cls), "large_frames": large_frames}
+        return type(f"Auto{cls.__name__}", (cls,), own)
 
     @classmethod
     def chosen(cls, settings: BackendSettings) -> type[Backend]:
@@ -190,22 +209,33 @@ class _TwoEngines(_SparkBackend):
                 f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
                 ' "spark"'
             )
-        local, auto, default = cls.choices()
         installed = all(map(is_installed, cls.packages))
         if settings.engine is None and (settings.spark or installed):
-            return default if works_here(settings.spark) else cls
-        return auto if settings.engine == "auto" and installed else local
+            return cls.on_both(large_frames=True) if works_here(settings.spark) else cls
+        return cls.on_both(large_frames=False) if settings.engine == "auto" and installed else cls.local
+
+
+class LocalDeltaBackend(_LocalBackend):
+    """Tables in Delta Lake, in a folder of this machine, frames of Polars: no JVM."""
+
+    gaps = (*PolarsSources.gaps, _NO_LOG)
+    packages = MappingProxyType({"deltalake": "delta"})
+
+    @singleton
+    @provider
+    def store(self, deployment: Deployment) -> KeptStore:
+        from ...adapters.delta.compaction_policy import CompactionPolicy
+        from ...adapters.delta.local.store import LocalDeltaStore
+
+        return LocalDeltaStore(_folder(deployment), CompactionPolicy(target_bytes=_file_bytes(deployment)))
 
 
 class DeltaBackend(_TwoEngines):
     """Tables in Delta Lake, frames of Spark."""
 
+    local = LocalDeltaBackend
     gaps = (_NO_LOG,)
     packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
-
-    @classmethod
-    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
-        return LocalDeltaBackend, AutoDeltaBackend, DefaultDeltaBackend
 
     @classmethod
     def for_metadata(cls, settings: BackendSettings) -> type[Backend]:
@@ -228,42 +258,6 @@ class DeltaBackend(_TwoEngines):
 
         policy = CompactionPolicy(target_bytes=_file_bytes(deployment))
         return DeltaStore(spark.session, _folder(deployment), policy)
-
-
-class LocalDeltaBackend(_PolarsBackend):
-    """Tables in Delta Lake, in a folder of this machine, frames of Polars: no JVM."""
-
-    gaps = (*PolarsSources.gaps, _NO_LOG)
-    engine_name = "local"
-    packages = MappingProxyType({"deltalake": "delta"})
-
-    @singleton
-    @provider
-    def store(self, deployment: Deployment) -> KeptStore:
-        from ...adapters.delta.compaction_policy import CompactionPolicy
-        from ...adapters.delta.local.store import LocalDeltaStore
-
-        return LocalDeltaStore(_folder(deployment), CompactionPolicy(target_bytes=_file_bytes(deployment)))
-
-    @singleton
-    @provider
-    def engine(self) -> FrameEngine:
-        from ...adapters.polars.local_engine import LocalEngine
-
-        return LocalEngine()
-
-
-class AutoDeltaBackend(DeltaBackend):
-    """Tables in Delta Lake, in a folder of this machine; each epoch on the local engine if it can, else on Spark."""
-
-    engine_name = "auto"
-    engines = (LocalDeltaBackend, DeltaBackend)
-
-
-class DefaultDeltaBackend(AutoDeltaBackend):
-    """As engine `auto`, but programs get frames of Spark, whichever engine made the tables."""
-
-    large_frames = True
 
 
 class _HudiTables(_SparkTables):
@@ -301,11 +295,10 @@ class _HudiBackend(_HudiTables, _TwoEngines):
         return self.open_store(HudiStore, spark, deployment)
 
 
-class _LocalHudiBackend(_PolarsBackend, _HudiTables):
+class _LocalHudiBackend(_LocalBackend, _HudiTables):
     """Tables in Apache Hudi, in a folder of this machine, frames of Polars: Spark only writes them."""
 
     gaps = (*PolarsSources.gaps, _NO_RETYPING)
-    engine_name = "local"
 
     @singleton
     @provider
@@ -314,67 +307,24 @@ class _LocalHudiBackend(_PolarsBackend, _HudiTables):
 
         return self.open_store(LocalHudiStore, spark, deployment)
 
-    @singleton
-    @provider
-    def engine(self) -> FrameEngine:
-        from ...adapters.polars.local_engine import LocalEngine
 
-        return LocalEngine()
+class _LocalHudiMorBackend(_LocalHudiBackend):
+    table_type = "MERGE_ON_READ"
 
 
 class HudiMorBackend(_HudiBackend):
     """Keyed tables are merged when they are read: the cheapest epoch."""
 
-    table_type = "MERGE_ON_READ"
-
-    @classmethod
-    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
-        return LocalHudiMorBackend, AutoHudiMorBackend, DefaultHudiMorBackend
+    local = _LocalHudiMorBackend
+    table_type = local.table_type
 
 
-class LocalHudiMorBackend(_LocalHudiBackend):
-    """As `HudiMorBackend`, for small epochs."""
-
-    table_type = HudiMorBackend.table_type
-
-
-class AutoHudiMorBackend(HudiMorBackend):
-    """Each epoch on the local engine if it can, else on Spark."""
-
-    engine_name = "auto"
-    engines = (LocalHudiMorBackend, HudiMorBackend)
-
-
-class DefaultHudiMorBackend(AutoHudiMorBackend):
-    """As engine `auto`, but programs get frames of Spark."""
-
-    large_frames = True
+class _LocalHudiCowBackend(_LocalHudiBackend):
+    table_type = "COPY_ON_WRITE"
 
 
 class HudiCowBackend(_HudiBackend):
     """Tables are merged when they are written: the cheapest read."""
 
-    table_type = "COPY_ON_WRITE"
-
-    @classmethod
-    def choices(cls) -> tuple[type[Backend], type[Backend], type[Backend]]:
-        return LocalHudiCowBackend, AutoHudiCowBackend, DefaultHudiCowBackend
-
-
-class LocalHudiCowBackend(_LocalHudiBackend):
-    """As `HudiCowBackend`, for small epochs."""
-
-    table_type = HudiCowBackend.table_type
-
-
-class AutoHudiCowBackend(HudiCowBackend):
-    """Each epoch on the local engine if it can, else on Spark."""
-
-    engine_name = "auto"
-    engines = (LocalHudiCowBackend, HudiCowBackend)
-
-
-class DefaultHudiCowBackend(AutoHudiCowBackend):
-    """As engine `auto`, but programs get frames of Spark."""
-
-    large_frames = True
+    local = _LocalHudiCowBackend
+    table_type = local.table_type

@@ -16,14 +16,14 @@ import polars as pl
 from attrs import frozen
 
 from ....domain.errors import EngineLimit, TableDamaged
-from ...polars.schema import polars_type
+from ...polars.schema import polars_schema
 from ..names import DELETED, SEQUENCE, stored_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ....domain.table.schema import DataType, Schema
+    from ....domain.table.schema import Schema
 
 RECORD_KEY = "_hoodie_record_key"
 """string: Hudi's own copy of a row's key, which identifies the row within its file group."""
@@ -31,14 +31,19 @@ GONE = "_gone"
 """boolean: whether a row of a log only deletes its key."""
 
 _MAGIC = b"#HUDI#"
+_SYNC = b"headwater reads."
+"""16 bytes that end a block of Avro."""
+_MORE = 128
 _INT, _LONG = Struct(">i"), Struct(">q")
 _DELETES, _ROWS = 1, 3
 _SCHEMA, _COMPACTED, _PARTIAL = 2, 4, 7
 _VERSION = 3
 """The version of the content of blocks of both kinds."""
-_NUMBERED = frozenset({"timestamp-micros", "local-timestamp-micros", "date"})
-"""Times, which are read as numbers: Polars makes times of a column of numbers at once."""
-_NUMBERS = {"date": pl.Int32(), "timestamp": pl.Int64(), "timestamp_ntz": pl.Int64()}
+_CUT_OFF = (
+    *(EOFError, IndexError, OSError, ValueError, error),
+    *(pl.exceptions.ComputeError, pl.exceptions.PanicException),
+)
+"""What reading a block raises that is cut off or changed; Polars panics at ends that come too soon."""
 
 
 def _wrapper(name: str, kind: str) -> dict[str, Any]:
@@ -88,17 +93,17 @@ def read_log(path: Path, schema: Schema) -> pl.DataFrame:
         EngineLimit: the file has something that only Hudi itself can read.
         TableDamaged: the file is cut off or changed.
     """
-    parts = []
+    data, parts = path.read_bytes(), []
     try:
-        for block in _blocks(path.read_bytes(), path):
+        for block in _blocks(data, path):
             if block.kind == _ROWS:
                 parts.append(_rows(block, schema, path))
             else:
                 parts.append(_deletes(block, path))
-    except (EOFError, IndexError, UnicodeDecodeError, ValueError, error) as fault:
+    except _CUT_OFF as fault:
         raise TableDamaged(f"file {path} cannot be read ({fault}); put it back from a backup") from fault
     columns = pl.Schema({RECORD_KEY: pl.String(), GONE: pl.Boolean(), SEQUENCE: pl.Int64()})
-    empty = pl.DataFrame(schema=columns | {each.name: polars_type(each.type) for each in schema.columns})
+    empty = pl.DataFrame(schema=columns | polars_schema(schema))
     return pl.concat([empty, *parts], how="diagonal")
 
 
@@ -136,20 +141,37 @@ def _block(data: bytes, path: Path) -> _Block:
 
 def _rows(block: _Block, schema: Schema, path: Path) -> pl.DataFrame:
     written = json.loads(block.header[_SCHEMA])
-    there = {each["name"]: each for each in written["fields"]}
-    for each in there.values():
-        each["type"] = _as_numbers(each["type"])
-    parsed = fastavro.parse_schema(written)
-    records: list[Any] = [fastavro.schemaless_reader(BytesIO(each), parsed, None) for each in _records(block.content)]
-    series = [
-        pl.Series(RECORD_KEY, [each[RECORD_KEY] for each in records], pl.String()),
-        pl.Series(GONE, [bool(each.get(DELETED)) for each in records], pl.Boolean()),
-    ]
-    if SEQUENCE in there:
-        series.append(pl.Series(SEQUENCE, [each[SEQUENCE] for each in records], pl.Int64()))
-    known = [(each, name) for each in schema.columns if (name := stored_name(each.name)) in there]
-    series += [_series(own.name, [each[name] for each in records], own.type, path) for own, name in known]
-    return pl.DataFrame(series)
+    there = {each["name"] for each in written["fields"]}
+    hidden = {RECORD_KEY: RECORD_KEY, **{name: name for name in (DELETED, SEQUENCE) if name in there}}
+    known = hidden | {stored: each.name for each in schema.columns if (stored := stored_name(each.name)) in there}
+    found = pl.read_avro(_container(written, block.content), columns=list(known)).rename(known)
+    if DELETED not in there:
+        found = found.with_columns(pl.lit(value=False).alias(DELETED))
+    kinds = {name: dtype for name, dtype in polars_schema(schema).items() if name in found.columns}
+    try:
+        return found.rename({DELETED: GONE}).cast(kinds)  # type: ignore[arg-type]
+    except pl.exceptions.InvalidOperationError as fault:
+        raise _unknown(path, f"values of other types ({fault})") from fault
+
+
+def _container(schema: Any, content: bytes) -> BytesIO:
+    """The records of a block as a file of Avro with one block, which Polars reads by column."""
+    file = BytesIO()
+    fastavro.writer(file, fastavro.parse_schema(schema), [], sync_marker=_SYNC)
+    records = list(_records(content))
+    size = sum(map(len, records))
+    file.writelines((_varint(len(records)), _varint(size), *records, _SYNC))
+    file.seek(0)
+    return file
+
+
+def _varint(number: int) -> bytes:
+    """A length, as Avro writes it."""
+    number, digits = 2 * number, bytearray()
+    while number >= _MORE:
+        digits.append(number % _MORE + _MORE)
+        number //= _MORE
+    return bytes([*digits, number])
 
 
 def _records(content: bytes) -> Iterator[bytes]:
@@ -160,14 +182,6 @@ def _records(content: bytes) -> Iterator[bytes]:
         at += 4 + size
 
 
-def _series(name: str, values: Sequence[Any], kind: DataType, path: Path) -> pl.Series:
-    dtype = polars_type(kind)
-    try:
-        return pl.Series(name, values, _NUMBERS.get(kind.name, dtype)).cast(dtype)
-    except (pl.exceptions.PolarsError, TypeError, OverflowError) as fault:
-        raise _unknown(path, f"values of column {name!r} that are no {kind.ddl} ({fault})") from fault
-
-
 def _deletes(block: _Block, path: Path) -> pl.DataFrame:
     (size,) = _INT.unpack_from(block.content, 4)
     try:
@@ -176,15 +190,6 @@ def _deletes(block: _Block, path: Path) -> pl.DataFrame:
         raise _unknown(path, f"a list of deleted keys in another form ({fault})") from fault
     keys = [each["key"] for each in found["deletes"]]
     return pl.DataFrame({RECORD_KEY: keys}, {RECORD_KEY: pl.String()}).with_columns(pl.lit(True).alias(GONE))
-
-
-def _as_numbers(kind: Any) -> Any:
-    """An Avro type without the logical types of times."""
-    if isinstance(kind, list):
-        return [_as_numbers(each) for each in kind]
-    if isinstance(kind, dict) and kind.get("logicalType") in _NUMBERED:
-        return kind["type"]
-    return kind
 
 
 def _unknown(path: Path, what: str) -> EngineLimit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from ...spark import schema as spark
 from ...spark.own_session import work_in_own_session
 from ..errors import translate_errors
 from ..store import HudiStore
+from ..write import prepare_merged
 from .exchange import to_polars, to_spark
 from .read import LocalVersion
 
@@ -61,7 +63,9 @@ class LocalHudiStore(HudiStore):
         used.spec.check_takes(change)
         with translate_errors(table, used.folder.path):
             prepared = self._prepare(used, change)
-        return super().commit(table, prepared, mark)
+        if change.replaces or used.definition.folded:
+            return super().commit(table, prepared, mark)
+        return self._commit_marked(used, mark, partial(prepare_merged, prepared))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._tables[table]
@@ -91,13 +95,18 @@ class LocalHudiStore(HudiStore):
             return Change(overwrite=self._to_spark(change.overwrite, schema, spec.name))
         if change.load is not None:
             return Change(load=self._to_spark(change.load, _placed(spec.schema, change.load), spec.name))
-        parts = [] if change.append is None else [conform(collect(change.append), spec.schema, spec.name)]
-        if change.merge is not None:
-            parts.append(self._merged(used, change.merge))
-        keys = spec.schema.select(spec.key)
+        appended = None if change.append is None else conform(collect(change.append), spec.schema, spec.name)
+        merged = None if change.merge is None else self._merged(used, change.merge)
+        keys = None if change.delete is None else collect(change.delete.select(*spec.key))
+        parts = [each for each in (appended, merged) if each is not None and each.height]
+        rows = self._to_spark(lazy(pl.concat(parts)), spec.schema, spec.name) if parts else None
+        all_new = used.definition.folded or merged is None or not merged.height
         return Change(
-            append=self._to_spark(lazy(pl.concat(parts)), spec.schema, spec.name) if parts else None,
-            delete=None if change.delete is None else self._to_spark(change.delete.select(*spec.key), keys, spec.name),
+            append=rows if all_new else None,
+            merge=None if all_new else rows,
+            delete=self._to_spark(lazy(keys), spec.schema.select(spec.key), spec.name)
+            if keys is not None and keys.height
+            else None,
         )
 
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:

@@ -18,10 +18,10 @@ from headwater.app.wiring.container import Container
 from headwater.domain.errors import SourceUnavailable
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import memory_backend
 from headwater.testing.clock import ManualClock
-from headwater.testing.rows_source import RowsSource
+from tests.backends import memory_backend
 from tests.configurations import ranked_contracts
+from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,8 +21,8 @@ from headwater.domain.service.history_load import HistorySource, takes_over
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from headwater.testing.rows_source import RowsSource
 from headwater.testing.trial import Trial
+from tests.rows_source import RowsSource
 
 DEPLOYMENT = Path(__file__).parents[4] / "features" / "bootstrap.toml"
 STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]

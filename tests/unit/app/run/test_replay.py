@@ -20,11 +20,11 @@ from headwater.domain.source import dead_letter
 from headwater.domain.source.dead_letter import extract
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
-from headwater.testing.rows_source import RowsSource
+from tests.backends import memory_backend
 from tests.configurations import FILES, ranked_contracts
+from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from pathlib import Path

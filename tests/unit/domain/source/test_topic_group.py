@@ -13,7 +13,7 @@ from headwater.domain.source.topic_group import TopicGroup
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from headwater.testing.rows_source import RowsSource
+from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from headwater.domain.epoch.epoch import Offsets

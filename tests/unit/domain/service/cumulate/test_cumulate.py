@@ -25,13 +25,13 @@ from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.service.measures import Measure
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import Backend, delta_backend, memory_backend
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 from headwater.testing.frames import polars_frame
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, delta_backend, memory_backend
 from tests.properties.cumulate_oracle import pane_end, pane_ends, window_start
 from tests.properties.test_cumulate_properties import CUTS
+from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import memory_backend
 from headwater.testing.clock import ManualClock
-from headwater.testing.rows_source import RowsSource
+from tests.backends import memory_backend
+from tests.rows_source import RowsSource
 
 SCHEMA = Schema.parse("team bigint, id bigint, day date, score double, name string")
 

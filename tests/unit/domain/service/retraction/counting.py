@@ -14,9 +14,9 @@ from headwater.domain.service.base import ReadAt, Step
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
 from headwater.domain.table.change import Change
 from headwater.domain.table.schema import Schema
-from headwater.testing.backends import Backend, memory_backend
 from headwater.testing.clock import ManualClock
-from headwater.testing.rows_source import RowsSource
+from tests.backends import Backend, memory_backend
+from tests.rows_source import RowsSource
 
 SCHEMA = Schema.parse(
     "id bigint, state string, amount decimal(9,2), buyer string, score double, mtime timestamp, gone timestamp,"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from ..domain.ports import FrameEngine, KeptStore, QueryEngine
-from ..domain.table.schema import Schema
-from .frames import polars_frame
+from headwater.testing.frames import polars_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import narwhals as nw
     from pyspark.sql import SparkSession
+
+    from headwater.domain.ports import FrameEngine, KeptStore, QueryEngine
+    from headwater.domain.table.schema import Schema
 
 
 @frozen(eq=False)
@@ -38,9 +40,9 @@ class Backend:
 
 def memory_backend() -> Backend:
     """The memory backend; its store lives as long as the backend."""
-    from ..adapters.memory.queries import DuckQueries
-    from ..adapters.memory.store import MemoryStore
-    from ..adapters.polars.engine import PolarsEngine
+    from headwater.adapters.memory.queries import DuckQueries
+    from headwater.adapters.memory.store import MemoryStore
+    from headwater.adapters.polars.engine import PolarsEngine
 
     store = MemoryStore()
     return Backend("memory", PolarsEngine(), DuckQueries(), polars_frame, lambda: store)
@@ -48,8 +50,8 @@ def memory_backend() -> Backend:
 
 def delta_backend(session: SparkSession, root: str) -> Backend:
     """The Delta backend, with its tables below the folder `root`."""
-    from ..adapters.delta.compaction_policy import CompactionPolicy
-    from ..adapters.delta.store import DeltaStore
+    from headwater.adapters.delta.compaction_policy import CompactionPolicy
+    from headwater.adapters.delta.store import DeltaStore
 
     eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted
     return _spark_backend("delta", session, lambda: DeltaStore(session, root, eager))
@@ -57,10 +59,10 @@ def delta_backend(session: SparkSession, root: str) -> Backend:
 
 def local_delta_backend(root: str) -> Backend:
     """The Delta backend on the local engine, with its tables below the folder `root`."""
-    from ..adapters.delta.compaction_policy import CompactionPolicy
-    from ..adapters.delta.local.store import LocalDeltaStore
-    from ..adapters.memory.queries import DuckQueries
-    from ..adapters.polars.local_engine import LocalEngine
+    from headwater.adapters.delta.compaction_policy import CompactionPolicy
+    from headwater.adapters.delta.local.store import LocalDeltaStore
+    from headwater.adapters.memory.queries import DuckQueries
+    from headwater.adapters.polars.local_engine import LocalEngine
 
     eager = CompactionPolicy(min_files=2, min_share=0)  # so that even the few files of a test are compacted
     return Backend(
@@ -70,12 +72,12 @@ def local_delta_backend(root: str) -> Backend:
 
 def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
     """A Hudi backend, ``hudi-mor`` or ``hudi-cow``, with its tables below the folder `root`; also as ``NAME:local``."""
-    from ..adapters.hudi.compact import CompactionPolicy
-    from ..adapters.hudi.local.store import LocalHudiStore
-    from ..adapters.hudi.spec import TableType
-    from ..adapters.hudi.store import HudiStore
-    from ..adapters.memory.queries import DuckQueries
-    from ..adapters.polars.local_engine import LocalEngine
+    from headwater.adapters.hudi.compact import CompactionPolicy
+    from headwater.adapters.hudi.local.store import LocalHudiStore
+    from headwater.adapters.hudi.spec import TableType
+    from headwater.adapters.hudi.store import HudiStore
+    from headwater.adapters.memory.queries import DuckQueries
+    from headwater.adapters.polars.local_engine import LocalEngine
 
     table_type, _, engine = name.partition(":")
     kind = {"hudi-mor": TableType.MERGE_ON_READ, "hudi-cow": TableType.COPY_ON_WRITE}[table_type]
@@ -88,9 +90,9 @@ def hudi_backend(session: SparkSession, root: str, name: str) -> Backend:
 
 
 def _spark_backend(name: str, session: SparkSession, store: Callable[[], KeptStore]) -> Backend:
-    from ..adapters.spark.engine import SparkEngine
-    from ..adapters.spark.queries import SparkQueries
-    from ..adapters.spark.schema import frame_of
+    from headwater.adapters.spark.engine import SparkEngine
+    from headwater.adapters.spark.queries import SparkQueries
+    from headwater.adapters.spark.schema import frame_of
 
     return Backend(
         name, SparkEngine(session), SparkQueries(session), lambda rows, schema: frame_of(session, schema, rows), store

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ..adapters.records.decoder import batch_schema
-from ..domain.epoch.batch import ORIGIN, RAW
-from ..domain.epoch.epoch import OffsetRange, Offsets
-from ..domain.ports import Now, StreamSource
-from ..domain.source.dead_letter import IN_ORDER
-from ..domain.table.change import POSITION
-from ..domain.table.collect import collect_small
-from ..domain.table.row_kind import INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
-from ..domain.table.schema import Schema
+from headwater.adapters.records.decoder import batch_schema
+from headwater.domain.epoch.batch import ORIGIN, RAW
+from headwater.domain.epoch.epoch import OffsetRange, Offsets
+from headwater.domain.ports import Now, StreamSource
+from headwater.domain.source.dead_letter import IN_ORDER
+from headwater.domain.table.change import POSITION
+from headwater.domain.table.collect import collect_small
+from headwater.domain.table.row_kind import INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
     import narwhals as nw
+
+    from headwater.domain.table.schema import Schema
 
 
 @define(eq=False)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from ..domain.epoch.epoch import Publication
-from ..domain.errors import SinkUnavailable
-from ..domain.ports import Receipt, StreamSink
-from .failing_store import Crash, Fault
+from headwater.domain.errors import SinkUnavailable
+from headwater.domain.ports import Receipt, StreamSink
+from headwater.testing.failing_store import Crash, Fault
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+    from headwater.domain.epoch.epoch import Publication
 
 
 @define(eq=False)
