@@ -254,10 +254,15 @@ class ValuesContract(StoreHarness):
         assert table.rows() == bag(full, rich, (0, *rich[1:]))
         table.commit(merge=[bare])
         assert table.rows() == bag(full, rich, bare)
+        table.compact()
+        assert table.rows() == bag(full, rich, bare)
 
     def test_every_type_comes_back_without_a_key(self, store: KeptStore) -> None:
         table = self.table(store, spec_of(EVERY_TYPE))
-        table.commit(append=[*OF_EVERY_TYPE])
+        for row in OF_EVERY_TYPE:
+            table.commit(append=[row])
+        assert table.rows() == bag(*OF_EVERY_TYPE)
+        table.compact()
         assert table.rows() == bag(*OF_EVERY_TYPE)
 
     @both_layouts

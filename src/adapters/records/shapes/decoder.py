@@ -18,9 +18,11 @@ from ..decoder import Record, RecordDecoder, arrow_schema, batch_schema
 from .chunk import Chunk
 from .sample import Node, Unlearnable
 from .shape import AT, ROWS, Shape, learn, learn_constants
-from .template import END, START, TEXT
+from .spans import bytes_of
+from .template import END, START, TEXT, only
 
 _T = TypeVar("_T")
+_BACKSLASH = ord("\\")
 Portion = Chunk | Sequence[Record]
 """Some of the records to decode."""
 
@@ -99,18 +101,21 @@ class ShapeDecoder:
 
     def _decoded(self, chunk: Chunk) -> pa.RecordBatch:
         records = _numbered(chunk)
-        rows, rest = self._by_shapes(records.filter(pl.col(TEXT).is_not_null()), chunk.data)
-        others = pl.concat([*rest, records.filter(pl.col(TEXT).is_null())[AT]])
+        rows, rest = self._by_shapes(records, chunk.data)
+        others = pl.concat([*rest, only(records, records[TEXT].is_null())[AT]])
         self._rate(records.height - others.len(), records.height)
         if others.len():
             rows.append(self._strictly(chunk, others.sort()))
         return self._batch(chunk, rows)
 
-    def _by_shapes(self, rest: pl.DataFrame, data: pa.Buffer) -> tuple[list[pl.DataFrame], list[pl.Series]]:
-        """The rows of the records that have a shape, and the numbers of the other records."""
+    def _by_shapes(self, records: pl.DataFrame, data: pa.Buffer) -> tuple[list[pl.DataFrame], list[pl.Series]]:
+        """The rows of the records that have a shape, and the numbers of the other records that have a text."""
+        left = records[TEXT].is_not_null()
+        rest = only(records, left)
         rows: list[pl.DataFrame] = []
         unsure: list[pl.Series] = []
         whole, tries, waiting = rest.height, 0, list(self._shapes)
+        escapes = bool((bytes_of(data) == _BACKSLASH).any())
         while rest.height:
             if not waiting:
                 if tries == _TRIES or rest.height < max(self.few, whole // 1000):
@@ -123,8 +128,9 @@ class ShapeDecoder:
             shape.hits += texts.height
             if not texts.height:
                 continue
-            rest = _without(rest, texts[AT])
-            typed, odd = shape.typed(texts)
+            left = left.scatter(texts[AT] // ROWS, values=False)
+            rest = records.filter(left)
+            typed, odd = shape.typed(texts, escapes=escapes)
             unsure.append(odd)
             if shape.draft.passed_over is None:
                 rows += shape.rows(typed, self._schema)
@@ -221,10 +227,3 @@ def _numbered(chunk: Chunk) -> pl.DataFrame:
     numbers = pl.int_range(0, count * ROWS, ROWS, dtype=pl.Int64, eager=True)
     columns = {AT: numbers, TEXT: chunk.texts, START: chunk.starts, END: chunk.ends}
     return pl.DataFrame([column.alias(name) for name, column in columns.items()])
-
-
-def _without(records: pl.DataFrame, numbers: pl.Series) -> pl.DataFrame:
-    """The other records."""
-    if numbers.len() == records.height:
-        return records.clear()
-    return records.filter(~pl.col(AT).is_in(numbers.implode()))

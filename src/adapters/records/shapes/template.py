@@ -108,8 +108,7 @@ class _Match:
         return ends.filter(fits)
 
     def _keep(self, fits: pl.Series) -> None:
-        if not fits.all():
-            self.found = self.found.filter(fits)
+        self.found = only(self.found, fits)
 
     def _start_at(self, starts: pl.Series) -> None:
         self.found = self.found.with_columns(starts.alias(_FROM))
@@ -176,7 +175,7 @@ class Template:
 
     def match(self, records: pl.DataFrame, data: pa.Buffer) -> pl.DataFrame:
         """The records that have this form, with the texts in the groups of the holes, in order, as `GROUP`."""
-        short = records.filter(_is_short(records))
+        short = only(records, _is_short(records))
         if not self.parts:
             return short.filter(pl.col(TEXT) == self.text)
         matched = _Match(short, data)
@@ -190,6 +189,11 @@ class Template:
     def is_like(self, other: Template) -> bool:
         """Whether it matches the same records."""
         return self.prefix == other.prefix and self.parts == other.parts
+
+
+def only(rows: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
+    """Some of the rows; all of them are not copied."""
+    return rows if wanted.all() else rows.filter(wanted)
 
 
 def _escaped(text: str) -> str:
