@@ -34,7 +34,7 @@ from .errors import translate_errors
 from .expire import Sweep
 from .file_groups import file_groups
 from .lock import locked
-from .names import stored_name
+from .names import check_column_names, stored_name
 from .path import Folder
 from .read import TableVersion, diff_versions
 from .record_sizes import estimate_within_process
@@ -132,6 +132,7 @@ class HudiStore(FolderStore, BaseReading):
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
         added = Schema(())
+        check_column_names(spec)
         folder = Folder(self.session, folder_of(self.root, spec.name))
         timeline, definition = Timeline(folder), self._wanted(spec)
         with translate_errors(spec.name, folder.path):

@@ -21,7 +21,7 @@ from ..spark.schema import empty_frame, lazy, named, quoted, typed
 from .append import append_change, as_deletes
 from .commit import CommitInput, Operation
 from .key_encoding import folder_text, key_text
-from .names import KEY, PARTITION, SEQUENCE
+from .names import KEY, PARTITION, SEQUENCE, check_column_names
 from .read import TableVersion
 from .rows import to_stored
 
@@ -63,10 +63,12 @@ def prepare_overwrite(rows: DataFrame, now: TableVersion, sequence: int) -> Comm
 
     Raises:
         NotSupported: a column has another type than in the newest version.
+        ConfigError: a column of a table that is replaced as a whole has a name of Hudi's.
     """
     if not now.spec.whole:
         return CommitInput(to_stored(rows, now.spec, sequence=sequence_value(now, sequence)), Operation.OVERWRITE)
     schema = Schema.of(lazy(rows))
+    check_column_names(evolve(now.spec, schema=schema))
     before = now.spec.schema
     # Hudi would silently write the new values in the old type, where it can.
     if other := [name for name in schema.names if name in before and before[name] != schema[name]]:

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ....domain.errors import EngineLimit, TableDamaged
 from ...polars.schema import polars_schema
-from ..names import DELETED, SEQUENCE, stored_name
+from ..names import DELETED, GONE, SEQUENCE, stored_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 RECORD_KEY = "_hoodie_record_key"
 """string: Hudi's own copy of a row's key, which identifies the row within its file group."""
-GONE = "_gone"
-"""boolean: whether a row of a log only deletes its key."""
 
+_HIDDEN = {RECORD_KEY: RECORD_KEY, DELETED: GONE, SEQUENCE: SEQUENCE}
+"""The columns of a log that are not those of the table, by their names in it."""
 _MAGIC = b"#HUDI#"
 _SYNC = b"headwater reads."
 """16 bytes that end a block of Avro."""
@@ -142,14 +142,14 @@ def _block(data: bytes, path: Path) -> _Block:
 def _rows(block: _Block, schema: Schema, path: Path) -> pl.DataFrame:
     written = json.loads(block.header[_SCHEMA])
     there = {each["name"] for each in written["fields"]}
-    hidden = {RECORD_KEY: RECORD_KEY, **{name: name for name in (DELETED, SEQUENCE) if name in there}}
+    hidden = {name: into for name, into in _HIDDEN.items() if name in there}
     known = hidden | {stored: each.name for each in schema.columns if (stored := stored_name(each.name)) in there}
     found = pl.read_avro(_container(written, block.content), columns=list(known)).rename(known)
     if DELETED not in there:
-        found = found.with_columns(pl.lit(value=False).alias(DELETED))
+        found = found.with_columns(pl.lit(value=False).alias(GONE))
     kinds = {name: dtype for name, dtype in polars_schema(schema).items() if name in found.columns}
     try:
-        return found.rename({DELETED: GONE}).cast(kinds)  # type: ignore[arg-type]
+        return found.cast(kinds)  # type: ignore[arg-type]
     except pl.exceptions.InvalidOperationError as fault:
         raise _unknown(path, f"values of other types ({fault})") from fault
 

@@ -20,9 +20,9 @@ from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema, polars_type
 from ...polars.sums import add_up
 from ...shared.match import parted
-from ..names import SEQUENCE, stored_name
+from ..names import GONE, SEQUENCE, stored_name
 from ..read import may_hold
-from .log_file import GONE, RECORD_KEY, read_log
+from .log_file import RECORD_KEY, read_log
 from .slices import Slice, slices
 
 if TYPE_CHECKING:

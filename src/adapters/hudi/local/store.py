@@ -98,16 +98,18 @@ class LocalHudiStore(HudiStore):
         appended = None if change.append is None else conform(collect(change.append), spec.schema, spec.name)
         merged = None if change.merge is None else self._merged(used, change.merge)
         keys = None if change.delete is None else collect(change.delete.select(*spec.key))
-        parts = [each for each in (appended, merged) if each is not None and each.height]
-        rows = self._to_spark(lazy(pl.concat(parts)), spec.schema, spec.name) if parts else None
+        given = [each for each in (appended, merged) if each is not None]
+        rows = self._filled(pl.concat(given) if given else None, spec.schema, spec.name)
         all_new = used.definition.folded or merged is None or not merged.height
         return Change(
             append=rows if all_new else None,
             merge=None if all_new else rows,
-            delete=self._to_spark(lazy(keys), spec.schema.select(spec.key), spec.name)
-            if keys is not None and keys.height
-            else None,
+            delete=self._filled(keys, spec.schema.select(spec.key), spec.name),
         )
+
+    def _filled(self, rows: pl.DataFrame | None, schema: Schema, table: str) -> nw.LazyFrame[Any] | None:
+        """Rows as a frame of Spark; None if there are none."""
+        return None if rows is None or not rows.height else self._to_spark(lazy(rows), schema, table)
 
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
         """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
