@@ -40,6 +40,6 @@ def check_column_names(spec: TableSpec) -> None:
     for name in spec.schema.names:  # Spark does not tell capitals from small letters
         if name.lower().startswith(_HUDIS_OWN) or name.lower() in {KEY, SEQUENCE, PARTITION, GONE}:
             raise ConfigError(
-                f"table {spec.name}: on Hudi no column may be named {name!r}, as one of Hudi's or Headwater's own is: give"
-                " it another name"
+                f"table {spec.name}: on Hudi no column may be named {name!r}, as one of Hudi's or Headwater's own is:"
+                " give it another name"
             )
