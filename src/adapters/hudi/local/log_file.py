@@ -39,10 +39,7 @@ _DELETES, _ROWS = 1, 3
 _SCHEMA, _COMPACTED, _PARTIAL = 2, 4, 7
 _VERSION = 3
 """The version of the content of blocks of both kinds."""
-_CUT_OFF = (
-    *(EOFError, IndexError, OSError, ValueError, error),
-    *(pl.exceptions.ComputeError, pl.exceptions.PanicException),
-)
+_CUT_OFF = (EOFError, IndexError, OSError, ValueError, error, pl.exceptions.ComputeError, pl.exceptions.PanicException)
 """What reading a block raises that is cut off or changed; Polars panics at ends that come too soon."""
 
 
@@ -147,9 +144,9 @@ def _rows(block: _Block, schema: Schema, path: Path) -> pl.DataFrame:
     found = pl.read_avro(_container(written, block.content), columns=list(known)).rename(known)
     if DELETED not in there:
         found = found.with_columns(pl.lit(value=False).alias(GONE))
-    kinds = {name: dtype for name, dtype in polars_schema(schema).items() if name in found.columns}
+    kinds = polars_schema(schema)
     try:
-        return found.cast(kinds)  # type: ignore[arg-type]
+        return found.with_columns(pl.col(name).cast(kinds[name]) for name in found.columns if name in kinds)
     except pl.exceptions.InvalidOperationError as fault:
         raise _unknown(path, f"values of other types ({fault})") from fault
 

@@ -100,10 +100,10 @@ class LocalHudiStore(HudiStore):
         keys = None if change.delete is None else collect(change.delete.select(*spec.key))
         given = [each for each in (appended, merged) if each is not None]
         rows = self._filled(pl.concat(given) if given else None, spec.schema, spec.name)
-        all_new = used.definition.folded or merged is None or not merged.height
+        adds = used.definition.folded or merged is None or not merged.height
         return Change(
-            append=rows if all_new else None,
-            merge=None if all_new else rows,
+            append=rows if adds else None,
+            merge=None if adds else rows,
             delete=self._filled(keys, spec.schema.select(spec.key), spec.name),
         )
 

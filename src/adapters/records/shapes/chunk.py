@@ -10,7 +10,7 @@ import pyarrow as pa
 from attrs import field, frozen
 
 from ..decoder import Record
-from .spans import bytes_of, places, spans
+from .spans import places, spans
 
 BLANKS = " \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -100,7 +100,7 @@ class Chunk:
 
 def _lines(data: pa.Buffer) -> tuple[pl.Series, pl.Series]:
     """Where each line begins and ends."""
-    bytes_ = bytes_of(data)
+    bytes_ = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.uint8(), data.size, [None, data])))
     ends = (bytes_ == _NEWLINE).arg_true().cast(pl.Int64)
     if not data.size or bytes_[-1] != _NEWLINE:
         ends = pl.concat([ends, pl.Series([data.size], dtype=pl.Int64)])

@@ -18,11 +18,9 @@ from ..decoder import Record, RecordDecoder, arrow_schema, batch_schema
 from .chunk import Chunk
 from .sample import Node, Unlearnable
 from .shape import AT, ROWS, Shape, learn, learn_constants
-from .spans import bytes_of
 from .template import END, START, TEXT, only
 
 _T = TypeVar("_T")
-_BACKSLASH = ord("\\")
 Portion = Chunk | Sequence[Record]
 """Some of the records to decode."""
 
@@ -115,7 +113,6 @@ class ShapeDecoder:
         rows: list[pl.DataFrame] = []
         unsure: list[pl.Series] = []
         whole, tries, waiting = rest.height, 0, list(self._shapes)
-        escapes = bool((bytes_of(data) == _BACKSLASH).any())
         while rest.height:
             if not waiting:
                 if tries == _TRIES or rest.height < max(self.few, whole // 1000):
@@ -130,7 +127,7 @@ class ShapeDecoder:
                 continue
             left = left.scatter(texts[AT] // ROWS, values=False)
             rest = records.filter(left)
-            typed, odd = shape.typed(texts, escapes=escapes)
+            typed, odd = shape.typed(texts)
             unsure.append(odd)
             if shape.draft.passed_over is None:
                 rows += shape.rows(typed, self._schema)

@@ -14,7 +14,7 @@ from ....domain.source.record_spec import RecordSpec
 from ....domain.table.row_kind import INSERT, ROW_KIND, UPDATE_BEFORE, row_kind
 from ..parsing import parse_json
 from .canal import canal
-from .cell import Writing, unescaped
+from .cell import Writing
 from .debezium import debezium
 from .draft import Draft, Image
 from .maxwell import maxwell
@@ -73,15 +73,12 @@ class Shape:
             return found
         return found.rename({GROUP.format(at): str(hole.start) for at, hole in enumerate(self.draft.captured())})
 
-    def typed(self, texts: pl.DataFrame, *, escapes: bool) -> tuple[pl.DataFrame, pl.Series]:
-        """Records with their typed values, and the numbers of those of which a value does not convert exactly.
-
-        `escapes`: whether any text may have escapes.
-        """
+    def typed(self, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+        """Records with their typed values, and the numbers of those of which a value does not convert exactly."""
         certain, values = pl.Series([True]).new_from_index(0, texts.height), [texts[AT], texts[TEXT]]
         for name, (start, convert) in self.draft.values.items():
             text = texts[str(start)]
-            value = text if convert is unescaped and not escapes else convert(text)
+            value = convert(text)
             if value.null_count() != text.null_count():
                 certain &= value.is_not_null() | text.is_null()
             values.append(value.alias(name))

@@ -36,11 +36,6 @@ def places(texts: pa.LargeBinaryArray) -> tuple[pl.Series, pl.Series]:
     return series.head(len(texts)), series.slice(1)
 
 
-def bytes_of(data: pa.Buffer) -> pl.Series:
-    """Its bytes as numbers."""
-    return pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.uint8(), data.size, [None, data])))
-
-
 def _texts(offsets: memoryview, data: pa.Buffer) -> pl.Series:
     if len(offsets) < 2:  # noqa: PLR2004 - two make one text
         return pl.Series(dtype=pl.String)

@@ -48,14 +48,14 @@ class Run:
         trial: the deployment.
         backend: what stands under ``[backend]``.
         sink: gets the ranks, if any.
-        told: called with each report.
+        on_report: called with each report.
         reports: of all epochs.
     """
 
     trial: Trial
     backend: str = "compact_every = 2\n"
     sink: StreamSink | None = None
-    told: Callable[[EpochReport], None] = field(default=lambda _report: None)
+    on_report: Callable[[EpochReport], None] = field(default=lambda _report: None)
     reports: list[EpochReport] = field(factory=list)
 
     def feed(self, *contracts: int) -> None:
@@ -84,7 +84,7 @@ class Run:
 
     def _report(self, report: EpochReport) -> None:
         self.reports.append(report)
-        self.told(report)
+        self.on_report(report)
 
     @property
     def epochs(self) -> list[int]:
@@ -149,12 +149,12 @@ class TestUpkeep:
     def test_epochs_run_while_a_compaction_is_under_way(self, run: Run, held: Held) -> None:
         """It begins after epoch 1, and ends after epoch 2 is published."""
 
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             if report.epoch.number == 2:
                 assert held.begun.wait(PATIENCE)
                 held.free.set()
 
-        run.told = told
+        run.on_report = on_report
         run.feed(0, 1, 2)
         run.run()
         assert run.epochs == [0, 1, 2]
@@ -167,11 +167,11 @@ class TestUpkeep:
 
         reached: list[int] = []
 
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             if report.epoch.number == 4:
                 threading.Timer(0.3, lambda: (reached.extend(run.epochs), held.free.set())).start()
 
-        run.told = told
+        run.on_report = on_report
         run.feed(*range(8))
         run.run()
         assert reached == [0, 1, 2, 3, 4]
@@ -181,7 +181,7 @@ class TestUpkeep:
     def test_a_compaction_that_was_put_off_begins_when_the_last_has_ended(self, run: Run, held: Held) -> None:
         begun: list[int] = []
 
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             if report.epoch.number == 3:  # the next compaction is due, and the last one may end now
                 held.free.set()
 
@@ -190,7 +190,7 @@ class TestUpkeep:
             return compacted(store, table)
 
         compacted, held.compact = held.compact, compact
-        run.told = told
+        run.on_report = on_report
         run.feed(*range(5))
         run.run()
         tables = len(begun) // 2
@@ -217,12 +217,12 @@ class TestUpkeep:
     def test_the_error_of_the_run_comes_first(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             if report.epoch.number == 1:
                 raise EpochConflict("the run has failed")
 
         monkeypatch.setattr(LocalDeltaStore, "compact", _fail_with(RuntimeError("a defect")))
-        run.told = told
+        run.on_report = on_report
         run.feed(0, 1, 2)
         with pytest.raises(EpochConflict, match="the run has failed"):
             run.run()
@@ -310,7 +310,7 @@ class TestPublishing:
     def test_a_sink_may_be_behind_and_gets_each_epoch_once_in_order(self, run: Run) -> None:
         third = threading.Event()
         run.sink = topic = Topic(lambda epoch: None if epoch != 1 else _await(third))
-        run.told = lambda report: third.set() if report.epoch.number == 3 else None
+        run.on_report = lambda report: third.set() if report.epoch.number == 3 else None
         run.feed(*range(6))
         run.run()
         assert topic.epochs == run.epochs == list(range(6))
@@ -343,11 +343,11 @@ class TestPublishing:
             if epoch == 1:
                 _await(free)
 
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             if report.epoch.number == 4:
                 threading.Timer(0.5, lambda: (reached.extend(run.epochs), free.set())).start()
 
-        run.sink, run.told = (topic := Topic(before)), told
+        run.sink, run.on_report = (topic := Topic(before)), on_report
         run.feed(*range(8))
         run.run()
         assert reached == [0, 1, 2, 3, 4]  # epochs 1 to 4 wait for the sink, and so does the report of epoch 5
@@ -389,7 +389,7 @@ class TestPublishing:
                 raise EpochConflict("claimed by another run")
 
         run.sink = topic = Topic(before)
-        run.told = lambda report: fourth.set() if report.epoch.number == 3 else None
+        run.on_report = lambda report: fourth.set() if report.epoch.number == 3 else None
         run.feed(*range(5))
         with pytest.raises(EpochConflict, match="claimed by another run"):
             run.run()
@@ -400,7 +400,7 @@ class TestPublishing:
         run.sink = topic = Topic(_once(1, SinkUnavailable("no broker"), again=True))
         run.feed(0, 1)
         headwater = run.open()
-        run.told = lambda report: headwater.stop() if report.epoch.number == 1 else None
+        run.on_report = lambda report: headwater.stop() if report.epoch.number == 1 else None
         with pytest.raises(SinkUnavailable, match="no broker"):
             headwater.run()
         assert topic.epochs == [0]
@@ -409,7 +409,7 @@ class TestPublishing:
         run.backend = "expire_every = 1\nretain = { versions = 3 }\n"
         late = threading.Event()
         run.sink = topic = Topic(lambda epoch: None if epoch != 1 else _await(late))
-        run.told = lambda report: late.set() if report.epoch.number == 1 else None
+        run.on_report = lambda report: late.set() if report.epoch.number == 1 else None
         run.feed(*range(6))
         run.run()
         assert topic.epochs == list(range(6))
@@ -472,10 +472,10 @@ class TestTwoEngines:
         run.feed(*range(9))
         runner = self.open(run, self.SMALL)
 
-        def told(report: EpochReport) -> None:
+        def on_report(report: EpochReport) -> None:
             runner.limit = self.LARGE if report.epoch.number % 4 > 1 else self.SMALL
 
-        run.told = told
+        run.on_report = on_report
         with work_beside([runner]):
             runner.run(until_idle=True)
         small, large = ["local"] * 2, ["spark"] * 2
