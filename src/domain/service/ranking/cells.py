@@ -12,8 +12,8 @@ from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
 
 DENSE = "_dense"
 """bigint: the ascending dense rank of a row inside its cell, for any method."""
-BEFORE = "_before"
-"""bigint: the number of rows that a cell had before."""
+LOWEST = "_lowest"
+"""The lowest order value of a cell, which is not stored."""
 
 
 def rank_cells(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -60,19 +60,12 @@ def _number_rows(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Seque
     return rows.with_columns((number + 1).alias(IN_CELL))
 
 
-def count_cells(
-    ranked: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str], before: nw.Expr | None = None
-) -> nw.LazyFrame[Any]:
-    """Return the cells of ranked rows: `_count`, `_distinct`, `_newest` and `_before` (rows before this batch)."""
-    rows_before = nw.lit(0) if before is None else before
-    cells = (
-        ranked.with_columns(rows_before.cast(nw.Int64).alias(BEFORE))
-        .group_by(*cell)
-        .agg(
-            nw.len().cast(nw.Int64).alias("_rows"),
-            nw.col(BEFORE).max(),
-            nw.col(DENSE).max().alias(DISTINCT),
-            nw.col(settings.order_by).max().alias(NEWEST),
-        )
+def count_cells(ranked: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Return the cells of ranked rows: `_count`, `_distinct`, `_newest` and `_lowest`."""
+    order = nw.col(settings.order_by)
+    return ranked.group_by(*cell).agg(
+        nw.len().cast(nw.Int64).alias(COUNT),
+        nw.col(DENSE).max().alias(DISTINCT),
+        order.max().alias(NEWEST),
+        order.min().alias(LOWEST),
     )
-    return cells.with_columns((nw.col("_rows") + nw.col(BEFORE)).alias(COUNT))

@@ -19,11 +19,13 @@ from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ..base import Step
 from ..segments import SEGMENT, Segments
-from .cells import BEFORE, DENSE, count_cells, rank_cells
+from .cells import LOWEST, count_cells, rank_cells
 from .settings import RankingSettings
 from .tables import COUNT, DISTINCT, IN_CELL, NEWEST, RankingTables
 
-_LATE, _FRESH, _WAS, _DEAD = "_late", "_fresh", "_was", "_dead"
+_DISTURBED, _IS_KNOWN, _WAS, _DEAD = "_disturbed", "_is_known", "_was", "_dead"
+_BEFORE = {COUNT: "_count_before", DISTINCT: "_distinct_before", NEWEST: "_newest_before"}
+"""By column of a cell, the column of what it was before the epoch."""
 _MAX_LIST = 500  # for more segments, a range skips as many files as a list, and is planned faster
 _UNORDERED = frozenset({"boolean", "binary"})
 
@@ -47,11 +49,15 @@ class _Prepared:
         checked: the rows of a batch, each with its segment, or the reason why it cannot be ranked.
         profile: of these rows.
         latest: of those that can be ranked the last one of each id.
+        ranked: of these all but the deletes, with their ranks among each other in their cells.
+        cells: the counts of the cells of these.
     """
 
     checked: nw.LazyFrame[Any]
     profile: _Profile
     latest: nw.LazyFrame[Any]
+    ranked: nw.LazyFrame[Any]
+    cells: nw.LazyFrame[Any]
 
 
 @frozen(eq=False)
@@ -81,7 +87,11 @@ class RankingStep:
         profile = self._profile(checked)
         self.engine.expect(profile.rows)
         latest = _good(checked).filter(nw.col(POSITION) == nw.col(POSITION).max().over(*self.settings.id))
-        return _Prepared(checked, profile, self.engine.persist(latest) if profile.segments else latest)
+        latest = self.engine.persist(latest)
+        upserts = latest.filter(~removes(nw.col(ROW_KIND))).select(*self.settings.schema.names, SEGMENT)
+        ranked = self.engine.persist(rank_cells(upserts, self.settings, self.cell))
+        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell))
+        return _Prepared(checked, profile, latest, ranked, cells)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
@@ -92,7 +102,7 @@ class RankingStep:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(ready.checked, batch))
         if profile.segments:
             earlier = self._read_earlier(_good(ready.checked), ready.latest, profile, snapshot)
-            changes |= self._apply(ready.latest, earlier, profile, snapshot)
+            changes |= self._apply(ready, earlier, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 
     def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -146,48 +156,53 @@ class RankingStep:
             earlier = good.filter(removes(nw.col(ROW_KIND)))
         return earlier.select(*self.settings.id, *(name for name in self.cell if name not in self.settings.id))
 
-    def _apply(
-        self, latest: nw.LazyFrame[Any], earlier: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot
-    ) -> dict[str, Change]:
-        upserts = latest.filter(~removes(nw.col(ROW_KIND))).select(*self.settings.schema.names, SEGMENT)
-        rows = self.engine.persist(self._join_cells(upserts, profile, snapshot))
+    def _apply(self, ready: _Prepared, earlier: nw.LazyFrame[Any], snapshot: Snapshot) -> dict[str, Change]:
+        cells = self.engine.persist(self._look_up_cells(ready, snapshot))
         # A row may move to another cell and keep its key, so both cells are ranked together.
-        moving = rows.join(earlier.select(*self.settings.id), on=list(self.settings.id), how="semi")
-        parts = (rows.filter(nw.col(_LATE)), moving, earlier)
-        cells = nw.concat([part.select(*self.cell) for part in parts])
-        lines = collect_small(cells.group_by(SEGMENT).agg(nw.len().alias("_rows")))
+        moving = ready.ranked.join(earlier.select(*self.settings.id), on=list(self.settings.id), how="semi")
+        parts = ((cells.filter(self._is_late()), 0), (moving, 1), (earlier, 1))
+        touched = nw.concat([part.select(*self.cell, nw.lit(known).alias(_IS_KNOWN)) for part, known in parts])
+        lines = collect_small(touched.group_by(SEGMENT).agg(nw.col(_IS_KNOWN).max()))
         segments = tuple(sorted(line[SEGMENT] for line in lines))
         if not segments:
-            return self._append(rows)
-        disturbed = self.engine.persist(cells.unique())
-        appended = self._append(rows.join(disturbed, on=list(self.cell), how="anti"))
-        late_rows = rows.join(disturbed, on=list(self.cell), how="semi")
+            return self._append(self._place(ready.ranked, cells), cells)
+        disturbed = self.engine.persist(touched.select(*self.cell).unique())
+        marks = disturbed.with_columns(nw.lit(value=True).alias(_DISTURBED))
+        marked = self.engine.persist(cells.join(marks, on=list(self.cell), how="left"))
+        rows, undisturbed = self.engine.persist(self._place(ready.ranked, marked)), nw.col(_DISTURBED).is_null()
+        appended = self._append(rows.filter(undisturbed), marked.filter(undisturbed))
         stored = snapshot.read(self.tables.ranked.name, Matching(disturbed, within={SEGMENT: _within(segments)}))
-        return self._rerank(appended, disturbed, stored, late_rows, latest)
+        replaces = self.settings.repeats != "anywhere" or any(line[_IS_KNOWN] for line in lines)
+        ids = ready.latest.select(*self.settings.id) if replaces else None
+        return self._rerank(appended, disturbed, stored, rows.filter(~undisturbed), ids)
 
-    def _join_cells(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Add the stored counts of each row's cell, and whether the row is late (not newer than all rows of it)."""
-        cells = Matching(rows.select(*self.cell), within={SEGMENT: _within(profile.segments)})
-        stored = {name: name for name in (COUNT, DISTINCT, NEWEST)}
-        counted = snapshot.look_up(self.tables.cells.name, rows, cells, stored)
-        newer = (nw.col(self.settings.order_by) > nw.col(NEWEST)).fill_null(value=False)
-        late = (~nw.col(COUNT).is_null() & ~newer).alias(_LATE)
-        return counted.with_columns(late)
+    def _look_up_cells(self, ready: _Prepared, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Add to the cells of the batch what is stored of them."""
+        keys = Matching(ready.cells.select(*self.cell), within={SEGMENT: _within(ready.profile.segments)})
+        stored = {before: name for name, before in _BEFORE.items()}
+        return snapshot.look_up(self.tables.cells.name, ready.cells, keys, stored)
 
-    def _append(self, rows: nw.LazyFrame[Any]) -> dict[str, Change]:
+    def _is_late(self) -> nw.Expr:
+        """Whether a row of a cell arrives late: it is not newer than all stored rows of the cell."""
+        newer = (nw.col(LOWEST) > nw.col(_BEFORE[NEWEST])).fill_null(value=False)
+        return ~nw.col(_BEFORE[COUNT]).is_null() & ~newer
+
+    def _place(self, rows: nw.LazyFrame[Any], cells: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add to ranked rows what is known of their cells."""
+        return rows.join(cells.drop(COUNT, DISTINCT, NEWEST, LOWEST), on=list(self.cell), how="left")
+
+    def _append(self, rows: nw.LazyFrame[Any], cells: nw.LazyFrame[Any]) -> dict[str, Change]:
         """Append rows that are newer than all rows of their cell; their ranks follow the ranks of the cell."""
-        ranks_before = nw.col(DISTINCT if self.settings.method == "dense_rank" else COUNT).fill_null(0)
-        ranked = rank_cells(rows, self.settings, self.cell).with_columns(
-            (nw.col(IN_CELL) + ranks_before).alias(IN_CELL),
-            (nw.col(DENSE) + nw.col(DISTINCT).fill_null(0)).alias(DENSE),
-        )
-        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell, before=nw.col(COUNT).fill_null(0)))
-        columns = self.tables.cells.schema.names
+        before = {name: nw.col(column).fill_null(0) for name, column in _BEFORE.items() if name != NEWEST}
+        ranks_before = before[DISTINCT if self.settings.method == "dense_rank" else COUNT]
+        ranked = rows.with_columns((nw.col(IN_CELL) + ranks_before).alias(IN_CELL))
+        counts = [(nw.col(name) + counted).alias(name) for name, counted in before.items()]
+        columns, is_new = self.tables.cells.schema.names, nw.col(_BEFORE[COUNT]).is_null()
         return {
             self.tables.ranked.name: Change(append=ranked.select(*self.tables.ranked.schema.names)),
             self.tables.cells.name: Change(
-                append=cells.filter(nw.col(BEFORE) == 0).select(*columns),
-                merge=cells.filter(nw.col(BEFORE) > 0).select(*columns),
+                append=cells.filter(is_new).select(*columns),
+                merge=cells.filter(~is_new).with_columns(*counts).select(*columns),
             ),
         }
 
@@ -197,33 +212,32 @@ class RankingStep:
         disturbed: nw.LazyFrame[Any],
         stored: nw.LazyFrame[Any],
         upserts: nw.LazyFrame[Any],
-        latest: nw.LazyFrame[Any],
+        ids: nw.LazyFrame[Any] | None,
     ) -> dict[str, Change]:
-        """Rank the disturbed cells again, with upserts and without deleted rows; add that to the appended changes."""
-        ids, names = list(self.settings.id), (*self.settings.schema.names, SEGMENT)
+        """Rank the disturbed cells again, with upserts and without deleted rows; add that to the appended changes.
+
+        `ids` are those whose stored rows are replaced or deleted; None if no row is.
+        """
+        on, names = list(self.settings.id), (*self.settings.schema.names, SEGMENT)
         current = self.engine.persist(stored)
-        staying = current.join(latest.select(*ids), on=ids, how="anti")
-        leaving = current.join(latest.select(*ids), on=ids, how="semi")
+        staying = current if ids is None else current.join(ids, on=on, how="anti")
         no_rank = nw.lit(None).cast(nw.Int64).alias(_WAS)
         pool = nw.concat([staying.select(*names, nw.col(IN_CELL).alias(_WAS)), upserts.select(*names, no_rank)])
         ranked = self.engine.persist(rank_cells(pool, self.settings, self.cell))
         changed = ranked.filter(nw.col(_WAS).is_null() | (nw.col(IN_CELL) != nw.col(_WAS)))
         cells = self.engine.persist(count_cells(ranked, self.settings, self.cell))
+        gone = emptied = None
+        if ids is not None:
+            key = self.tables.ranked.key
+            gone = current.join(ids, on=on, how="semi").join(ranked, on=list(key), how="anti").select(*key)
+            emptied = disturbed.join(cells, on=list(self.cell), how="anti")
+        columns = self.tables.ranked.schema.names
         ranked_change, cells_change = appended[self.tables.ranked.name], appended[self.tables.cells.name]
         recounted = cells.select(*self.tables.cells.schema.names)
+        merged = recounted if cells_change.merge is None else nw.concat([cells_change.merge, recounted])
         return {
-            self.tables.ranked.name: evolve(
-                ranked_change,
-                merge=changed.select(*self.tables.ranked.schema.names),
-                delete=leaving.join(ranked, on=list(self.tables.ranked.key), how="anti").select(
-                    *self.tables.ranked.key
-                ),
-            ),
-            self.tables.cells.name: evolve(
-                cells_change,
-                merge=recounted if cells_change.merge is None else nw.concat([cells_change.merge, recounted]),
-                delete=disturbed.join(cells, on=list(self.cell), how="anti"),
-            ),
+            self.tables.ranked.name: evolve(ranked_change, merge=changed.select(*columns), delete=gone),
+            self.tables.cells.name: evolve(cells_change, merge=merged, delete=emptied),
         }
 
 
