@@ -47,6 +47,15 @@ _FOR_ALL = MappingProxyType(
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     }
 )
+_FOR_LARGE = MappingProxyType(
+    {
+        **_FOR_ALL,
+        # More than this in one partition of a table is written by several tasks.
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+        # Rows that fit are joined through a hash table, without a sort. Spark wants at least the size above.
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "16m",
+    }
+)
 _FOR_SMALL = MappingProxyType(
     {
         **_FOR_ALL,
@@ -89,7 +98,7 @@ class SparkEngine(SparkOrder, FrameEngine):
     def _for_large(self) -> dict[str, str]:
         """The settings for many rows; the cluster may have grown or shrunk since the last epoch."""
         cores = follow_cores(self.session)
-        return dict(_FOR_ALL) if cores is None else {**_FOR_ALL, _PARTITIONS: cores}
+        return dict(_FOR_LARGE) if cores is None else {**_FOR_LARGE, _PARTITIONS: cores}
 
     def persist(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         with self._whole_stages():
