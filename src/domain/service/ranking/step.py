@@ -225,15 +225,15 @@ class RankingStep:
         pool = nw.concat([staying.select(*names, nw.col(IN_CELL).alias(_WAS)), upserts.select(*names, no_rank)])
         ranked = self.engine.persist(rank_cells(pool, self.settings, self.cell))
         changed = ranked.filter(nw.col(_WAS).is_null() | (nw.col(IN_CELL) != nw.col(_WAS)))
-        cells = self.engine.persist(count_cells(ranked, self.settings, self.cell))
+        counts = count_cells(ranked, self.settings, self.cell).select(*self.tables.cells.schema.names)
+        recounted = self.engine.persist(counts)
         gone = emptied = None
         if ids is not None:
             key = self.tables.ranked.key
             gone = current.join(ids, on=on, how="semi").join(ranked, on=list(key), how="anti").select(*key)
-            emptied = disturbed.join(cells, on=list(self.cell), how="anti")
+            emptied = disturbed.join(recounted, on=list(self.cell), how="anti")
         columns = self.tables.ranked.schema.names
         ranked_change, cells_change = appended[self.tables.ranked.name], appended[self.tables.cells.name]
-        recounted = cells.select(*self.tables.cells.schema.names)
         merged = recounted if cells_change.merge is None else nw.concat([cells_change.merge, recounted])
         return {
             self.tables.ranked.name: evolve(ranked_change, merge=changed.select(*columns), delete=gone),
