@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import time
@@ -142,6 +143,20 @@ def test_a_replayed_range_gives_the_same_rows(engine: Engine, kafka: KafkaBroker
     kafka.produce(topic, messages(*range(50)))
     assert len(before) == 30
     assert rows(source.read(found)) == before
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_read_leaves_collections_of_garbage_as_they_were(
+    engine: Engine, kafka: KafkaBroker, topic: str, *, is_on: bool
+) -> None:
+    kafka.produce(topic, messages(1))
+    source = source_of(engine, kafka, topic)
+    (gc.enable if is_on else gc.disable)()
+    try:
+        assert ids(source, planned(source)) == [1]
+        assert gc.isenabled() is is_on
+    finally:
+        gc.enable()
 
 
 def test_reads_several_topics(engine: Engine, kafka: KafkaBroker, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
-from ..records.decoder import ROWS_A_BATCH
 from .plan import OffsetBounds, Partition, Slice
 from .runs import Run
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.1
+_AT_ONCE = 2_000
+"""Messages in one call of the client, which holds up Python's other threads while it makes them."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _NO_LEADER = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -78,11 +80,14 @@ class TopicReader:
             consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in slices])
             deadline = monotonic() + _STANDSTILL_SECONDS
             while open_:
-                if messages := _arrived(consumer):
+                # A single call for many messages would wait for all of them, or for all of its time.
+                if first := consumer.consume(1, _POLL_SECONDS):
                     deadline = monotonic() + _STANDSTILL_SECONDS
+                    with _without_collections():
+                        runs = _taken([*first, *consumer.consume(_AT_ONCE, 0)], open_, consumer)
+                    yield from runs
                 elif monotonic() > deadline:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
-                yield from _taken(messages, open_, consumer)
 
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
@@ -101,13 +106,19 @@ class TopicReader:
         self._idle.append(consumer)
 
 
-def _arrived(consumer: Consumer) -> list[Message]:
-    """The messages that have arrived, after a wait for the first one.
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Put off Python's search for unused objects, which looks at all objects of the process.
 
-    A single call for many messages would wait for all of them, or for all of its time.
+    Thousands of messages, which are soon gone, would start it again and again.
     """
-    first = consumer.consume(1, _POLL_SECONDS)
-    return [*first, *consumer.consume(ROWS_A_BATCH, 0)] if first else []
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _taken(messages: list[Message], open_: dict[Partition, Slice], consumer: Consumer) -> list[Run]:
@@ -143,6 +154,8 @@ def _client_options(settings: KafkaSettings) -> dict[str, Any]:
     return {
         # A range may end at the end of a partition, after a transaction marker; this time-out finds that out soon.
         "fetch.wait.max.ms": 50,
+        # Once 100,000 records are waiting in the client, it fetches no more for this long; by default for a second.
+        "fetch.queue.backoff.ms": 10,
         **settings.options,
         "bootstrap.servers": settings.servers,
         # The client requires it. Nothing is subscribed to or committed, so the group is never created.

@@ -26,7 +26,7 @@ _LOGIN_MODULES = {
 }
 
 
-_USUAL_ROWS = 100_000
+_USUAL = EpochSize(rows=200_000, bytes=64 * 1024 * 1024)
 
 
 @frozen
@@ -39,7 +39,7 @@ class KafkaSettings:
         max_rows_per_epoch: the largest number of records in an epoch, shared fairly among the partitions.
         options: further client settings as librdkafka names them, for security above all; they are never shown.
         max_bytes_per_epoch: about the largest number of bytes of records in an epoch. If neither limit is set, an epoch
-            has at most 100,000 records.
+            has at most 200,000 records and 64 MiB.
         registry: the address of the schema registry, for Avro and Protobuf.
         registry_auth: ``user:password`` or a token for it; never shown.
     """
@@ -56,7 +56,7 @@ class KafkaSettings:
     def limit(self) -> EpochSize:
         """The largest size of an epoch."""
         if self.max_rows_per_epoch is None and self.max_bytes_per_epoch is None:
-            return EpochSize(_USUAL_ROWS)
+            return _USUAL
         return EpochSize(self.max_rows_per_epoch, self.max_bytes_per_epoch)
 
 
