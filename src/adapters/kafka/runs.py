@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -51,15 +50,8 @@ def chunks(runs: Iterable[Run]) -> Iterator[Chunk]:
 
 
 def _chunk(runs: Sequence[Run]) -> Chunk:
-    whole = [_joined(slice_, [*some]) for slice_, some in groupby(runs, lambda run: run.slice)]
-    offsets = [pl.Series(run.offsets, dtype=pl.Int64) for run in whole]
-    pairs = list(zip(whole, offsets, strict=True))
+    offsets = [pl.Series(run.offsets, dtype=pl.Int64) for run in runs]
+    pairs = list(zip(runs, offsets, strict=True))
     positions = pl.concat([(each - each[0]) * RECORD_POSITIONS + run.slice.position(each[0]) for run, each in pairs])
     origins = pl.concat([run.slice.place + each.cast(pl.String) for run, each in pairs])
-    return Chunk.of_values([value for run in whole for value in run.values], positions, origins)
-
-
-def _joined(slice_: Slice, runs: Sequence[Run]) -> Run:
-    """Runs of a slice as one: a column costs less by the piece."""
-    offsets = chain.from_iterable(run.offsets for run in runs)
-    return Run(slice_, list(offsets), list(chain.from_iterable(run.values for run in runs)))
+    return Chunk.of_values([value for run in runs for value in run.values], positions, origins)
