@@ -52,11 +52,11 @@ def planned(source: StreamSource, after: Any = None) -> OffsetRange:
     return OffsetRange(*json.loads(json.dumps([found.after, found.until])))
 
 
-def await_markers(source: StreamSource, topic: str, until: int) -> None:
+def await_markers(source: StreamSource, topic: str, until: int, partition: int = 0) -> None:
     """Wait for the broker to let readers pass to an offset: a commit returns before its marker is written."""
     deadline = time.monotonic() + 20
-    while (source.end() or {})[topic]["0"] < until:
-        assert time.monotonic() < deadline, f"{topic}/0 is not at {until} after 20 s: {source.end()}"
+    while (source.end() or {})[topic][str(partition)] < until:
+        assert time.monotonic() < deadline, f"{topic}/{partition} is not at {until} after 20 s: {source.end()}"
         time.sleep(0.05)
 
 
@@ -203,6 +203,30 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     producer.commit_transaction()
     await_markers(source, topic, 8)
     assert ids(source, planned(source, found.until)) == [4]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_epochs_that_end_anywhere_have_all_records(engine: Engine, kafka: KafkaBroker, topic: str, limit: int) -> None:
+    """Each transaction leaves a marker, so some epochs begin with one, and some have nothing else."""
+    producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic})
+    producer.init_transactions()
+    source, found, after = source_of(engine, kafka, topic, limit=limit), list[int](), None
+    for first in (0, 4):
+        for number in range(first, first + 4):
+            producer.begin_transaction()
+            for each in range(1 + number % 2):
+                producer.produce(topic, messages(10 * number + each)[0], partition=0)
+                producer.produce(topic, messages(100 + 10 * number + each)[0], partition=1)
+            producer.commit_transaction()
+        for partition in (0, 1):
+            await_markers(source, topic, 10 if first == 0 else 20, partition)
+        while source.plan(after, NOW):
+            epoch = planned(source, after)
+            found += ids(source, epoch)
+            after = epoch.until
+    right = [base + 10 * number + each for base in (0, 100) for number in range(8) for each in range(1 + number % 2)]
+    assert sorted(found) == right
+    assert ids(source, OffsetRange(None, after or {})) == right
 
 
 def test_records_removed_before_they_were_read_are_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import gc
-from bisect import bisect_left
 from contextlib import ExitStack, contextmanager
-from itertools import groupby
-from operator import itemgetter
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from ...domain.errors import ConfigError, NotInstalled, SourceChanged, SourceUnavailable
-from .plan import OffsetBounds, Partition, Slice
-from .runs import Run
-
-try:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-except ImportError as missing:
-    raise NotInstalled("Kafka sources need confluent-kafka: pip install 'headwater[kafka]'") from missing
+from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from .plan import OffsetBounds, Partition
+from .reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .plan import Slice
+    from .runs import Run
     from .settings import KafkaSettings
 
 ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.1
-_AT_ONCE = 2_000
-"""Messages in one call of the client, which holds up Python's other threads while it makes them."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _NO_LEADER = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -52,7 +44,9 @@ class TopicReader:
     """
 
     settings: KafkaSettings
-    _idle: list[Consumer] = field(init=False, factory=list)
+    _idle: list[Reading] = field(init=False, factory=list)
+    _planning: list[Reading] = field(init=False, factory=list)
+    """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
         """The offsets that each partition of the topics holds; of transactions, only those that are completed.
@@ -61,8 +55,8 @@ class TopicReader:
             ConfigError: a topic does not exist.
             SourceUnavailable: the cluster does not answer.
         """
-        with self._consumer() as consumer:
-            topics = self.settings.topics
+        with self._borrow(self._planning) as planning:
+            consumer, topics = planning.consumer, self.settings.topics
             partitions = [(topic, each) for topic in topics for each in _numbers(consumer, topic, self.settings)]
             return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
 
@@ -75,79 +69,31 @@ class TopicReader:
             SourceChanged: records of a slice have been deleted.
             SourceUnavailable: the cluster does not answer.
         """
-        open_ = {(each.topic, each.partition): each for each in slices}
-        with self._consumer() as consumer:
-            consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in slices])
+        with self._borrow(self._idle) as reading:
+            reading.begin(slices)
             deadline = monotonic() + _STANDSTILL_SECONDS
-            while open_:
-                # A single call for many messages would wait for all of them, or for all of its time.
-                if first := consumer.consume(1, _POLL_SECONDS):
+            while reading.open:
+                if (runs := reading.take()) is not None:
                     deadline = monotonic() + _STANDSTILL_SECONDS
-                    with _without_collections():
-                        runs = _taken([*first, *consumer.consume(_AT_ONCE, 0)], open_, consumer)
                     yield from runs
                 elif monotonic() > deadline:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
 
     @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
+    def _borrow(self, idle: list[Reading]) -> Iterator[Reading]:
         """A consumer that commits nothing; errors are translated into Headwater's, and end a consumer."""
         try:
-            consumer = self._idle.pop()
+            reading = idle.pop()
         except IndexError:
-            consumer = Consumer(_client_options(self.settings))
+            reading = Reading(Consumer(_client_options(self.settings)))
         with ExitStack() as closing:
-            closing.callback(consumer.close)
+            closing.callback(reading.consumer.close)
             try:
-                yield consumer
+                yield reading
             except KafkaException as error:
                 raise _translate(error, self.settings) from error
             closing.pop_all()
-        self._idle.append(consumer)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Put off Python's search for unused objects, which looks at all objects of the process.
-
-    Thousands of messages, which are soon gone, would start it again and again.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _taken(messages: list[Message], open_: dict[Partition, Slice], consumer: Consumer) -> list[Run]:
-    """The records of messages that are in a slice; the end of a slice closes it and its partition."""
-    runs, partitions = list[Run](), zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-    for partition, pairs in groupby(zip(partitions, messages, strict=True), itemgetter(0)):
-        some = [message for _, message in pairs]
-        ends = [at for at, error in enumerate(map(Message.error, some)) if error and _is_end(error)]
-        if (slice_ := open_.get(partition)) is None:
-            continue
-        within = map(Message.offset, some[: ends[0] if ends else None])
-        offsets = [offset for offset in within if offset is not None]
-        count = bisect_left(offsets, slice_.end)
-        runs.append(Run(slice_, offsets[:count], list(map(Message.value, some[:count]))))
-        if ends or offsets[-1] >= slice_.end - 1:
-            del open_[partition]
-            consumer.incremental_unassign([TopicPartition(*partition)])  # a paused one would take a second to resume
-    return [run for run in runs if run.values]
-
-
-def _is_end(error: KafkaError) -> bool:
-    """Whether it tells the end of a partition.
-
-    Raises:
-        KafkaException: it is another error.
-    """
-    if error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    return True
+        idle.append(reading)
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:

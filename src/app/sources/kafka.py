@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS
 from ..deployment.deployment import KafkaInput
 from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, whole
+from ..registry.packages import require
 from ..registry.sources import SourceKind
 from .secrets import read_secret
 
@@ -56,12 +57,14 @@ class KafkaKind(SourceKind[KafkaInput]):
         return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": read_secret(table, "registry_auth")})
 
     def open_polars(self, settings: KafkaInput, records: RecordSpec, backend: str) -> StreamSource:
-        from ...adapters.kafka.polars_source import PolarsKafkaSource
+        with require("confluent_kafka", extra="kafka"):
+            from ...adapters.kafka.polars_source import PolarsKafkaSource
 
         return PolarsKafkaSource(_settings(settings), records)
 
     def open_spark(self, settings: KafkaInput, records: RecordSpec, session: Any, backend: str) -> StreamSource:
-        from ...adapters.kafka.spark_source import SparkKafkaSource
+        with require("confluent_kafka", extra="kafka"):
+            from ...adapters.kafka.spark_source import SparkKafkaSource
 
         return SparkKafkaSource(_settings(settings), records, session)
 
