@@ -116,6 +116,16 @@ def test_no_record_is_fetched_twice_while_slices_follow_one_another(random: Any)
     assert sorted(client.fetched) == [(each, offset) for each in PARTITIONS for offset in client.logs[each]]
 
 
+def test_the_end_of_a_partition_that_has_grown_since_ends_no_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Message(TOPIC, 0, at, value=b"%d" % at) for at in range(6)]
+    end = Message(TOPIC, 0, 5, error=KafkaError(KafkaError._PARTITION_EOF))
+    calls = iter([records[:1], [*records[1:5], end], [], records[5:], []])
+    monkeypatch.setattr(Client, "consume", lambda *_: next(calls))
+    reading = Reading(Client(Random(1)))  # type: ignore[arg-type]
+    assert read(reading, [Slice(0, TOPIC, 0, 0, 3)]) == {(TOPIC, 0): [0, 1, 2]}
+    assert read(reading, [Slice(0, TOPIC, 0, 3, 6)]) == {(TOPIC, 0): [3, 4, 5]}
+
+
 def test_an_error_of_the_client_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = Message(TOPIC, 0, error=KafkaError(KafkaError.OFFSET_OUT_OF_RANGE))
     monkeypatch.setattr(Client, "consume", lambda *_: [gone])
