@@ -567,10 +567,15 @@ Feature: A wide table of which each topic has a part
         {"op": "u", "after": {"shop_id": 3, "note": "__debezium_unavailable_value", "author": "dan", "ver": 2}, "source": {"ts_ms": 1}}
         """
       And shop runs until idle
+      And these lines arrive at notes
+        """
+        {"op": "c", "after": {"shop_id": 2, "note": "__debezium_unavailable_value", "author": "eve", "ver": 3}, "source": {"ts_ms": 1}}
+        """
+      And shop runs until idle
       Then shop.rows shows exactly
         | shop_id | note   | author |
         | 1       | short  | bob    |
-        | 2       | longer |        |
+        | 2       | longer | eve    |
         | 3       |        | dan    |
 
   Rule: A reader can tell which topics have reported, and how far each

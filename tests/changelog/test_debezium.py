@@ -224,6 +224,21 @@ def test_a_large_value_that_nobody_sent_is_refused(before: dict[str, Any] | None
     assert why == f"column 'email': its unchanged value was not sent; {FULL}"
 
 
+@pytest.mark.parametrize("op", ["c", "r"])
+def test_a_large_value_that_an_insert_does_not_send_is_refused(op: str) -> None:
+    """PostgreSQL changes a key by a delete and an insert; the insert may be without the large value."""
+    why = CUSTOMERS.refusal(change(op, None, {**MARIE, "email": UNSENT}, POSTGRES))
+    assert why == f"column 'email': its unchanged value was not sent; {FULL}"
+
+
+def test_a_column_that_only_the_old_image_has_is_null_afterwards() -> None:
+    decoding = Decoding("debezium-json", "id int, name string, email string")
+    assert decoding.rows(change("u", {"id": 1, "name": "a", "email": "e"}, {"id": 1, "name": "b"})) == [
+        ("-U", 1, "a", "e"),
+        ("+U", 1, "b", None),
+    ]
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -46,8 +46,9 @@ def _map(target: Target, choose: Choose) -> Convert:
 
     def convert(found: Any) -> list[Any]:
         entries = sorted((entry(*each) for each in _pairs(found, refuse)), key=itemgetter(KEY))
-        if twice := next((each[KEY] for each, after in pairwise(entries) if each[KEY] == after[KEY]), None):
-            raise refuse(found, f"two keys are {twice}")
+        for each, after in pairwise(entries):
+            if each[KEY] == after[KEY]:
+                raise refuse(found, f"two keys are {each[KEY]}")
         return entries
 
     return convert

@@ -1,8 +1,8 @@
 """Natural sort order of texts that consist of a name and a number, such as log files (``mysql-bin.999999``).
 
 Such texts are compared by name, then by number: ``mysql-bin.999999`` sorts before ``mysql-bin.1000000``. The GTIDs of
-one server (``UUID:7``) are compared alike. All other texts, such as times in ISO 8601 and decimal fractions, are
-compared as text.
+one server (``UUID:7``) and places in a log file (``mysql-bin.999999:150``) are compared alike. All other texts, such as
+times in ISO 8601 and decimal fractions, are compared as text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ import narwhals as nw
 _DIGITS = 20
 _ZEROS = "0" * _DIGITS
 _UUID = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-# A name has no digits, or ends in a dot after a character that is not a digit (`db2-bin.7`, not `12.7`), or is a UUID.
-_NAME_OF = rf"(?:[^0-9]*|[^\n]*[^0-9\n]\.|{_UUID}:)"
-_NAMED_NUMBER = rf"\A{_NAME_OF}[0-9]{{1,{_DIGITS}}}\z"
-_NUMBER, _NAME = r"[0-9]+\z", r"\A(?s:.*)[^0-9]"
-_PARTS = re.compile(rf"({_NAME_OF})([0-9]{{1,{_DIGITS}}})")
+# A name has no digits, or ends in a dot after a character that is not a digit (`db2-bin.7`, not `12.7`), or begins with
+# a letter and ends in a sign that no time has before its last number (`v1-7`), or is a UUID.
+_OTHER_NAME = r"[^\n]*[^0-9\n]\.|[A-Za-z][^\n]*[-/_#@]"
+_NAME_OF = rf"(?:[^0-9]*|{_OTHER_NAME}|{_UUID}:)"
+_NUMBER_OF = f"[0-9]{{1,{_DIGITS}}}"
+_NAMED_NUMBER = rf"\A{_NAME_OF}{_NUMBER_OF}\z"
+_FILE_AND_PLACE = rf"\A(?:[^0-9]+|{_OTHER_NAME}){_NUMBER_OF}:{_NUMBER_OF}\z"
+_NUMBER, _NAME, _PLACE = r"[0-9]+\z", r"\A(?s:.*)[^0-9]", r":[0-9]+\z"
+_PARTS = re.compile(rf"({_NAME_OF})({_NUMBER_OF})")
+_FILE = re.compile(_FILE_AND_PLACE.replace(r"\z", r"\Z"))
 
 
 def natural(text: nw.Expr) -> nw.Expr:
@@ -28,9 +33,18 @@ def natural(text: nw.Expr) -> nw.Expr:
 
     Numbers have up to 20 digits. Numbers that differ only in leading zeros are equal.
     """
-    padded = nw.concat_str([nw.lit(_ZEROS), text.str.replace_all(_NAME, "")]).str.tail(_DIGITS)
-    named = nw.concat_str([text.str.replace_all(_NUMBER, ""), padded])
-    return nw.when(text.str.contains(_NAMED_NUMBER)).then(named).otherwise(text)
+    file = text.str.replace_all(_PLACE, "")
+    placed = nw.concat_str([_pad(file), nw.lit(":"), _padded(text)])
+    other = nw.when(text.str.contains(_NAMED_NUMBER)).then(_pad(text)).otherwise(text)
+    return nw.when(text.str.contains(_FILE_AND_PLACE)).then(placed).otherwise(other)
+
+
+def _pad(text: nw.Expr) -> nw.Expr:
+    return nw.concat_str([text.str.replace_all(_NUMBER, ""), _padded(text)])
+
+
+def _padded(text: nw.Expr) -> nw.Expr:
+    return nw.concat_str([nw.lit(_ZEROS), text.str.replace_all(_NAME, "")]).str.tail(_DIGITS)
 
 
 def natural_value(value: Any) -> Any:
@@ -39,7 +53,12 @@ def natural_value(value: Any) -> Any:
     >>> natural_value("db2-bin.000007"), natural_value("2024-03-01T09:00:00.5"), natural_value(7)
     ('db2-bin.00000000000000000007', '2024-03-01T09:00:00.5', 7)
     """
-    parts = _PARTS.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return value
+    if _FILE.fullmatch(value):
+        file, _, place = value.rpartition(":")
+        return f"{natural_value(file)}:{place.zfill(_DIGITS)}"
+    parts = _PARTS.fullmatch(value)
     return parts[1] + parts[2].zfill(_DIGITS) if parts else value
 
 

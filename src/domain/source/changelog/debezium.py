@@ -124,7 +124,8 @@ class DebeziumDecoder(ChangeDecoder):
         return Images(self.spec, self.to_json, written, _SAYS, unit="ms")
 
     def _inserted(self, message: Message, images: Images) -> Rows:
-        return ((INSERT, images.image(as_object(message.get("after"), "after"), message), None),)
+        after = as_object(message.get("after"), "after")
+        return ((INSERT, images.image(_available(after, {}, images), message), None),)
 
     def _updated(self, message: Message, images: Images) -> Rows:
         after, before = as_object(message.get("after"), "after"), message.get("before")
@@ -172,6 +173,8 @@ def _changed(before: Message, after: Message) -> dict[str, Any] | None:
                 changed[name] = old
     except KeyError:
         return None
+    if len(before) > len(after):
+        changed.update((name, old) for name, old in before.items() if name not in after)
     return changed
 
 
