@@ -33,10 +33,11 @@ def natural(text: nw.Expr) -> nw.Expr:
 
     Numbers have up to 20 digits. Numbers that differ only in leading zeros are equal.
     """
-    file = text.str.replace_all(_PLACE, "")
-    placed = nw.concat_str([_pad(file), nw.lit(":"), _padded(text)])
-    other = nw.when(text.str.contains(_NAMED_NUMBER)).then(_pad(text)).otherwise(text)
-    return nw.when(text.str.contains(_FILE_AND_PLACE)).then(placed).otherwise(other)
+    # The costly replacements see only the texts of each kind; the others are null there.
+    placed = nw.when(text.str.contains(_FILE_AND_PLACE)).then(text)
+    named = nw.when(text.str.contains(_NAMED_NUMBER)).then(text)
+    file_and_place = nw.concat_str([_pad(placed.str.replace_all(_PLACE, "")), nw.lit(":"), _padded(placed)])
+    return nw.coalesce(file_and_place, _pad(named), text)
 
 
 def _pad(text: nw.Expr) -> nw.Expr:
