@@ -11,6 +11,9 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 _SHOWN = (("d", 864_000), ("h", 36_000), ("m", 600))
 """Tenths of a second in each unit."""
 _CALENDAR = re.compile(r"month|year|quarter", re.IGNORECASE)
+_LONGEST = timedelta(days=365_000)
+"""Longer than any use, and short enough to be added to a time."""
+_SHOWN_LENGTH = 40
 _PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 
 
@@ -31,7 +34,17 @@ def parse_duration(text: str) -> timedelta:
             f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, such as '5m' or '1h30m'"
             + _hint(body)
         )
-    return sign * sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    try:
+        length = sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    except (OverflowError, ValueError):  # Python reads only numbers of some thousand digits
+        length = timedelta.max
+    if length > _LONGEST:
+        raise ConfigError(f"{_cut(text)!r} is too long: a duration is at most {_LONGEST.days}d")
+    return sign * length
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}…"
 
 
 def _hint(body: str) -> str:

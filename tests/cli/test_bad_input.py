@@ -180,6 +180,12 @@ class TestConfiguration:
         [
             ("order_by", "oder_by", ":17: pipelines.ranked.oder_by: unknown key", "; did you mean 'order_by'?"),
             ('"memory"', '"memroy"', ":2: backend.name", "did you mean 'memory'?"),
+            (
+                '"memory"',
+                '"delta"\npath = "deploy.toml/lake"',
+                ":3: backend.path",
+                "deploy.toml is a file; name a folder",
+            ),
             ('"memory"', '"delta"', ":1: backend.path", "is missing; backend delta needs a folder for its tables"),
             ('["project"]', '["projekt"]', ":15: pipelines.ranked.group", "no such column: 'projekt'"),
             (
@@ -211,7 +217,7 @@ class TestConfiguration:
             (
                 'format = "json"',
                 'format = "json"\nquote = ""',
-                ":6: sources.contracts",
+                ":10: sources.contracts.quote",
                 "quote is for format csv; json has none",
             ),
             (
@@ -266,9 +272,8 @@ class TestTheWorldOutside:
     @pytest.mark.usefixtures("spark")
     def test_a_path_that_cannot_be_written(self, deployment: Deployment, backend: str) -> None:
         deployment.file("a.json").write_text(GOOD + "\n")
-        (deployment.folder / "occupied").write_text("a file, where a folder is wanted")
-        deployment.configure('name = "memory"', on_backend(backend, "occupied/lake"))
-        deployment.refuses(1, f"{deployment.folder / 'occupied' / 'lake'}", "cannot be reached or written: ")
+        deployment.configure('name = "memory"', on_backend(backend, "/proc/lake"))
+        deployment.refuses(1, "/proc/lake", "cannot be reached or written: ")
 
     @pytest.mark.parametrize(
         "backend",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -438,6 +439,23 @@ class TestErrors(LocalDelta):
         with pytest.raises(TableDamaged, match=f"neither commit {lost}"):
             self.reopen().ensure(NAMES)
         assert sorted(each.name for each in log.iterdir()) == before
+
+    @pytest.mark.parametrize("gone", ["", "pipeline/items"], ids=["the lake", "the table"])
+    def test_a_folder_that_goes_and_comes_back(self, gone: str) -> None:
+        """As on a share that is unmounted for a while: a commit into an empty folder would make another log."""
+        table = self.table(self.reopen(), NAMES)
+        for number in range(3):
+            table.commit(append=[(number, "a")])
+        folder, away = self.root / gone, self.root.with_name("away")
+        folder.rename(away)
+        with pytest.raises(StoreUnavailable, match="has no version 2"):
+            table.commit(append=[(3, "a")])
+        assert not list(self.root.rglob("*.json"))
+        shutil.rmtree(folder, ignore_errors=True)
+        away.rename(folder)
+        table.commit(append=[(3, "a")])
+        assert table.rows() == bag((0, "a"), (1, "a"), (2, "a"), (3, "a"))
+        self.reopen().ensure(NAMES)
 
     def test_a_checkpoint_of_a_newer_kind(self) -> None:
         """Its commits are gone, so this engine cannot read the table, and must not take it for a new one."""

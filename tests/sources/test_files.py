@@ -303,6 +303,29 @@ def test_parquet_times_beyond_the_year_9999_make_dead_letters(engine: Engine, tm
     ]
 
 
+def test_parquet_texts_that_are_not_utf8_make_dead_letters(engine: Engine, tmp_path: Path) -> None:
+    texts = pa.array([b"ok", b"a\xff", None, "é".encode()]).view(pa.string())
+    columns = {"id": pa.array([1, 2, 3, 4]), "name": texts, "tag": texts.dictionary_encode()}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    spec = RecordSpec(Schema.parse("id bigint, name string, tag string"), "parquet")
+    rows = sorted(read(source_of(engine, tmp_path, spec)), key=lambda row: row["_position"])
+    assert [(row["name"], row["tag"]) for row in rows] == [("ok", "ok"), (None, None), (None, None), ("é", "é")]
+    assert [row["_error"] for row in rows] == [
+        None,
+        "column 'name': string wanted, not 'a\\\\xff' (not UTF-8)",
+        None,
+        None,
+    ]
+
+
+def test_a_parquet_text_inside_a_list_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    texts = pa.ListArray.from_arrays(pa.array([0, 2]), pa.array([b"ok", b"\xff"]).view(pa.string()))
+    pq.write_table(pa.table({"names": texts}), tmp_path / "a.parquet")
+    spec = RecordSpec(Schema.parse("names array<string>"), "parquet")
+    with pytest.raises(BadInput, match=r"file a\.parquet: column 'names' has values that are damaged: .*UTF8"):
+        [list(splits.read(part, ShapeDecoder(spec))) for part in splits.splits([tmp_path / "a.parquet"], spec)]
+
+
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
 def test_row_kinds(engine: Engine, tmp_path: Path, format_: str) -> None:
     table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "kind": ["c", "-D", "x"]})
@@ -402,6 +425,12 @@ def planned_by(files: Listing, after: Any = None) -> OffsetRange:
 def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a directory; create it"):
         listing(tmp_path / "nowhere").plan(None)
+
+
+def test_a_file_whose_name_is_no_text_is_told(tmp_path: Path) -> None:
+    touch(tmp_path, "a.json", "b\udcff.json")
+    with pytest.raises(BadInput, match="is not UTF-8; rename it"):
+        listing(tmp_path).plan(None)
 
 
 def test_an_empty_directory_has_nothing_to_read(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ class FollowedLog(ABC):
         """
         number = int(version) if version.isdecimal() else None
         if number is None or (number > self.newest_known and number > self.newest()):
-            raise VersionNotFound(f"{self.path} has no version {version!r}; the newest is {self.newest()}")
+            newest = self.newest()
+            there = "the table is gone: put its folder back" if newest == BEFORE_ALL else f"the newest is {newest}"
+            raise VersionNotFound(f"{self.path} has no version {version!r}; {there}")
         return number
 
     def mark(self, number: int) -> Mark | None:

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from attrs.validators import ge, optional
 
 from ...domain.epoch.epoch import OffsetRange
-from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from ...domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavailable
 from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
@@ -199,7 +199,10 @@ class Listing:
         names = sorted(each.name for each in visible)
         if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
             self.pass_over(others)
-        return [name for name in names if name.endswith(self.endings)]
+        found = [name for name in names if name.endswith(self.endings)]
+        if strange := [name for name in found if not _is_text(name)]:
+            raise BadInput(f"{self.settings.path}: the name of file {strange[0]!r} is not UTF-8; rename it")
+        return found
 
     def size(self, name: str) -> int:
         """The size of a file, in bytes.
@@ -243,3 +246,11 @@ class Listing:
                 f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
                 f" files must not change: {_ANEW}"
             )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

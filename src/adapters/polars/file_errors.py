@@ -36,7 +36,7 @@ def explain_read_errors(path: Path | None = None) -> Iterator[None]:
             " read for long; if it was the newest, put the file back from a backup"
         ) from error
     except OSError as error:
-        raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}") from error
+        raise _of_system(what, error) from error
     except pl.exceptions.PolarsError as error:
         if not str(error).startswith(_PARQUET):
             raise
@@ -61,6 +61,12 @@ def explain_write_errors(path: Path) -> Iterator[None]:
         raise StoreUnavailable(
             f"cannot write {path}: {error}; look at the disk and its free space, and who may write"
         ) from error
+
+
+def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
+    if error.errno is None:  # PyArrow raises such errors for content that it cannot read
+        return _damaged(what, error)
+    return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}")
 
 
 def _damaged(what: str, error: Exception) -> TableDamaged:

@@ -42,6 +42,7 @@ _SAFE: dict[str, tuple[pa.DataType, ...]] = {
     "binary": (pa.binary(), pa.large_binary(), pa.binary_view()),
     "date": (pa.date32(),),
 }
+_BYTES_OF = dict(zip(_SAFE["string"], _SAFE["binary"], strict=True))
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _RANGE = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
@@ -191,12 +192,12 @@ def decode_rows(
         instants: columns of times without a zone that are instants in UTC.
 
     Raises:
-        BadInput: a time is finer than a microsecond.
+        BadInput: a time is finer than a microsecond, or a text inside a nested value is not UTF-8.
     """
-    kinds, errors = _kinds(rows, spec)
-    read = _in_microseconds(rows, what)
-    rows, read, late = _in_range(read, spec, instants)
-    errors = _either(errors, late)
+    rows, errors = _in_utf8(rows, what)
+    kinds, more = _kinds(rows, spec)
+    rows, read, late = _in_range(_in_microseconds(rows, what), spec, instants)
+    errors = _either(errors, _either(more, late))
     there, columns = set(rows.schema.names), []
     for each in spec.rows.columns:
         if each.name not in there:
@@ -243,6 +244,36 @@ def _nested(
     for row, (place, why) in faults.items():
         errors[row] = f"column {column.name + place!r}: {why}"
     return found, pa.array(errors, pa.string())
+
+
+def _in_utf8(rows: pa.RecordBatch, what: str) -> tuple[pa.RecordBatch, pa.Array | None]:
+    """The rows with escapes for bytes that are not UTF-8, and the errors of their rows, if any."""
+    errors = None
+    for at, each in enumerate(rows.schema):
+        try:
+            rows.column(at).validate(full=True)
+        except pa.ArrowInvalid as error:
+            if each.type not in _SAFE["string"] and _plain(each.type) not in _SAFE["string"]:
+                raise BadInput(f"{what}: column {each.name!r} has values that are damaged: {error}") from error
+            texts, found = _escaped(rows.column(at), each.name)
+            rows, errors = rows.set_column(at, each.name, texts), _either(errors, found)
+    return rows, errors
+
+
+def _escaped(values: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
+    """Texts, with escapes for bytes that are not UTF-8, and the errors of those."""
+    if pa.types.is_dictionary(values.type):
+        values = pc.take(values.dictionary.view(_BYTES_OF[values.type.value_type]), values.indices)
+    else:
+        values = values.view(_BYTES_OF[values.type])
+    texts: list[str | None] = []
+    errors: list[str | None] = []
+    for value in values.to_pylist():
+        text = None if value is None else value.decode(errors="backslashreplace")
+        is_text = text is None or text.encode() == value
+        texts.append(text)
+        errors.append(None if is_text else f"column {name!r}: string wanted, not {shown(text)} (not UTF-8)")
+    return pa.array(texts, pa.string()), pa.array(errors, pa.string())
 
 
 def _in_range(

@@ -41,8 +41,10 @@ def read_curves(
         as_of: the window of this event time, up to then.
 
     Raises:
-        ConfigError: the view is not a curve, the pipeline has none, or the measure cannot be drawn.
+        ConfigError: the view is not a curve, the pipeline has none, the measure cannot be drawn, or `groups` is 0.
     """
+    if groups < 1:
+        raise ConfigError("no curve to draw: groups (--groups) must be 1 or more")
     name, spec = find_curve(headwater, curve)
     assert spec.curve_zone is not None
     drawn = _choose_measure(spec, measure)

@@ -179,8 +179,16 @@ class Pipeline:
         self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, since: Moment | None
     ) -> nw.LazyFrame[Any]:
         if spec not in self.service.views:
+            if as_of is not None or since is not None:
+                raise ConfigError(
+                    f"{self.name}.{spec.name} is a table, which is read as it was at one version: leave the event time"
+                    " and the earlier version out"
+                )
             return snapshot.read(f"{self.name}.{spec.name}")
-        earlier = self.snapshot(_before(snapshot) if since is None else since) if spec.between else None
+        earlier = None
+        if since is not None or spec.between:
+            earlier = self.snapshot(_before(snapshot) if since is None else since)
+            _check_order(earlier, snapshot)
         with self.engine.working():
             return self.service.view(spec.name, ReadAt(snapshot, as_of, earlier))
 
@@ -189,10 +197,7 @@ class Pipeline:
         wanted = diff_spec(f"{self.name}.{spec.name}", spec)
         later = self.snapshot(until)
         earlier = self.snapshot(_before(later) if after is None else after)
-        if _number(earlier) > _number(later):
-            raise ConfigError(
-                f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first"
-            )
+        _check_order(earlier, later)
         stored = spec not in self.runner.service.views or spec.name in self.runner.options.materialize
         table = f"{self.name}.{spec.name}" if stored else None
         with self.engine.working():
@@ -379,6 +384,11 @@ def _roll(day: date, runner: Runner) -> None:
 
 def _before(snapshot: Snapshot) -> int:
     return max(_number(snapshot) - 1, -1)
+
+
+def _check_order(earlier: Snapshot, later: Snapshot) -> None:
+    if _number(earlier) > _number(later):
+        raise ConfigError(f"epoch {_number(earlier)} is later than epoch {_number(later)}: give the earlier one first")
 
 
 def _number(snapshot: Snapshot) -> int:

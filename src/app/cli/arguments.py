@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+_MOST_ROWS = 2**31 - 1  # what Spark can be asked for
 ABOUT_CONFIG = "CONFIG is the deployment's TOML file."
 
 
@@ -70,6 +71,8 @@ def count(text: str) -> int:
     """A number of rows."""
     if not text.isdecimal():
         raise click.BadParameter(f"{text!r} is not a number of rows: write a whole number, such as 10")
+    if len(text) > len(str(_MOST_ROWS)) or int(text) > _MOST_ROWS:
+        raise click.BadParameter(f"{text} is too many rows: at most {_MOST_ROWS}; leave it out to print all")
     return int(text)
 
 

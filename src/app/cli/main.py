@@ -6,6 +6,8 @@ failed; 2, wrong usage or configuration; 3, `wait-for` timed out.
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 import os
@@ -32,7 +34,7 @@ from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose
 from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
-from .output import write
+from .output import OutputError, write
 from .plan import plan
 from .plot import plot
 from .read import diff, print_answer, show, wait_for
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC)
 _WHOLE = 1000  # characters of a sentence
 _COMPLETE = "_HEADWATER_COMPLETE"
 _ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000,muzzy_decay_ms:10000")
@@ -68,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; by default with the arguments of the process."""
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(COMMANDS, {}, "headwater", _COMPLETE, instruction)
+    if sys.stdout is None:  # its descriptor is closed
+        sys.stdout = io.TextIOWrapper(io.BytesIO())
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     LOG_FORM.json = False
@@ -81,18 +86,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         _explain_usage(error)
         raise SystemExit(_USAGE) from error
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT or error.filename is not None:
+            raise
+        return _end_output(error)
 
 
 def _explain_usage(error: click.UsageError) -> None:
-    assert error.ctx is not None, "click adds the command to its errors"
-    click.echo(error.ctx.get_usage(), err=True)
-    print_message(f"{error.ctx.command_path}: error: {error.format_message()}", ERROR)
+    if error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+    name = error.ctx.command_path if error.ctx else "headwater"
+    print_message(f"{name}: error: {error.format_message()}", ERROR)
+
+
+def _end_output(error: OSError) -> int:
+    """End after standard output could not be written. It is no failure if its reader has closed the pipe."""
+    # The interpreter flushes the buffer at exit, which must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return _OK
+    print_message(f"headwater: cannot write the output: {error.strerror}", ERROR)
+    return _FAILED
 
 
 def _invoke(context: click.Context) -> int:
     try:
         COMMANDS.invoke(context)
         sys.stdout.flush()
+    except OutputError as error:
+        return _end_output(error.error)
     except HeadwaterError as error:
         if os.environ.get("HEADWATER_DEBUG"):
             raise
@@ -100,9 +122,6 @@ def _invoke(context: click.Context) -> int:
             traceback.print_exception(error)
         print_message(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]), ERROR)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
-    except BrokenPipeError:
-        # The reader has closed the pipe. The interpreter flushes the buffer at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _OK
 
 
@@ -158,6 +177,9 @@ def status(*, config: str, form: str) -> None:
 )
 def move(*, config: str, to: str, path: str) -> None:
     """Copy all pipelines to another backend, to resume there."""
+    if not path:
+        raise ConfigError("--path is empty: name the folder of the tables")
+    load_backend(to)
     there = {**os.environ, "HEADWATER_BACKEND__NAME": to, "HEADWATER_BACKEND__PATH": path}
     target = load(config, there)
     here, target = on_one_session(load_durable(config), target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from ...domain.errors import HeadwaterError
 from ...domain.table.schema import NUMBERS
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 FORMATS = ("table", "jsonl", "csv")
 _SAMPLE = 200
 """The first rows set the widths of a table's columns; wider values in later rows stick out."""
+
+
+class OutputError(HeadwaterError):
+    """The output could not be written. No fault of the rows that are read meanwhile, so their reader lets it pass."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write the output: {error.strerror}")
+        self.error = error
 
 
 def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = None) -> None:
@@ -34,7 +43,7 @@ def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = No
     from ...adapters.records.json_rows import cell_frames, json_rows
 
     if lines := _lines_of(form):
-        out.writelines(lines(view.schema.names, cell_frames(shown, view.schema, engine)))
+        _print(out, lines(view.schema.names, cell_frames(shown, view.schema, engine)))
     else:
         write(out, form, view.schema, json_rows(shown, view.schema, engine))
 
@@ -52,13 +61,21 @@ def write(out: TextIO, form: str, schema: Schema, content: Iterable[Sequence[Cel
     if lines := _lines_of(form):
         from ...adapters.records.json_rows import cells_of
 
-        out.writelines(lines(schema.names, [cells_of(content, schema)]))
+        _print(out, lines(schema.names, [cells_of(content, schema)]))
     elif out.isatty():
         from .terminal import print_table
 
         print_table(out, schema, *_measure(schema, content))
     else:
-        out.writelines(line + "\n" for line in _table(schema, content))
+        _print(out, (line + "\n" for line in _table(schema, content)))
+
+
+def _print(out: TextIO, texts: Iterable[str]) -> None:
+    for text in texts:
+        try:
+            out.write(text)
+        except OSError as error:
+            raise OutputError(error) from error
 
 
 def _lines_of(form: str) -> Callable[[Sequence[str], Iterable[Any]], Iterator[str]] | None:

@@ -109,7 +109,8 @@ def _serve(server: uvicorn.Server, host: str) -> None:
         socket = server.config.bind_socket()
     except SystemExit as ended:  # uvicorn has logged why
         raise ConfigError(
-            f"--port {server.config.port}: the server cannot listen there; choose another port"
+            f"the server cannot listen on --host {host} --port {server.config.port}; choose another port, or an address"
+            " of this machine"
         ) from ended
     socket.listen()  # who reads the message below may connect at once
     shown = f"[{host}]" if ":" in host else host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ...adapters.spark.settings import check_settings
+from ...domain.errors import ConfigError
 from ...domain.ledger.generation import SEPARATOR
 from ...domain.ledger.retention import Retention
 from ...domain.source.changelog.settings import BEFORE, CHANGE_FORMATS, TIME_UNITS, TRANSACTIONS, ChangeSpec
@@ -101,6 +103,7 @@ _OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "layout")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
 """Stand for the file in messages."""
+_PIPELINE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
 _TABLES = ("run", "alerts", "telemetry", "backend", "sources", "pipelines")
 
 
@@ -210,7 +213,13 @@ class _Loader:
             raise self.document.error(
                 (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
             )
-        return evolve(settings, path=self._resolve(settings.path))
+        return evolve(settings, path=self.document.build((*path, "path"), lambda: self._lake(settings.path or "")))
+
+    def _lake(self, path: str) -> str:
+        folder = self._resolve(path)
+        if occupied := [each for each in (folder, *map(str, Path(folder).parents)) if os.path.isfile(each)]:  # noqa: PTH113
+            raise ConfigError(f"{occupied[0]} is a file; name a folder for the tables")
+        return folder
 
     def _retention(self, path: KeyPath) -> Retention:
         retention = Retention(**self.document.section(path, RETAIN))
@@ -234,7 +243,9 @@ class _Loader:
             options |= dict(zip(("format", "encoding"), REGISTRY_FORMATS[form], strict=True))
         changes = self._changes(path, values, options.get("format"))
         csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
-        records = self.document.build((*path, "row_kind"), lambda: RecordSpec(**options, changes=changes, csv=csv))
+        useless = "" if options.get("format") == "csv" else csv.settings.partition(",")[0]
+        place = (*path, useless or "row_kind")
+        records = self.document.build(place, lambda: RecordSpec(**options, changes=changes, csv=csv))
         return SourceSettings(
             str(path[-1]),
             kind.parse(table),
@@ -265,6 +276,11 @@ class _Loader:
             raise self.document.error(path, "a pipeline's name must not contain a dot: PIPELINE.VIEW names a view")
         if SEPARATOR in str(path[-1]):
             raise self.document.error(path, f"a pipeline's name must not contain {SEPARATOR}: a rebuild uses it")
+        if not _PIPELINE.fullmatch(str(path[-1])):
+            raise self.document.error(
+                path,
+                "a pipeline's name consists of 1 to 200 letters (a to z), digits, _ and -: a folder is named by it",
+            )
         name = self.document.value((*path, "service"), Key(choice(*services.available()), required=True))
         kind = services.load_service(name)
         table = Section(self.document, path, kind.keys)

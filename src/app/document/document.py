@@ -132,7 +132,7 @@ class Document:
         return [text for at, texts in self.environment.items() if at[: len(path)] == path for text in texts]
 
     def _scrub(self, path: KeyPath, message: str) -> str:
-        for text in self._texts_within(path):
+        for text in filter(lambda each: each.text, self._texts_within(path)):
             message = re.sub(rf"(?<!\w){re.escape(text.text)}(?!\w)", f"<{text.variable}>", message)
         return message
 

@@ -6,6 +6,8 @@ import logging
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from ...domain.epoch.watermark import format_second
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -36,7 +38,7 @@ def progress(report: EpochReport) -> str:
 
 def moment(time: datetime | None) -> str:
     """Format a time (UTC) to the second; ``-`` for None."""
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else "-"
+    return format_second(time) if time else "-"
 
 
 def exact_moment(time: datetime) -> str:

@@ -18,7 +18,7 @@ from ...domain.service.wide_table import (
 )
 from ...domain.source.topic_group import TopicGroup
 from ...domain.sql import Expression, parse_expression
-from ...domain.sql.typing import type_query
+from ...domain.sql.typing import check_condition, type_expression
 from ...domain.table.schema import DataType, Schema
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
@@ -191,8 +191,7 @@ class _Topic:
 
     def _condition(self) -> Expression:
         expression = self._of_one_row(self.section["where"])
-        if (kind := _type(expression, self.schema)) != DataType("boolean"):
-            raise ConfigError(f"{expression.sql} is a {kind.ddl}; write a condition, such as items is not null")
+        check_condition(expression, _type(expression, self.schema))
         return expression
 
     def _of_one_row(self, text: str) -> Expression:
@@ -216,11 +215,8 @@ def _type(expression: Expression, schema: Schema) -> DataType:
     Raises:
         ConfigError: the type is not known without Spark.
     """
-    if (declared := expression.declared_type(schema)) is not None:
-        return declared
-    columns = {each.name: each.type.ddl for each in schema.columns}
     try:
-        return type_query(f"SELECT {expression.sql} AS value FROM rows", {"rows": columns}).schema["value"]  # noqa: S608
+        return type_expression(expression, schema)
     except ConfigError as error:
         raise ConfigError(
             f"the type of {expression.sql} is unknown before the run ({error}); cast it: CAST(… AS bigint)"

@@ -109,6 +109,8 @@ def prefix_errors(place: str) -> Iterator[None]:
 
 def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
     possible = keyed_views(service)
-    for name in pipeline.materialize:
+    for place, name in enumerate(pipeline.materialize):
         if name not in possible:
             raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {', '.join(possible)}")
+        if name in pipeline.materialize[:place]:
+            raise ConfigError(f"materialize: {name!r} is given twice; name it once")

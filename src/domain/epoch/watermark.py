@@ -58,9 +58,17 @@ def format_watermark(watermark: datetime) -> str:
     >>> format_watermark(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
     '2024-03-01T09:00:00.5Z'
     """
-    moment = watermark.astimezone(UTC)
-    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+    fraction = f"{watermark:.%f}".rstrip("0").rstrip(".")
+    return f"{format_second(watermark)[:-1]}{fraction}Z"
+
+
+def format_second(moment: datetime) -> str:
+    """A time in ISO 8601, to the second, in UTC with ``Z``.
+
+    >>> format_second(datetime(999, 12, 31, 9, 0, 0, 500000, tzinfo=UTC))
+    '0999-12-31T09:00:00Z'
+    """
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def newest_of(moments: Iterable[date | datetime | None]) -> datetime | None:

@@ -12,6 +12,7 @@ from attrs import define, evolve, field, frozen
 
 from ..duration import show_duration
 from ..epoch.epoch import Epoch, Publication
+from ..epoch.watermark import format_second
 from ..errors import ConfigError
 from ..ports import Commit, Version
 from ..table.lease import Lease
@@ -252,8 +253,8 @@ def _rules(retention: Retention, superseded: Sequence[datetime | None], now: dat
         since = superseded[place]
         if since is None or retention.duration is None or now - since >= retention.duration:
             return None
-        until = _show_time(since + retention.duration)
-        return Reason(f"superseded at {_show_time(since)}, kept until {until}", until)
+        until = format_second(since + retention.duration)
+        return Reason(f"superseded at {format_second(since)}, kept until {until}", until)
 
     return [newest, among_the_last, within_duration]
 
@@ -261,9 +262,5 @@ def _rules(retention: Retention, superseded: Sequence[datetime | None], now: dat
 def _lease_reasons(leases: Sequence[Lease], commit: Commit, now: datetime) -> Iterator[Reason]:
     for lease in leases:
         if lease.version == commit.version and lease.live(now):
-            until = _show_time(lease.until)
+            until = format_second(lease.until)
             yield Reason(f"leased by {lease.holder} until {until} ({lease.id})", until)
-
-
-def _show_time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

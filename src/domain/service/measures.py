@@ -12,6 +12,7 @@ from attrs import frozen
 from ..errors import ConfigError
 from ..ports import QueryEngine
 from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
+from ..sql.typing import check_condition, type_expression
 from ..table.groups import check_groupable
 from ..table.row_kind import ROW_KIND, removes
 from ..table.schema import INTEGERS, Column, DataType, Schema
@@ -67,6 +68,8 @@ class Measure(ABC):
         for expression in filter(None, (aggregate.argument, condition)):
             expression.check_of_one_row()
             expression.check_columns(schema)
+        if condition is not None:
+            _check_condition(condition, schema)
         kind = aggregate.argument.declared_type(schema) if aggregate.argument else None
         if kind is None and of_function is not Count:
             raise ConfigError(
@@ -276,6 +279,14 @@ _BY_FUNCTION: dict[str, type[Measure]] = {
     "min": Extreme,
     "max": Extreme,
 }
+
+
+def _check_condition(condition: Expression, schema: Schema) -> None:
+    try:
+        kind = type_expression(condition, schema)
+    except ConfigError:  # only Spark knows its type, and refuses it in the first epoch if it is no condition
+        return
+    check_condition(condition, kind)
 
 
 def sign() -> nw.Expr:

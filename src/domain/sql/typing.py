@@ -12,6 +12,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
+from .expression import Expression
 from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
 from .spellings import with_known_spellings
@@ -41,6 +42,7 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
+_BOOLEAN = DataType("boolean")
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT)
 _CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Alias: ("this",),
@@ -103,6 +105,28 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_carried(tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
+
+
+def type_expression(expression: Expression, schema: Schema) -> DataType:
+    """The type of an expression over rows of a schema.
+
+    Raises:
+        ConfigError: the type is not known without Spark.
+    """
+    if (declared := expression.declared_type(schema)) is not None:
+        return declared
+    columns = {each.name: each.type.ddl for each in schema.columns}
+    return type_query(f"SELECT {expression.sql} AS value FROM rows", {"rows": columns}).schema["value"]  # noqa: S608
+
+
+def check_condition(expression: Expression, kind: DataType) -> None:
+    """Check that an expression of this type is a condition.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if kind != _BOOLEAN:
+        raise ConfigError(f"{expression.sql} is a {kind.ddl}; write a condition, such as items is not null")
 
 
 def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:

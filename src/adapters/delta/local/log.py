@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from attrs import define, field, frozen
 
-from ....domain.errors import NotInstalled, NotSupported, TableDamaged, VersionExpired
+from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
 from ...shared.local_files import create
 from ..actions import CommitFile, DataFile
 from ..followed_log import BEFORE_ALL, FollowedLog, keep
@@ -93,6 +93,7 @@ class LocalLog(FollowedLog):
 
         Raises:
             TableDamaged: commits are missing before others that are there, or a commit cannot be parsed.
+            StoreUnavailable: a version that was known is no longer there.
         """
         opened = self._newest.version != BEFORE_ALL
         if not opened:
@@ -100,7 +101,9 @@ class LocalLog(FollowedLog):
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
         while self._follow() or (not self._file(self._newest.version).exists() and self._reopen()):
             pass
-        if not opened:
+        if opened:
+            self._check_present()
+        else:
             self._check_whole()
         return self._newest.version
 
@@ -220,6 +223,15 @@ class LocalLog(FollowedLog):
         self._newest = self._from_checkpoint(checkpoint)
         self._newest.check_protocol(self.path)
         return True
+
+    def _check_present(self) -> None:
+        """Refuse a log that has gone, such as that of a disk no longer mounted: a commit would make another one."""
+        known = self._newest.version
+        if not self._file(known).exists() and self.folder().checkpoint_at_or_before(None) != known:
+            raise StoreUnavailable(
+                f"{self.path}: its log has no version {known}, which was there before; mount the disk again, or put the"
+                " folder back from a backup; if the table was removed on purpose, start the process again"
+            )
 
     def _check_whole(self) -> None:
         """Refuse a log whose newest commits cannot be reached: a commit upon what can be would hide them."""

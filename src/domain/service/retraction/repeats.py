@@ -17,6 +17,7 @@ from attrs import frozen
 
 from ...duration import show_duration
 from ...epoch.batch import ERROR, ORIGIN, Batch
+from ...epoch.watermark import format_second
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
 from ...ports import FrameOrder
@@ -389,4 +390,4 @@ def _never() -> nw.Expr:
 def _show_time(milliseconds: int | None) -> str:
     if milliseconds is None:
         return "at an unknown time"
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return format_second(datetime.fromtimestamp(milliseconds / 1000, UTC))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +133,23 @@ class TestRun:
         assert done.returncode == 0
         assert "BrokenPipe" not in done.stderr
 
+    @pytest.mark.parametrize("arguments", [["run", "--until-idle", "--show", "ranked"], ["check"]])
+    def test_an_output_that_is_full_is_told(self, config, tmp_path, arguments):
+        records = "".join(json.dumps(line(2, number, "2024-03-01T09:00:00Z")) + "\n" for number in range(1000))
+        (tmp_path / "in" / "a.json").write_text(records)
+        command = [sys.executable, "-m", "headwater", arguments[0], config, *arguments[1:]]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr.endswith("headwater: cannot write the output: No space left on device\n")
+        assert "Traceback" not in done.stderr
+
+    def test_an_option_without_its_value_at_the_end(self, config, capsys):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", config, "--until-idle", "--show"])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err == "headwater: error: Option '--show' requires an argument.\n"
+
 
 class TestOtherCommands:
     def test_version(self, capsys):
@@ -146,12 +164,27 @@ class TestOtherCommands:
             main(["show"])
         assert ended.value.code == 2
 
-    @pytest.mark.parametrize("option", [["--at", "yesterday"], ["--as-of", "12"], ["--limit", "-1"]])
+    @pytest.mark.parametrize(
+        "option",
+        [
+            ["--at", "yesterday"],
+            ["--as-of", "12"],
+            ["--limit", "-1"],
+            ["--longest", "99999999999d"],
+            ["--longest", "soon"],
+        ],
+    )
     def test_a_malformed_option_exits_with_2(self, config, option, capsys):
         with pytest.raises(SystemExit) as ended:
             main(["show", config, "ranked", *option])
         assert ended.value.code == 2
         assert repr(option[1]) in capsys.readouterr().err
+
+    def test_a_limit_beyond_all_rows_exits_with_2(self, config, capsys):
+        with pytest.raises(SystemExit) as ended:
+            main(["show", config, "ranked", "--limit", "9" * 20])
+        assert ended.value.code == 2
+        assert "is too many rows: at most 2147483647" in capsys.readouterr().err
 
     def test_show_of_what_was_never_published(self, kept, capsys):
         assert main(["show", kept, "ranked", "--at", "3"]) == 1
@@ -258,9 +291,16 @@ class TestApi:
             ("+U", 12, 2, 3),
         ]
         assert ran.changes("ranked", after=-1).height == 3
+        with pytest.raises(ConfigError, match="epoch 1 is later than epoch 0: give the earlier one first"):
+            ran.changes("ranked", after=1, until=0)
 
     def test_a_stored_table_can_be_asked_for(self, ran):
         assert ran.view("ranked.dead_letters").height == 0
+        for how in ({"as_of": datetime(2024, 3, 1, tzinfo=UTC)}, {"since": 0}):
+            with pytest.raises(ConfigError, match=r"ranked\.dead_letters is a table"):
+                ran.view("ranked.dead_letters", **how)
+        with pytest.raises(ConfigError, match="'ranks' is read at one epoch"):
+            ran.view("ranked", since=0)
 
     def test_status_tells_the_newest_publication(self, ran):
         (status,) = ran.status()

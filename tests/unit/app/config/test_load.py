@@ -218,6 +218,8 @@ class TestReading:
          "'amount' must be a timestamp or date"),
         ('"5m"', '"5 minutes"', "deploy.toml:15: sources.contracts.watermark_delay: '5 minutes' is not a duration; write a "
          "number and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
+        ('"5m"', '"99999999999999d"', "deploy.toml:15: sources.contracts.watermark_delay: '99999999999999d' is too long: a "
+         "duration is at most 365000d"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
          "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge, materialized_view; did you mean 'ranking'?"),
@@ -236,6 +238,8 @@ class TestReading:
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
         ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of keys"),
+        ("[pipelines.contract_rank]", '[pipelines."größe"]', "deploy.toml:17: pipelines.größe: a pipeline's name consists of "
+         "1 to 200 letters (a to z), digits, _ and -: a folder is named by it"),
         ("[pipelines.contract_rank]", '[pipelines."a.b"]', "deploy.toml:17: pipelines.\"a.b\": a pipeline's name must not contain a dot: "
          "PIPELINE.VIEW names a view"),
     ],

@@ -112,6 +112,10 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"sum(amount)"', "3", "18: pipelines.order_states.measures.amount: 3 is not a text"),
         ('"sum(amount)"', '"sum(mtime)"', "18: pipelines.order_states.measures.amount: 'sum(mtime)' is over a timestamp, "
          "whose sums do not cancel exactly; declare the column decimal(p,s) in the source's schema, or cast it to one"),
+        ('"sum(amount)"', '{ measure = "count(*)", where = "user_id" }', "18: pipelines.order_states.measures.amount: `user_id` "
+         "is a bigint; write a condition, such as items is not null"),
+        ('"sum(amount)"', '{ measure = "count(*)", where = "concat(state, 1)" }', "18: pipelines.order_states.measures.amount: "
+         "CONCAT(`state`, 1) is a string; write a condition, such as items is not null"),
         ('"sum(amount)"', '{ measure = "count(*)", were = "x" }', "18: pipelines.order_states.measures.amount.were: unknown "
          "key; allowed: measure, where; did you mean 'where'?"),
         ('"sum(amount)"', '{ where = "user_id > 7" }', "18: pipelines.order_states.measures.amount.measure: is missing; it is "
@@ -154,6 +158,12 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(refusal, old, new, 
 def test_a_view_without_a_key_cannot_be_kept(deploy):
     text = changed('group = ["state"]', 'group = []\nmaterialize = ["totals"]')
     with pytest.raises(ConfigError, match="'totals' is not a view that can be kept; possible: deltas, by_day"):
+        blueprints(deploy(text))
+
+
+def test_a_view_is_kept_once(deploy):
+    text = changed('group = ["state"]', 'group = ["state"]\nmaterialize = ["totals", "totals"]')
+    with pytest.raises(ConfigError, match="materialize: 'totals' is given twice; name it once"):
         blueprints(deploy(text))
 
 
