@@ -109,6 +109,16 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         [(1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)],
     ),
     (
+        "select id, tag, x.k from t full join u using (id) join (select 9L as id, 1 as k) x using (id)",
+        "id bigint, tag string, k int",
+        [(9, "z", 1)],
+    ),
+    (
+        "select id, n, tag, x.k from t right join u using (id) full join (select id, 1 as k from u where id > 1) x using (id) order by 1, 3",
+        "id bigint, n int, tag string, k int",
+        [(None, None, "n", None), (1, 7, "x", None), (1, 7, "y", None), (9, None, "z", 1)],
+    ),
+    (
         "select * from t full join u using (id) order by id, tag",
         "id bigint, n int, m int, amt decimal(18,2), f double, s string, t string, at timestamp, d date, b boolean, tag string",
         [

@@ -51,6 +51,31 @@ SHAPES = {
         "SELECT id, max(c.name) AS c, max(p.name) AS p FROM c FULL JOIN p USING (id) GROUP BY id",
         ("id",),
     ),
+    "full_then_left": Shape(
+        "SELECT t.id, max(t.c) AS c, max(t.p) AS p, sum(o.n) AS n"
+        " FROM (SELECT id, c.name AS c, p.name AS p FROM c FULL JOIN p USING (id)) t LEFT JOIN o ON o.c = t.id"
+        " GROUP BY t.id",
+        ("id",),
+    ),
+    "full_then_inner": Shape(
+        "SELECT id, c.name, p.price, o.n FROM c FULL JOIN p USING (id) JOIN o USING (id)", ("id",)
+    ),
+    "full_of_full": Shape(
+        "SELECT id, c.name, p.price, o.n FROM c FULL JOIN p USING (id) FULL JOIN o USING (id)", ("id",)
+    ),
+    "right_then_using": Shape(
+        "SELECT id, c.name, p.price, o.n FROM c RIGHT JOIN p USING (id) LEFT JOIN o USING (id)", ("id",)
+    ),
+    "full_of_two_columns": Shape(
+        "SELECT c, p, a.n, b.n AS r FROM (SELECT c, p, sum(n) AS n FROM o WHERE n > 1 GROUP BY c, p) a"
+        " FULL JOIN (SELECT c, p, count(*) AS n FROM o JOIN p ON p.id = o.p WHERE p.price > 1 GROUP BY c, p) b USING (c, p)",
+        ("c", "p"),
+    ),
+    "full_then_exists": Shape(
+        "SELECT t.id, t.r FROM (SELECT id, c.r FROM c FULL JOIN p USING (id)) t"
+        " WHERE EXISTS (SELECT 1 FROM o WHERE o.c = t.id)",
+        ("id",),
+    ),
     "using": Shape("SELECT id, c.name, p.name AS p FROM c JOIN p USING (id)", ("id",)),
     "using_left": Shape("SELECT id, c.name, p.name AS p FROM c LEFT JOIN p USING (id)", ("id",)),
     "of_two_widths": Shape("SELECT o.id, c.name FROM o JOIN c ON cast(o.c AS int) = c.id", ("id",)),

@@ -8,13 +8,13 @@ from attrs import frozen
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
-from sqlglot.optimizer.qualify import qualify
 
 from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
+from .qualified import qualified
 from .spellings import with_known_spellings
 from .types import INTERVAL, OTHER, VOID, named, node_type, set_type, type_of
 
@@ -134,7 +134,7 @@ def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query
         name: {column: node_type(named(ddl)) for column, ddl in columns.items()} for name, columns in tables.items()
     }
     try:
-        tree = qualify(tree, schema=schema, dialect=DIALECT)
+        tree = qualified(tree, schema, quotes=True)
     except SqlglotError as error:
         raise ConfigError(f"{str(error).splitlines()[0]}; look at its columns and tables") from error
     metadata = {kind: {"annotator": _annotator(type_)} for kind, type_ in NODE_TYPES.items()}

@@ -30,10 +30,23 @@ UNKNOWN: Origin = frozenset()
 
 @frozen
 class JoinEquality:
-    """Two expressions of two reads. They are equal in every row to which both reads contribute."""
+    """Two expressions of two reads. They are equal in every row to which both reads contribute.
+
+    Args:
+        left, right: the expressions.
+        of_left, of_right: the origins of the two values that the condition compares. Of each, at least one read
+            contributes to a row for which the condition holds.
+    """
 
     left: SourceExpr
     right: SourceExpr
+    of_left: Origin
+    of_right: Origin
+
+    @property
+    def ends(self) -> tuple[tuple[SourceExpr, Origin], tuple[SourceExpr, Origin]]:
+        """Each expression and its origin."""
+        return ((self.left, self.of_left), (self.right, self.of_right))
 
 
 @frozen
@@ -74,11 +87,13 @@ class Derivation:
         """The nullable sides of a read that may not contribute to a row."""
         return self.nullable_sides[read] - self.non_null
 
+    def sides_of(self, origin: Origin) -> frozenset[int]:
+        """The nullable sides that contribute to every row in which a value of this origin is not null."""
+        return frozenset.intersection(*(self.nullable_sides[each.read] for each in origin))
+
     def with_equalities(self, equalities: tuple[JoinEquality, ...]) -> Derivation:
         """This derivation with equalities that hold in every row: nullable sides of only one end are then non-null."""
-        non_null = self.non_null.union(
-            *(self.nullable_sides[a.left.read] ^ self.nullable_sides[a.right.read] for a in equalities)
-        )
+        non_null = self.non_null.union(*(self.sides_of(a.of_left) ^ self.sides_of(a.of_right) for a in equalities))
         return evolve(self, equalities=(*self.equalities, *equalities), non_null=non_null)
 
     def with_non_null(self, columns: Sequence[str]) -> Derivation:
@@ -87,10 +102,10 @@ class Derivation:
         for name in columns:
             exprs = self.outputs[name]
             if exprs and all(expr.column for expr in exprs):
-                non_null |= frozenset.intersection(*(self.nullable_sides[expr.read] for expr in exprs))
+                non_null |= self.sides_of(exprs)
         return evolve(self, non_null=non_null)
 
 
 def equate(left: Origin, right: Origin) -> tuple[JoinEquality, ...]:
     """The join equalities that follow if two origins are equal."""
-    return tuple(JoinEquality(one, other) for one in left for other in right if one.read != other.read)
+    return tuple(JoinEquality(one, other, left, right) for one in left for other in right if one.read != other.read)

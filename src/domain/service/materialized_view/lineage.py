@@ -14,18 +14,19 @@ any optimizer could push down a filter on these columns:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, product
+from typing import TypeAlias
 
 import sqlglot
-from attrs import evolve
+from attrs import evolve, frozen
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SchemaError
-from sqlglot.optimizer.qualify import qualify
 
 from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
+from ...sql.qualified import qualified
 from ...sql.types import node_type
 from ...table.schema import Schema
 from .block import Block, Columns
@@ -62,9 +63,7 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
         name: {each.name: node_type(each.type) for each in columns.columns} for name, columns in inputs.items()
     }
     try:
-        tree = qualify(
-            sqlglot.parse_one(statement.sql, dialect=DIALECT), schema=schema, dialect=DIALECT, quote_identifiers=False
-        )
+        tree = qualified(sqlglot.parse_one(statement.sql, dialect=DIALECT), schema, quotes=False)
     except (OptimizeError, SchemaError) as error:
         raise ConfigError(f"{quote(sql)}: {str(error).splitlines()[0]}; look at its columns and tables") from error
     assert isinstance(tree, exp.Query)
@@ -79,6 +78,23 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
             f"{quote(sql)} combines {len(traced)} branches of unions; at most {_MAX_DERIVATIONS} are supported"
         )
     return tuple(traced)
+
+
+@frozen(eq=False)
+class _Cte:
+    """A query of `WITH`.
+
+    Args:
+        tree: the query.
+        known: the queries that it can see: those before it, and those of the enclosing queries.
+    """
+
+    tree: exp.Expr
+    known: Ctes
+
+
+Ctes: TypeAlias = Mapping[str, _Cte]
+"""Queries of `WITH`, by name in lower case."""
 
 
 class _Tracer:
@@ -96,12 +112,12 @@ class _Tracer:
         self._inputs = inputs
         self._numbers = count()
 
-    def query(self, tree: exp.Expr, ctes: Mapping[str, exp.Expr], outer: Columns) -> list[Derivation]:
+    def query(self, tree: exp.Expr, ctes: Ctes, outer: Columns) -> list[Derivation]:
         """The derivations of a query.
 
         Args:
             tree: the query.
-            ctes: the queries of `WITH` that it can see, by name in lower case.
+            ctes: the queries of `WITH` that it can see.
             outer: the columns of the enclosing queries, which a subquery may name.
         """
         self._check_shape(tree)
@@ -120,13 +136,15 @@ class _Tracer:
             ]
         raise self._refusal(tree, "is not a plain query")
 
-    def _with_ctes(self, tree: exp.Expr, ctes: Mapping[str, exp.Expr]) -> Mapping[str, exp.Expr]:
+    def _with_ctes(self, tree: exp.Expr, ctes: Ctes) -> Ctes:
         with_ = tree.args.get("with_") or tree.args.get("with")
         if with_ is None:
             return ctes
         if with_.args.get("recursive"):
             raise self._refusal(tree, "is recursive")
-        return {**ctes, **{each.alias.lower(): each.this for each in with_.expressions}}
+        for each in with_.expressions:
+            ctes = {**ctes, each.alias.lower(): _Cte(each.this, ctes)}
+        return ctes
 
     def _check_shape(self, tree: exp.Expr) -> None:
         for name, what in _UNSUPPORTED.items():
@@ -142,7 +160,7 @@ class _Tracer:
 
     # ---- sources and joins -----------------------------------------------------------------------------------------
 
-    def _join_sources(self, tree: exp.Select, ctes: Mapping[str, exp.Expr], outer: Columns) -> Iterator[Block]:
+    def _join_sources(self, tree: exp.Select, ctes: Ctes, outer: Columns) -> Iterator[Block]:
         from_ = tree.args.get("from_") or tree.args.get("from")
         blocks = [Block(outer=outer)]
         if from_ is not None:
@@ -160,7 +178,7 @@ class _Tracer:
         for block in blocks:
             yield self._apply_where(block, tree)
 
-    def _source(self, tree: exp.Expr, ctes: Mapping[str, exp.Expr]) -> Iterator[tuple[str, Derivation]]:
+    def _source(self, tree: exp.Expr, ctes: Ctes) -> Iterator[tuple[str, Derivation]]:
         if tree.args.get("joins") or tree.args.get("pivots") or tree.args.get("sample"):
             raise self._refusal(tree, "has joins inside parentheses, a pivot or a sample; write it as a separate query")
         alias = tree.alias_or_name.lower()
@@ -173,12 +191,10 @@ class _Tracer:
         else:
             raise self._refusal(tree, "is neither a table nor a query")
 
-    def _table(self, tree: exp.Table, ctes: Mapping[str, exp.Expr]) -> list[Derivation]:
+    def _table(self, tree: exp.Table, ctes: Ctes) -> list[Derivation]:
         name = tree.name.lower()
         if name in ctes:
-            # A query of WITH sees the ones before it, and those of the enclosing queries.
-            others = {each: query for each, query in ctes.items() if each != name}
-            found = self.query(ctes[name], others, {})
+            found = self.query(ctes[name].tree, ctes[name].known, {})
             columns = tree.alias_column_names
             if not columns:
                 return found
@@ -215,21 +231,21 @@ class _Tracer:
         derivation = block.derivation.with_equalities(inner)
         for equality in (each for each in equalities if each not in inner):
             # A correlation with the enclosing query. The read inside is compared with a value, so it is non-null.
-            inner_end = equality.left if equality.left.read in derivation.reads else equality.right
-            non_null = derivation.non_null | derivation.nullable_sides[inner_end.read]
+            (inside,) = (origin for end, origin in equality.ends if end.read in derivation.reads)
+            non_null = derivation.non_null | derivation.sides_of(inside)
             derivation = evolve(derivation, equalities=(*derivation.equalities, equality), non_null=non_null)
         return evolve(block, derivation=derivation)
 
     # ---- the end of a SELECT ---------------------------------------------------------------------------------------
 
-    def _finish(self, block: Block, tree: exp.Select, ctes: Mapping[str, exp.Expr]) -> Iterator[Derivation]:
+    def _finish(self, block: Block, tree: exp.Select, ctes: Ctes) -> Iterator[Derivation]:
         outputs = {each.alias_or_name.lower(): block.origin(each) for each in tree.selects}
         for group in block.group_origins(tree):
             outputs = {name: origin if origin & group else UNKNOWN for name, origin in outputs.items()}
         for each in self._with_subqueries(block, tree, ctes):
             yield evolve(each, outputs=outputs)
 
-    def _with_subqueries(self, block: Block, tree: exp.Select, ctes: Mapping[str, exp.Expr]) -> list[Derivation]:
+    def _with_subqueries(self, block: Block, tree: exp.Select, ctes: Ctes) -> list[Derivation]:
         """The block's derivation combined with those of the subqueries in its expressions, in every combination."""
         inner = [
             [_join_subquery(each, subquery, block) for each in self.query(subquery, ctes, block.known)]
@@ -239,8 +255,7 @@ class _Tracer:
         for combination in product(*inner):
             joined = block.derivation
             for each in combination:
-                touched = [end.read for equality in each.equalities for end in (equality.left, equality.right)]
-                parts = (joined.nullable_sides[read] for read in touched if read in joined.reads)
+                parts = (joined.sides_of(origin) for origin in _origins_within(joined, each.equalities))
                 part = frozenset({next(self._numbers)}).union(*parts)
                 joined = joined.combine(each).add_nullable_sides(each.reads, part)
             found.append(joined)
@@ -263,8 +278,14 @@ def _with_outer(
         return both
     inside, outside = (left, right) if kind == "RIGHT" else (right, left)
     # Where the nullable side contributes, the reads that it is compared with contribute too.
-    touched = [end.read for equality in found for end in (equality.left, equality.right) if end.read in outside.reads]
-    return both.add_nullable_sides(inside.reads, frozenset().union(*(both.nullable_sides[read] for read in touched)))
+    touched = _origins_within(outside, found)
+    return both.add_nullable_sides(inside.reads, frozenset().union(*map(both.sides_of, touched)))
+
+
+def _origins_within(derivation: Derivation, equalities: Iterable[JoinEquality]) -> Iterator[Origin]:
+    """The origins of the ends of equalities that are reads of a derivation."""
+    for equality in equalities:
+        yield from (origin for end, origin in equality.ends if end.read in derivation.reads)
 
 
 def _join_subquery(each: Derivation, subquery: exp.Expr, block: Block) -> Derivation:

@@ -10,12 +10,15 @@ from attrs import evolve, frozen
 from ...errors import ConfigError
 from ...sql.parsing import quote
 from ...table.schema import INTEGERS, DataType
-from .derivation import Derivation, JoinEquality, SourceExpr
+from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr
 from .lineage import derivations
 from .settings import Shapes, ViewSettings
 
 _VIEW = -1
 """The read number of the view itself."""
+_MERGED = -2
+"""The read numbers of merged values count down from here; see `_Search`."""
+_BY_SIZE = ("tinyint", "smallint", "int", "bigint")
 
 
 @frozen
@@ -153,11 +156,31 @@ def _with_one_type(equality: JoinEquality, kind: Callable[[SourceExpr], DataType
     """The equality with both sides of one type; empty if a cast may change a value."""
     left, right = kind(equality.left), kind(equality.right)
     if left == right:
-        return (equality,)
-    if not {left.name, right.name} <= INTEGERS:
+        wide = left
+    elif {left.name, right.name} <= INTEGERS:
+        wide = DataType("bigint" if "bigint" in {left.name, right.name} else "int")
+    else:
         return ()
-    wide = DataType("bigint" if "bigint" in {left.name, right.name} else "int")
-    return (JoinEquality(_widen(equality.left, left, wide), _widen(equality.right, right, wide)),)
+    return (
+        JoinEquality(
+            _widen(equality.left, left, wide),
+            _widen(equality.right, right, wide),
+            _widen_all(equality.of_left, kind, wide),
+            _widen_all(equality.of_right, kind, wide),
+        ),
+    )
+
+
+def _widen_all(origin: Origin, kind: Callable[[SourceExpr], DataType], wanted: DataType) -> Origin:
+    """An origin with all its expressions of one type; unknown if a cast may change a value."""
+    kinds = {each: kind(each) for each in origin}
+    if all(found == wanted or _is_narrower(found, wanted) for found in kinds.values()):
+        return frozenset(_widen(each, found, wanted) for each, found in kinds.items())
+    return UNKNOWN
+
+
+def _is_narrower(one: DataType, other: DataType) -> bool:
+    return {one.name, other.name} <= INTEGERS and _BY_SIZE.index(one.name) < _BY_SIZE.index(other.name)
 
 
 def _kinds(derivation: Derivation, shapes: Shapes) -> Callable[[SourceExpr], DataType]:
@@ -194,21 +217,58 @@ def _read_routes(derivation: Derivation, scope: Sequence[str]) -> Iterator[ReadR
 
 
 class _Search:
-    """Searches routes in one derivation."""
+    """Searches routes in one derivation.
+
+    A value with an origin of several reads, such as a column that a FULL JOIN merges, is a node of the graph too, a
+    *merged value*. It contributes to a row if all of the nullable sides do that its reads share, so an equality with it
+    holds in rows to which only some of these reads contribute.
+    """
 
     def __init__(self, derivation: Derivation, scope: tuple[SourceExpr, ...]) -> None:
         self._derivation = derivation
         self._scope = scope
         self._origins = {each: derivation.outputs[str(each.column).lower()] for each in scope}
         self._equal: dict[SourceExpr, list[SourceExpr]] = defaultdict(list)
+        self._possibly_null = {read: derivation.possibly_null_sides(read) for read in derivation.reads}
         for equality in derivation.equalities:
-            self._equal[equality.left].append(equality.right)
-            self._equal[equality.right].append(equality.left)
+            self._equate(equality.left, equality.right)
+        self._merged = self._merge()
         exprs = {*self._equal, *(expr for origin in self._origins.values() for expr in origin)}
         self._exprs = {
             read: sorted((expr for expr in exprs if expr.read == read), key=lambda expr: expr.sql)
             for read in derivation.reads
         }
+
+    def _equate(self, one: SourceExpr, other: SourceExpr) -> None:
+        self._equal[one].append(other)
+        self._equal[other].append(one)
+
+    def _merge(self) -> dict[Origin, SourceExpr]:
+        """The merged values, by their origin."""
+        compared = [end for equality in self._derivation.equalities for end in equality.ends]
+        origins = dict.fromkeys([*self._origins.values(), *(origin for _, origin in compared)])
+        merged = {
+            origin: SourceExpr(_MERGED - number, "")
+            for number, origin in enumerate(each for each in origins if len(each) > 1)
+        }
+        for origin, value in merged.items():
+            sides = self._derivation.sides_of(origin)
+            self._possibly_null[value.read] = sides - self._derivation.non_null
+            for expr in origin:
+                self._equate(value, expr)
+            for other, whole in merged.items():
+                if origin < other:
+                    self._equate(value, whole)
+        for equality in self._derivation.equalities:
+            left, right = (merged.get(origin, end) for end, origin in equality.ends)
+            if (left, right) != (equality.left, equality.right):
+                self._equate(left, right)
+        return merged
+
+    def _values_of(self, origin: Origin) -> list[SourceExpr]:
+        """The values that a column of this origin is equal to."""
+        merged = [self._merged[origin]] if origin in self._merged else []
+        return [*merged, *sorted(origin, key=lambda expr: (expr.read, expr.sql))]
 
     def upward(self, read: int) -> Route | None:
         """The route from a read's changed rows to the scope; None if there is none."""
@@ -216,7 +276,9 @@ class _Search:
         def ends(known: Mapping[SourceExpr, SourceExpr]) -> tuple[tuple[SourceExpr, SourceExpr], ...] | None:
             found = []
             for each in self._scope:
-                if (value := next((known[expr] for expr in _sort(self._origins[each]) if expr in known), None)) is None:
+                if (
+                    value := next((known[expr] for expr in self._values_of(self._origins[each]) if expr in known), None)
+                ) is None:
                     return None
                 found.append((value, each))
             return tuple(found)
@@ -229,7 +291,7 @@ class _Search:
         def ends(known: Mapping[SourceExpr, SourceExpr]) -> tuple[tuple[SourceExpr, SourceExpr], ...] | None:
             return tuple((known[expr], expr) for expr in self._exprs[read] if expr in known) or None
 
-        start = {expr: each for each, origin in self._origins.items() for expr in origin}
+        start = {expr: each for each, origin in self._origins.items() for expr in self._values_of(origin)}
         return self._search(start, set(), ends, up=False)
 
     def _search(
@@ -276,7 +338,7 @@ class _Search:
 
     def _crosses(self, start: int, end: int, *, up: bool) -> bool:
         """Whether an equality may be followed: upward its end must contribute to the row, downward its start."""
-        there, here = self._derivation.possibly_null_sides(end), self._derivation.possibly_null_sides(start)
+        there, here = self._possibly_null[end], self._possibly_null[start]
         return there <= here if up else here <= there
 
 
@@ -292,7 +354,3 @@ def _prune(
     route = Route(start, tuple(useful), ends)
     used = {*route.needed(0)}
     return evolve(route, start=tuple(each for each in start if each in used))
-
-
-def _sort(origin: frozenset[SourceExpr]) -> list[SourceExpr]:
-    return sorted(origin, key=lambda expr: (expr.read, expr.sql))

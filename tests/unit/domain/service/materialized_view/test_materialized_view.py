@@ -59,6 +59,23 @@ def test_every_shape_is_followed_from_each_of_its_inputs(shape: str) -> None:
     assert all(read.upward and read.downward for read in found.reads)
 
 
+MERGED = "SELECT t.id FROM (SELECT id, c FROM o a FULL JOIN o b USING (id, c)) t"
+
+
+def test_a_merged_column_is_the_key_of_what_joins_it() -> None:
+    """A row of `o` may join a row that only `c` has, or only `p`: both have its key."""
+    for name in ("full_then_left", "full_then_exists"):
+        found = _routes(SHAPES[name].sql)
+        assert _up(found)["o"] == [["c"]]
+        (read,) = found.of("o")
+        assert _told(read.downward) == ["id"]
+
+
+def test_a_query_of_with_sees_what_was_there_when_it_was_written() -> None:
+    inner = "WITH t AS (SELECT id, c FROM t WHERE c > 0) SELECT id, c FROM t"
+    assert _up(_routes(f"WITH t AS (SELECT id, c FROM o) SELECT id, c FROM ({inner}) u")) == {"o": [["id"]]}
+
+
 def test_a_key_at_hand_needs_no_look_up() -> None:
     assert _up(_routes(SHAPES["sum"].sql, "c")) == {"o": [["c"]]}
     assert _up(_routes(SHAPES["using"].sql)) == {"c": [["id"]], "p": [["id"]]}
@@ -127,6 +144,14 @@ def test_only_what_all_branches_tell_is_computed_by() -> None:
         ("SELECT o.id, (SELECT max(price) FROM p) AS most FROM o", "a change of 'p' does not determine which id"),
         ("SELECT id FROM o WHERE c NOT IN (SELECT id FROM c)", "a change of 'c' does not determine which id"),
         ("SELECT o.id FROM o JOIN p ON p.price > o.n", "a change of 'p' does not determine which id"),
+        # A change of p leads to rows of a, or of b, which may be alone in a row of the FULL JOIN.
+        (f"{MERGED} LEFT JOIN p ON p.id = t.c", "a change of 'p' does not determine which id"),
+        (f"{MERGED} JOIN p ON p.id = t.c", "a change of 'p' does not determine which id"),
+        (f"{MERGED} WHERE EXISTS (SELECT 1 FROM p WHERE p.id = t.c)", "a change of 'p' does not determine which id"),
+        (
+            "SELECT id FROM o a FULL JOIN o b USING (id, p) LEFT JOIN (SELECT id AS p FROM p) d USING (p)",
+            "a change of 'p' does not determine which id",
+        ),
         ("SELECT o.id, p.name FROM o JOIN p ON CAST(p.id AS string) = p.name", "a change of 'p' does not determine"),
         (
             "SELECT o.id, p.name FROM o JOIN p ON p.price = cast(o.n AS decimal(9,2))",

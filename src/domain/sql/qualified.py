@@ -1,0 +1,55 @@
+"""Gives every column of a query the name of its table, and writes `USING` as `ON`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+from sqlglot.optimizer.qualify import qualify
+
+from .parsing import DIALECT
+
+_USING = "headwater_using"
+
+
+def qualified(tree: exp.Expr, schema: Mapping[str, object], *, quotes: bool) -> exp.Expr:
+    """A query with the table of every column, its stars expanded, and its `USING` written as `ON`.
+
+    Args:
+        tree: the query, which is changed.
+        schema: the types of the columns of each table.
+        quotes: whether to quote all names.
+
+    Raises:
+        sqlglot.errors.SqlglotError: a column or a table is unknown, or a name is ambiguous.
+    """
+    for join in tree.find_all(exp.Join):
+        if using := join.args.get("using"):
+            join.meta[_USING] = tuple(each.name for each in using)
+    tree = qualify(tree, schema=dict(schema), dialect=DIALECT, quote_identifiers=quotes)
+    for select in tree.find_all(exp.Select):
+        _merge_left(select)
+    return tree
+
+
+def _merge_left(select: exp.Select) -> None:
+    """Compare each `USING` with the column that the joins before it have merged.
+
+    sqlglot compares it with the first table that has the column, which may have no row after a right or a full join.
+    """
+    merged: dict[str, list[exp.Expr]] = {}
+    for join in select.args.get("joins") or ():
+        names = join.meta.get(_USING)
+        if not names:
+            continue
+        found = {each.right.name.lower(): each for each in join.args["on"].find_all(exp.EQ)}
+        conditions = []
+        for name in names:
+            condition = found[name.lower()]
+            first = condition.left.this if isinstance(condition.left, exp.Coalesce) else condition.left
+            parts = merged.setdefault(name.lower(), [first])
+            value = exp.func("coalesce", *parts) if len(parts) > 1 else parts[0]
+            conditions.append(exp.EQ(this=value.copy(), expression=condition.right.copy()))
+            if not join.is_semi_or_anti_join:
+                parts.append(condition.right)
+        join.set("on", exp.and_(*conditions, copy=False))
