@@ -128,6 +128,39 @@ Feature: A table is loaded in bulk while its changes arrive
         | account | owner | balance |
         | 1       | ann   | 15.00   |
 
+    Scenario: Without event times, a record that is sent again, or a late chunk, does not bring a deleted row back
+      Given the setting sources.account_log.event_time is taken out
+      And a chunk of accounts
+        | account | owner | balance | pos |
+        | 1       | ann   | 10.00   | 100 |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | +I   | 5       | eve   | 50.00   | 110 | 2024-03-01 09:01 |
+      And all pipelines run until idle
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | -D   | 5       | eve   | 50.00   | 120 | 2024-03-01 09:02 |
+      And all pipelines run until idle
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | +I   | 5       | eve   | 50.00   | 110 | 2024-03-01 09:01 |
+        | +I   | 6       | fay   | 60.00   | 130 | 2024-03-01 09:03 |
+      Given a chunk of accounts
+        | account | owner | balance | pos |
+        | 5       | eve   | 50.00   | 115 |
+        | 7       | gus   | 70.00   | 115 |
+      When all pipelines run until idle
+      And these rows arrive at account_log
+        | kind | account | owner | balance | pos | at               |
+        | +I   | 8       | hal   | 80.00   | 140 | 2024-03-01 09:04 |
+      And all pipelines run until idle
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 6       | fay   | 60.00   |
+        | 7       | gus   | 70.00   |
+        | 8       | hal   | 80.00   |
+
     Scenario Outline: A load whose process dies resumes where it was
       Given a chunk of accounts
         | account | owner | balance | pos |
@@ -336,6 +369,25 @@ Feature: A table is loaded in bulk while its changes arrive
         | -U        | 1       | 11.00   |
         | +U        | 1       | 12.00   |
         | +I        | 3       | 30.00   |
+
+    Scenario: A chunk that comes after the load is refused if rows may have been deleted since it was written
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at               |
+        | +I   | 5       | eve   | 50.00   | 2024-03-01 10:01 |
+      And all pipelines run until idle
+      And these rows arrive at account_log
+        | kind | account | owner | balance | at               |
+        | -D   | 5       | eve   | 50.00   | 2024-03-01 10:02 |
+      And all pipelines run until idle
+      Given a chunk of accounts
+        | account | owner | balance |
+        | 5       | eve   | 50.00   |
+      Then running accounts fails with BadInput: came after the load was done.+ Remove its file
+      And accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 10.00   |
+        | 2       | bob   | 20.00   |
+        | 3       | cat   | 30.00   |
 
     Scenario: For a sink that identifies rows by their key, the load is shown immediately
       Given the setting pipelines.accounts.mode = "upsert"

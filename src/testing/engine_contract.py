@@ -177,6 +177,21 @@ class FrameEngineContract(ABC):
         found = engine.digest(rows, "text", into="digest").collect(backend="polars")
         assert dict(found.rows()) == digests
 
+    def test_digests_of_numbers_are_those_of_their_plain_texts(self, engine: FrameEngine) -> None:
+        texts = ["0.00000000", "0.00000001", "-0.00000999", "1234567890.50000000", "-12.00000012"]
+        for kind, values in {
+            "decimal(18,8)": dict(zip(map(Decimal, texts), texts, strict=True)),
+            "decimal(9,2)": {Decimal("0.00"): "0.00", Decimal("-1234.5"): "-1234.50"},
+            "bigint": {-7: "-7", MOST: str(MOST)},
+            "boolean": {True: "true", False: "false"},
+            "date": {date(999, 3, 1): "0999-03-01"},
+        }.items():
+            rows = self.frame([(value,) for value in values], Schema.parse(f"value {kind}"))
+            found = dict(engine.digest(rows, "value", into="digest").collect(backend="polars").rows())
+            assert found == {
+                value: md5(text.encode(), usedforsecurity=False).hexdigest() for value, text in values.items()
+            }
+
     def test_sums_that_overflow_on_the_way_are_exact(self, engine: FrameEngine) -> None:
         rows = [
             ("a", 1, 1, MOST, LARGE, _E),

@@ -82,7 +82,7 @@ class PolarsEngine(PolarsOrder, FrameEngine):
         return nw.from_native(native.with_columns(pl.int_ranges(low, pl.col(high) + 1).alias(into)).explode(into))
 
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
-        digests = pl.col(column).map_batches(_digests, return_dtype=pl.String, is_elementwise=True)
+        digests = pl.col(column).cast(pl.String).map_batches(_digests, return_dtype=pl.String, is_elementwise=True)
         return _with(frame, digests.alias(into))
 
     def add_up(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _UTC = "UTC"
 _NESTED = (spark_types.ArrayType, spark_types.StructType)
+_EXPONENT_FROM = 7
+"""Spark's texts of decimals with so many digits after the point may have an exponent."""
 _PART = 10_000
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
@@ -204,7 +206,11 @@ class SparkEngine(SparkOrder, FrameEngine):
         return lazy(some.withColumn(into, F.explode(F.sequence(named(low), named(high)))))
 
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
-        return lazy(frame.to_native().withColumn(into, F.md5(named(column))))
+        rows: DataFrame = frame.to_native()
+        kind, text = rows.schema[column].dataType, named(column).cast("string")
+        if isinstance(kind, spark_types.DecimalType) and kind.scale >= _EXPONENT_FROM:
+            text = F.replace(F.format_number(named(column), kind.scale), F.lit(","), F.lit(""))
+        return lazy(rows.withColumn(into, F.md5(text)))
 
     def add_up(
         self, frame: nw.LazyFrame[Any], by: Sequence[str], sums: Sequence[str], most: Sequence[str] = ()

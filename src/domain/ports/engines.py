@@ -103,7 +103,13 @@ class FrameFunctions(Protocol):
 
     @abstractmethod
     def digest(self, frame: nw.LazyFrame[Any], column: str, *, into: str) -> nw.LazyFrame[Any]:
-        """Add string `into`: the MD5 of a string column's UTF-8 bytes as 32 hexadecimal digits; null for null."""
+        """Add string `into`: the MD5 of the UTF-8 bytes of a value's text as 32 hexadecimal digits; null for null.
+
+        Args:
+            frame: the rows.
+            column: a column of strings, booleans, dates, whole numbers, or decimals, whose text has no exponent.
+            into: the new column.
+        """
 
     @abstractmethod
     def add_up(

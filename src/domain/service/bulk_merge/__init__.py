@@ -28,6 +28,7 @@ from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt, Service, Step
 from .complete_transactions import TransactionFilter
 from .events import Events
+from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, within
 from .merge import ImageMerger
 from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
@@ -59,9 +60,12 @@ class BulkMerge(Service):
         self.views = view_specs(settings)
         transactions = TransactionFilter(settings, tables, engine)
         # Only a position can show that a late image is older.
-        keeps_deleted = bool(settings.position) and settings.timed
+        keeps_deleted = bool(settings.position)
         merger = ImageMerger(settings, tables, events, keeps_deleted, engine)
-        self._step = BulkMergeStep(settings, tables, events, transactions, progress, merger, undo_log, engine)
+        late_chunks = LateChunks(settings, tables, undo_log)
+        self._step = BulkMergeStep(
+            settings, tables, events, transactions, progress, late_chunks, merger, undo_log, engine
+        )
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
 
     def changed(self, fingerprint: str) -> str | None:

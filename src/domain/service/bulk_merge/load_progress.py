@@ -18,7 +18,7 @@ from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.natural_order import natural_value
 from .settings import BulkMergeSettings
-from .tables import DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED, BulkMergeTables
+from .tables import DELETES_FROM, DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED, BulkMergeTables
 
 Reach: TypeAlias = tuple[Any, ...]
 """A position, one value per column, with texts converted by `natural_value`. Positions compare as tuples."""
@@ -55,6 +55,8 @@ class LoadState:
         read_all: whether all chunks have been read.
         done: whether all chunks have settled.
         exact_from: the earliest event time (UTC) as of which all settled chunks are exact; None: any.
+        deletes_from: the event time (UTC) after which deletes are known, if chunks came after the load was done; None:
+            any.
     """
 
     waiting: tuple[Chunk, ...] = ()
@@ -63,6 +65,7 @@ class LoadState:
     read_all: bool = False
     done: bool = False
     exact_from: datetime | None = None
+    deletes_from: datetime | None = None
 
 
 @frozen(eq=False)
@@ -187,12 +190,14 @@ class BulkLoadProgress:
         waiting = tuple(chunk for chunk in (*state.waiting, *epoch_input.chunks) if chunk not in settled)
         exact_times = [state.exact_from, *(self._exact_from(chunk, state) for chunk in settled)]
         read_all = not remaining
+        done = read_all and not waiting
         state_after = evolve(
             state,
             waiting=waiting,
             read_all=read_all,
-            done=read_all and not waiting,
+            done=done,
             exact_from=max((each for each in exact_times if each is not None), default=None),
+            deletes_from=None if done else state.deletes_from,
         )
         open_ranges = merge_ranges((*remaining, *(chunk.key_range for chunk in waiting)))
         return Settlement(
@@ -235,7 +240,7 @@ class BulkLoadProgress:
             line[CHUNK],
             KeyRange(line[LOW], line[HIGH]),
             line[ROWS],
-            None if search_ts is None else instant(search_ts),
+            _instant(search_ts),
             self._reach_of(line),
         )
 
@@ -301,6 +306,7 @@ class BulkLoadProgress:
             READ_ALL: state.read_all,
             DONE: state.done,
             EXACT_FROM: state.exact_from,
+            DELETES_FROM: state.deletes_from,
         }
         return self.engine.frame([row], self.tables.load.schema)
 
@@ -315,12 +321,16 @@ class BulkLoadProgress:
         if not lines:
             return LoadState(waiting)
         (line,) = lines
-        newest, exact_from = line[NEWEST], line[EXACT_FROM]
         return LoadState(
             waiting,
-            None if newest is None else instant(newest),
+            _instant(line[NEWEST]),
             self._reach_of(line),
             line[READ_ALL],
             line[DONE],
-            None if exact_from is None else instant(exact_from),
+            _instant(line[EXACT_FROM]),
+            _instant(line[DELETES_FROM]),
         )
+
+
+def _instant(moment: datetime | None) -> datetime | None:
+    return None if moment is None else instant(moment)

@@ -22,12 +22,13 @@ class ImageMerger:
 
     A deleted row stays in the table, marked as deleted, while an older image of its key may still arrive. Such an image
     may come from a chunk that has not settled. If images are ordered by position, it may also come from a change that
-    is sent again while the undo log still covers it.
+    is sent again, or from a chunk that comes after the load is done.
 
     Args:
         settings, tables: of the pipeline.
         events: converts rows to images.
-        keeps_deleted: whether deleted rows stay in the table for as long as the undo log covers them.
+        keeps_deleted: whether deleted rows stay in the table for as long as the undo log covers them, or for good if
+            there is none.
         engine: of the frames.
     """
 

@@ -21,6 +21,7 @@ from ...table.natural_order import with_natural
 from ..base import Step
 from .complete_transactions import CompleteRows, TransactionFilter
 from .events import Events
+from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, Chunk, EpochInput, Reach, reach_from
 from .merge import ImageMerger
 from .settings import BulkMergeSettings
@@ -61,6 +62,7 @@ class BulkMergeStep:
         events: reads its batches.
         transactions: holds rows back until their transactions are complete.
         progress: the progress of its load.
+        late_chunks: refuses chunks that come too late.
         merger: merges the newest images.
         undo_log: the undo log; None if rows cannot be read as of an event time.
         engine: of the frames.
@@ -71,6 +73,7 @@ class BulkMergeStep:
     events: Events
     transactions: TransactionFilter
     progress: BulkLoadProgress
+    late_chunks: LateChunks
     merger: ImageMerger
     undo_log: UndoLog | None
     engine: FrameCache
@@ -81,6 +84,7 @@ class BulkMergeStep:
         changes = None if changes is None else self.engine.persist(changes)
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
+        deletes_from = self._check_late(profile.chunks, batch, snapshot)
         self.engine.expect(profile.rows)
         changes_by_table: dict[str, Change] = {}
         if profile.dead_letters:
@@ -93,12 +97,24 @@ class BulkMergeStep:
             None if complete is None else complete.rows,
             None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
             tuple(evolve(chunk, key_range=batch.ranges.get(chunk.number, chunk.key_range)) for chunk in profile.chunks),
-            self.progress.advance(snapshot, profile.newest, self._log_position(changes, complete, snapshot)),
+            evolve(
+                self.progress.advance(snapshot, profile.newest, self._log_position(changes, complete, snapshot)),
+                deletes_from=deletes_from,
+            ),
             batch.remaining,
             watermark,
         )
         changes_by_table |= self._plan_changes(epoch_input)
         return Step(changes_by_table, profile.rows, profile.dead_letters, None, watermark=watermark)
+
+    def _check_late(self, chunks: tuple[Chunk, ...], batch: Batch, snapshot: Snapshot) -> datetime | None:
+        """Check the chunks that were read now; return the event time (UTC) after which deletes are known; None: any."""
+        before = self.progress.read_state(snapshot)
+        is_late = before.done and (chunks or batch.remaining)
+        deletes_from = self.late_chunks.deletes_from(snapshot) if is_late else before.deletes_from
+        if deletes_from is not None:
+            self.late_chunks.check(chunks, deletes_from)
+        return deletes_from
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`. Waiting chunks settle, and unread chunks that depend on the watermark can be read."""

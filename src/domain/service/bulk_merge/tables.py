@@ -21,8 +21,9 @@ DELETED, READ = "_deleted", "_read"
 """Columns of the newest image: whether the row is deleted (boolean); 1 if it was read in bulk, 0 if it is a change."""
 LOW, HIGH, ROWS, SETTLED, EXACT_FROM = "low", "high", "rows", "settled", "exact_from"
 """Columns of a chunk: the range of its first key column, its row count, whether it is exact, and since when (UTC)."""
-NAME, NEWEST, READ_ALL, DONE = "name", "newest", "read_all", "done"
-"""Columns of the load: its name, the newest event time (UTC), whether all chunks were read, whether all settled."""
+NAME, NEWEST, READ_ALL, DONE, DELETES_FROM = "name", "newest", "read_all", "done", "deletes_from"
+"""Columns of the load: its name, the newest event time (UTC), whether all chunks were read, whether all settled, and
+the event time (UTC) after which deletes are known (null: any)."""
 
 
 def order_of(at: int) -> str:
@@ -109,6 +110,7 @@ class BulkMergeTables:
                         column(READ_ALL, "boolean"),
                         column(DONE, "boolean"),
                         column(EXACT_FROM, "timestamp"),
+                        column(DELETES_FROM, "timestamp"),
                     )
                 ),
                 key=(NAME,),

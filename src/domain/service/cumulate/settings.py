@@ -92,8 +92,11 @@ class CumulateSettings:
                 raise ConfigError(f"dimensions: a column is listed twice in {list(each)}; remove one")
         if len({frozenset(each) for each in self.dimensions}) < len(self.dimensions):
             raise ConfigError("dimensions: a set is listed twice (the order of columns does not matter); remove one")
-        if len({label_of(each) for each in self.dimensions}) < len(self.dimensions):
-            raise ConfigError("dimensions: two sets have the same name (their columns joined by '_'); rename a column")
+        for name_of, mark in ((label_of, "_"), (grouping_of, ",")):
+            if len({name_of(each) for each in self.dimensions}) < len(self.dimensions):
+                raise ConfigError(
+                    f"dimensions: two sets have the same name (their columns joined by {mark!r}); rename a column"
+                )
 
     def _check_names(self) -> None:
         check_own_names((*self._answer_columns, *self.schema.names))

@@ -37,7 +37,7 @@ class Sketch(PaneState):
         chosen = rows.filter(self.measure.applies).with_columns(self.measure.over.alias(_TEXT))
         if self.measure.value_type.name in MOMENTS:  # engines format timestamps differently
             chosen = self.engine.wall_micros(chosen, _TEXT, into=_TEXT, zone="UTC")
-        hashed = self.engine.digest(chosen.with_columns(nw.col(_TEXT).cast(nw.String)), _TEXT, into=_HASH)
+        hashed = self.engine.digest(chosen, _TEXT, into=_HASH)
         rest = nw.col(_HASH).str.slice(_DIGITS, _RUN_DIGITS).str.replace_all("^0+", "")
         hashed = hashed.with_columns(nw.col(_HASH).str.slice(0, _DIGITS).alias(REGISTER), rest.alias(_REST))
         whole = (nw.lit(_RUN_DIGITS) - nw.col(_REST).str.len_chars()).cast(nw.Int64) * 4

@@ -168,11 +168,12 @@ def test_updates_without_their_old_image_are_refused(deploy):
         deploy(text)
 
 
-def test_two_sets_of_one_name_are_refused(deploy):
-    text = changed("page string", "page_country string, page string")
-    text = changed('[["page"], []]', '[["page", "country"], ["page_country"]]', text)
+@pytest.mark.parametrize("mark", ["_", ","])
+def test_two_sets_of_one_name_are_refused(deploy, mark):
+    text = changed("page string", f"`page{mark}country` string, page string")
+    text = changed('[["page"], []]', f'[["page", "country"], ["page{mark}country"]]', text)
     with pytest.raises(
-        ConfigError, match=r"two sets have the same name \(their columns joined by '_'\); rename a column"
+        ConfigError, match=rf"two sets have the same name \(their columns joined by '{mark}'\); rename a column"
     ):
         deploy(text)
 

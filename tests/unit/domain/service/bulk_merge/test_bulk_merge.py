@@ -13,7 +13,7 @@ import pytest
 
 from headwater.app.cli.main import main
 from headwater.app.run.progress import kept as kept_in_words
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import BadInput, ConfigError
 from headwater.domain.service.base import PendingRows, ReadAt, Service
 from headwater.domain.table.row_kind import ROW_KIND
 from headwater.testing.trial import Trial
@@ -156,6 +156,53 @@ def test_history_that_is_over_is_forgotten(loaded: Trial) -> None:
     assert recent.collect(backend="polars").get_column("id").to_list() == [5]
     with pytest.raises(ConfigError, match="its history reaches back to 2024-03-01T11:00:00Z; make `history` longer"):
         loaded.reader.view("accounts.rows", as_of=at(60))
+
+
+@pytest.mark.parametrize(("second", "is_known"), [(69, False), (70, True), (75, True)])
+def test_a_chunk_after_the_load_must_be_younger_than_all_changes(loaded: Trial, second: int, *, is_known: bool) -> None:
+    """The newest change is of second 60, and the delay is 10 seconds."""
+    loaded.set(
+        "pipelines.accounts.bulk", f'{{ path = "bulk", format = "json", search_ts = "{at(second).isoformat()}" }}'
+    )
+    fill(loaded, (3, "cat", 30), (7, "gus", 70))
+    feed(loaded, ("-D", 7, "gus", 70, 80), ("+I", 8, "hal", 80, 90))
+    if is_known:
+        loaded.run()
+        assert [row[0] for row in rows(loaded)] == [1, 2, 3, 4, 8, 9]
+        return
+    with pytest.raises(BadInput, match=r"came after the load was done.+ after 2024-03-01T09:01:00\+00:00 are known"):
+        loaded.run()
+
+
+def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(trial: Trial) -> None:
+    trial.set("pipelines.accounts.position", '"pos"')
+    trial.set("sources.log.schema", '"kind string, id bigint, owner string, balance bigint, at timestamp, pos bigint"')
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "2024-03-01T09:00:00Z" }')
+
+    def write(*found: tuple[int, int]) -> None:
+        trial.fill(
+            "accounts", [["id", "owner", "balance", "pos"], *([str(id_), "x", "1", str(pos)] for id_, pos in found)]
+        )
+
+    def change(kind: str, id_: int, second: int) -> None:
+        line = {"kind": kind, "id": id_, "owner": "x", "balance": 1, "at": at(second).isoformat(), "pos": second}
+        trial.feed("log", [json.dumps(line)])
+
+    write((1, 1))
+    change("+I", 9, 10)
+    trial.run()
+    change("-D", 5, 20)
+    trial.run()
+    write((5, 15), (6, 15))
+    trial.run()
+    change("+I", 8, 30)
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 6, 8, 9]
+    change("+I", 7, 26 * 3600)
+    trial.run()
+    write((4, 15))
+    with pytest.raises(BadInput, match=r"only deletes after 2024-03-01T11:00:00\+00:00 are known"):
+        trial.run()
 
 
 def test_deletes_are_remembered_until_no_chunk_can_bring_the_row(trial: Trial) -> None:

@@ -204,7 +204,8 @@ class TestViews:
         )
         assert site.shows("curve_total", as_of=NOON + MINUTE)[-1] == ("12:01", 3)
         assert site.shows("curve", as_of=NOON + 90 * MINUTE)[-1][1:] == ("b", None)
-        assert site.shows("curve_total", as_of=datetime(2024, 2, 1, tzinfo=UTC)) == []
+        for moment in (datetime(2024, 2, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)):
+            assert site.shows("curve_total", as_of=moment) == []
 
     def test_changes_are_those_of_the_ticks_that_were_made(self, site: Site) -> None:
         runner = site.runner()
