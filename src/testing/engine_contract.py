@@ -179,13 +179,14 @@ class FrameEngineContract(ABC):
 
     def test_digests_of_numbers_are_those_of_their_plain_texts(self, engine: FrameEngine) -> None:
         texts = ["0.00000000", "0.00000001", "-0.00000999", "1234567890.50000000", "-12.00000012"]
-        for kind, values in {
+        expected: dict[str, dict[Any, str]] = {
             "decimal(18,8)": dict(zip(map(Decimal, texts), texts, strict=True)),
             "decimal(9,2)": {Decimal("0.00"): "0.00", Decimal("-1234.5"): "-1234.50"},
             "bigint": {-7: "-7", MOST: str(MOST)},
             "boolean": {True: "true", False: "false"},
             "date": {date(999, 3, 1): "0999-03-01"},
-        }.items():
+        }
+        for kind, values in expected.items():
             rows = self.frame([(value,) for value in values], Schema.parse(f"value {kind}"))
             found = dict(engine.digest(rows, "value", into="digest").collect(backend="polars").rows())
             assert found == {
