@@ -100,7 +100,7 @@ def _explain_usage(error: click.UsageError) -> None:
 
 
 def _end_output(error: OSError) -> int:
-    """End after standard output could not be written. It is no failure if its reader has closed the pipe."""
+    """End after standard output could not be written: successfully, if its reader has closed the pipe."""
     # The interpreter flushes the buffer at exit, which must not fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

@@ -284,7 +284,7 @@ _BY_FUNCTION: dict[str, type[Measure]] = {
 def _check_condition(condition: Expression, schema: Schema) -> None:
     try:
         kind = type_expression(condition, schema)
-    except ConfigError:  # only Spark knows its type, and refuses it in the first epoch if it is no condition
+    except ConfigError:  # only Spark knows its type, and refuses it in the first epoch if it is not a condition
         return
     check_condition(condition, kind)
 

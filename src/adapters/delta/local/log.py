@@ -93,7 +93,7 @@ class LocalLog(FollowedLog):
 
         Raises:
             TableDamaged: commits are missing before others that are there, or a commit cannot be parsed.
-            StoreUnavailable: a version that was known is no longer there.
+            StoreUnavailable: a version that was there before is gone.
         """
         opened = self._newest.version != BEFORE_ALL
         if not opened:
