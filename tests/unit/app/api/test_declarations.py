@@ -274,13 +274,13 @@ def test_every_key_of_a_table_is_typed(typed: type, keys: Mapping[str, object]) 
 
 def test_a_notebook_shows_what_is_declared_and_how_it_stands() -> None:
     headwater = Headwater()
-    headwater.stream("visits", schema="page string, visit bigint, at timestamp")
-    headwater.ranking("<rank>", source="visits", group=["page"], id=["visit"], order_by="at")
+    headwater.stream("<visits>", schema="page string, visit bigint, at timestamp")
+    headwater.ranking("rank", source="<visits>", group=["page"], id=["visit"], order_by="at")
     page = headwater._repr_html_()
     assert "<caption>Headwater on memory</caption>" in page
-    assert "<td>&lt;rank&gt;</td><td>ranking</td><td>source visits</td><td>ranks, top" in page
+    assert "<td>rank</td><td>ranking</td><td>source &lt;visits&gt;</td><td>ranks, top" in page
     status = headwater.status()
-    assert [each.pipeline for each in status] == ["<rank>"]
+    assert [each.pipeline for each in status] == ["rank"]
     assert (len(status), status[0].lag, status[:1]) == (1, "a lag that its program knows", (status[0],))
-    assert "<td>&lt;rank&gt;</td><td></td>" in status._repr_html_()
+    assert "<td>rank</td><td></td>" in status._repr_html_()
     assert "engine" not in status.columns.names
