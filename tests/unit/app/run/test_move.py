@@ -138,4 +138,6 @@ def test_the_command_refuses_to_move_to_where_all_is_lost(
 
 def test_the_command_names_a_backend_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["move", str(folder / "deploy.toml"), "--to", "detla", "--path", "lake"]) == 2
-    assert "backend 'detla' is not available here; available: delta, hudi-cow, hudi-mor, memory" in capsys.readouterr().err
+    assert (
+        "backend 'detla' is not available here; available: delta, hudi-cow, hudi-mor, memory" in capsys.readouterr().err
+    )
