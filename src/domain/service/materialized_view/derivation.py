@@ -88,8 +88,11 @@ class Derivation:
         return self.nullable_sides[read] - self.non_null
 
     def sides_of(self, origin: Origin) -> frozenset[int]:
-        """The nullable sides that contribute to every row in which a value of this origin is not null."""
-        return frozenset.intersection(*(self.nullable_sides[each.read] for each in origin))
+        """The nullable sides that contribute to every row in which a value of this origin is not null.
+
+        Of a read of another derivation, such as that of an enclosing query, none are known.
+        """
+        return frozenset.intersection(*(self.nullable_sides.get(each.read, frozenset()) for each in origin))
 
     def with_equalities(self, equalities: tuple[JoinEquality, ...]) -> Derivation:
         """This derivation with equalities that hold in every row: nullable sides of only one end are then non-null."""

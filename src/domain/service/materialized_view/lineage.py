@@ -230,9 +230,12 @@ class _Tracer:
         inner = tuple(each for each in equalities if {each.left.read, each.right.read} <= set(block.derivation.reads))
         derivation = block.derivation.with_equalities(inner)
         for equality in (each for each in equalities if each not in inner):
-            # A correlation with the enclosing query. The read inside is compared with a value, so it is non-null.
-            (inside,) = (origin for end, origin in equality.ends if end.read in derivation.reads)
-            non_null = derivation.non_null | derivation.sides_of(inside)
+            # A correlation with the enclosing query. The read inside is compared with a value, so it is non-null. An
+            # equality of two values of the enclosing query says nothing of its rows: the subquery may be negated.
+            inside = list(_origins_within(derivation, [equality]))
+            if not inside:
+                continue
+            non_null = derivation.non_null.union(*map(derivation.sides_of, inside))
             derivation = evolve(derivation, equalities=(*derivation.equalities, equality), non_null=non_null)
         return evolve(block, derivation=derivation)
 

@@ -71,6 +71,14 @@ def test_a_merged_column_is_the_key_of_what_joins_it() -> None:
         assert _told(read.downward) == ["id"]
 
 
+def test_an_equality_of_two_outer_values_in_a_subquery_is_not_one_of_the_outer_rows() -> None:
+    without = "NOT EXISTS (SELECT 1 FROM p WHERE o.c = c.r AND p.id = o.p)"
+    found = _up(_routes(f"SELECT o.id FROM o JOIN c ON o.n = c.id WHERE {without}"))
+    assert found == {"o": [["id"]], "c": [["o by n", "id"]], "p": [["o by p", "id"]]}
+    merged = "o.p IN (SELECT coalesce(p.id, o.n) FROM p WHERE p.id = o.n)"
+    assert _up(_routes(f"SELECT o.id FROM o LEFT JOIN c ON o.c = c.id WHERE {merged}"))["c"] == [["o by c", "id"]]
+
+
 def test_a_query_of_with_sees_what_was_there_when_it_was_written() -> None:
     inner = "WITH t AS (SELECT id, c FROM t WHERE c > 0) SELECT id, c FROM t"
     assert _up(_routes(f"WITH t AS (SELECT id, c FROM o) SELECT id, c FROM ({inner}) u")) == {"o": [["id"]]}
