@@ -428,8 +428,8 @@ def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_name_is_no_text_is_told(tmp_path: Path) -> None:
-    touch(tmp_path, "a.json", "b\udcff.json")
-    with pytest.raises(BadInput, match="is not UTF-8; rename it"):
+    touch(tmp_path, "a.json", "b\udcff.json", "c.json")
+    with pytest.raises(BadInput, match=r"the name of file 'b\\udcff\.json' is not UTF-8; rename it"):
         listing(tmp_path).plan(None)
 
 

@@ -200,8 +200,11 @@ class Listing:
         if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
             self.pass_over(others)
         found = [name for name in names if name.endswith(self.endings)]
-        if strange := [name for name in found if not _is_text(name)]:
-            raise BadInput(f"{self.settings.path}: the name of file {strange[0]!r} is not UTF-8; rename it")
+        try:
+            "/".join(found).encode()
+        except UnicodeEncodeError as error:
+            strange = found[error.object.count("/", 0, error.start)]
+            raise BadInput(f"{self.settings.path}: the name of file {strange!r} is not UTF-8; rename it") from error
         return found
 
     def size(self, name: str) -> int:
@@ -246,11 +249,3 @@ class Listing:
                 f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
                 f" files must not change: {_ANEW}"
             )
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

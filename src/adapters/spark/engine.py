@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _UTC = "UTC"
 _NESTED = (spark_types.ArrayType, spark_types.StructType)
 _EXPONENT_FROM = 7
-"""Spark's texts of decimals with so many digits after the point may have an exponent."""
+"""Spark's text of a decimal with at least this many digits after the point may have an exponent."""
 _PART = 10_000
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"

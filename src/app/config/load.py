@@ -217,7 +217,8 @@ class _Loader:
 
     def _lake(self, path: str) -> str:
         folder = self._resolve(path)
-        if occupied := [each for each in (folder, *map(str, Path(folder).parents)) if os.path.isfile(each)]:  # noqa: PTH113
+        places = (folder, *map(str, Path(folder).parents))
+        if occupied := [each for each in places if os.path.isfile(each)]:  # noqa: PTH113 - Path's may raise an OSError
             raise ConfigError(f"{occupied[0]} is a file; name a folder for the tables")
         return folder
 
