@@ -264,16 +264,60 @@ def patiently(source: StreamSource, after: Any) -> None:
             time.sleep(0.2)
 
 
-def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
-    kafka.produce(topic, messages(*range(10)), partition=0)
-    source = source_of(engine, kafka, topic)
-    found = planned(source)
+def remake(kafka: KafkaBroker, topic: str) -> None:
+    """Delete a topic, and create it again."""
     admin = kafka.admin()
     admin.delete_topics([topic])[topic].result()
     time.sleep(0.5)
     kafka.create_topic(topic, partitions=2)
-    with pytest.raises(SourceChanged, match="it was recreated"):
+
+
+def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic)
+    found = planned(source)
+    remake(kafka, topic)
+    with pytest.raises(SourceChanged, match="created again"):
         patiently(source, found.until)
+
+
+@pytest.mark.parametrize("count", [10, 25])
+def test_a_topic_made_anew_with_as_many_records_is_noticed(
+    kafka: KafkaBroker, topic: str, engine: Engine, count: int
+) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic)
+    found = planned(source)
+    remake(kafka, topic)
+    kafka.produce(topic, messages(*range(100, 100 + count)), partition=0)
+    with pytest.raises(SourceChanged, match="was deleted and created again"):
+        patiently(source, found.until)
+    anew = source_of(engine, kafka, topic)
+    for call in (lambda: patiently(anew, found.until), lambda: rows(anew.read(found))):
+        with pytest.raises(SourceChanged, match="was deleted and created again"):
+            call()
+    with pytest.raises(SourceChanged, match="was deleted and created again"):
+        anew.check_complete(found.after, found.until)
+
+
+def test_a_restored_topic_is_read_on(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    found = planned(source_of(engine, kafka, topic))
+    remake(kafka, topic)
+    kafka.produce(topic, messages(*range(12)), partition=0)
+    trusting = engine.kafka(KafkaSettings(kafka.servers, (topic,), topic_ids="ignore"), SPEC)
+    restored = planned(trusting, found.until)
+    assert ids(trusting, restored) == [10, 11]
+    trusting.check_complete(found.after, restored.until)
+    assert source_of(engine, kafka, topic).plan(restored.until, NOW) is None  # knows no id: takes the present one
+
+
+def test_offsets_without_ids_are_read_on(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic)
+    found = planned(source, {topic: {"0": 4, "1": 0}})
+    assert ids(source, found) == list(range(4, 10))
+    assert found.until[topic]["id"]
 
 
 def test_an_empty_topic_has_nothing_to_read(engine: Engine, kafka: KafkaBroker, topic: str) -> None:

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from .plan import OffsetBounds, Partition
 from .reading import Reading
+from .topics import ANSWER_SECONDS, NO_ID, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from .plan import Slice
     from .runs import Run
     from .settings import KafkaSettings
+    from .topics import Topic
 
-ANSWER_SECONDS = 5.0
 _STANDSTILL_SECONDS = 30.0
 _POLL_SECONDS = 0.1
+_NEW_SECONDS = 1.0
+"""So long a broker may not yet know a topic that was just created."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _NO_LEADER = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -30,6 +34,7 @@ _NO_LEADER = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._UNKNOWN_PARTITION,
 )
 
 
@@ -47,6 +52,8 @@ class TopicReader:
     _idle: list[Reading] = field(init=False, factory=list)
     _planning: list[Reading] = field(init=False, factory=list)
     """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
+    _admin: AdminClient | None = field(init=False, default=None)
+    _topic_ids: Mapping[str, str] | None = field(init=False, default=None)
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
         """The offsets that each partition of the topics holds; of transactions, only those that are completed.
@@ -56,9 +63,22 @@ class TopicReader:
             SourceUnavailable: the cluster does not answer.
         """
         with self._borrow(self._planning) as planning:
-            consumer, topics = planning.consumer, self.settings.topics
-            partitions = [(topic, each) for topic in topics for each in _numbers(consumer, topic, self.settings)]
-            return {each: OffsetBounds(*_watermarks(consumer, each)) for each in partitions}
+            topics = self._describe()
+            self._topic_ids = self._comparable(topics)
+            return {
+                (name, number): OffsetBounds(*_watermarks(planning.consumer, (name, number)), self._topic_ids.get(name))
+                for name, topic in topics.items()
+                for number in topic.partitions
+            }
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Kafka's own ids of the topics, as last asked for; without those that are not to be compared.
+
+        Raises: as `offset_bounds`.
+        """
+        if self._topic_ids is None:
+            self.offset_bounds()
+        return self._topic_ids or {}
 
     def runs(self, slices: list[Slice]) -> Iterator[Run]:
         """The records of these slices, each slice in its order.
@@ -78,6 +98,24 @@ class TopicReader:
                     yield from runs
                 elif monotonic() > deadline:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
+
+    def _describe(self) -> dict[str, Topic]:
+        if self._admin is None:
+            self._admin = AdminClient(self.settings.admin)
+        deadline = monotonic() + _NEW_SECONDS
+        while missing := set(self.settings.topics) - (found := describe(self._admin, self.settings.topics)).keys():
+            if monotonic() > deadline:
+                raise ConfigError(
+                    f"Kafka at {self.settings.servers} has no topic {min(missing)!r}; create it, or correct the"
+                    " source's topics"
+                )
+            sleep(_POLL_SECONDS)
+        return found
+
+    def _comparable(self, topics: Mapping[str, Topic]) -> dict[str, str]:
+        if not self.settings.compares_ids:
+            return {}
+        return {name: topic.id for name, topic in topics.items() if topic.id != NO_ID}
 
     @contextmanager
     def _borrow(self, idle: list[Reading]) -> Iterator[Reading]:
@@ -128,19 +166,8 @@ def _translate(error: KafkaException, settings: KafkaSettings) -> Exception:
     )
 
 
-def _numbers(consumer: Consumer, topic: str, settings: KafkaSettings) -> list[int]:
-    found = consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
-    if found.error and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise ConfigError(
-            f"Kafka at {settings.servers} has no topic {topic!r}; create it, or correct the source's topics"
-        )
-    if found.error:
-        raise KafkaException(found.error)
-    return sorted(found.partitions)
-
-
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
-    """Its first and next offsets; a partition just created, or moving to another broker, has no leader for a moment."""
+    """Its first and next offsets; a partition just added, or moving to another broker, has no leader for a moment."""
     deadline = monotonic() + ANSWER_SECONDS
     while True:
         try:
@@ -149,6 +176,7 @@ def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
         except KafkaException as error:
             if error.args[0].code() not in _NO_LEADER or monotonic() > deadline:
                 raise
+            consumer.list_topics(partition[0], timeout=ANSWER_SECONDS)  # else it knows no partition that was added
             sleep(_POLL_SECONDS)
         else:
             return low, high

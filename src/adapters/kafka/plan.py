@@ -21,12 +21,21 @@ RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
 _ANEW = "build the pipeline again under another name, or restore the topic"
 
 
+_ID = "id"
+"""Beside the numbers of a topic's partitions: Kafka's own id of the topic."""
+
+
 @frozen
 class OffsetBounds:
-    """The offsets that a partition holds: from `low` to before `high`."""
+    """The offsets that a partition holds: from `low` to before `high`.
+
+    `topic_id` is Kafka's own id of its topic, another one after the topic was deleted and created again; None if it is
+    not known, or is not to be compared.
+    """
 
     low: int
     high: int
+    topic_id: str | None = None
 
 
 @frozen
@@ -62,6 +71,10 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
     """
     read = _partitions(after or {})
     _check_present(read, held)
+    ids = _topic_ids(held)
+    check_same(after or {}, ids)
+    topics = {topic for topic, _ in held}
+    ids |= {topic: each[_ID] for topic, each in (after or {}).items() if _ID in each and topic not in topics}
     starts = {each: _start(each, read.get(each), held[each]) for each in sorted(held)}
     available = {each: held[each].high - start for each, start in starts.items()}
     quotas = available if limit is None else _shares(available, limit)
@@ -69,12 +82,26 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
         return None
     ends = {each: start + quotas[each] for each, start in starts.items()}
     # Topics that are no longer read keep their offsets, so that reading them can be resumed.
-    return OffsetRange(_offsets(read | starts), _offsets(read | ends))
+    return OffsetRange(_offsets(read | starts, ids), _offsets(read | ends, ids))
 
 
 def check_kind(after: Offsets) -> None:
     """Check that offsets are those of topics; see `StreamSource.check_after`."""
     _partitions(after)
+
+
+def check_same(read: Offsets, ids: Mapping[str, str]) -> None:
+    """Check that offsets are those of the topics with these ids; topics whose id is not known are not compared.
+
+    Raises:
+        SourceChanged: a topic has been created again.
+    """
+    for topic, found in ids.items():
+        if read.get(topic, {}).get(_ID, found) != found:
+            raise SourceChanged(
+                f"topic {topic!r} was deleted and created again: its records are not those that follow what was read;"
+                f' {_ANEW}. If it was restored with the same offsets, set topic_ids = "ignore" in its source'
+            )
 
 
 def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Partition, OffsetBounds]) -> None:
@@ -87,6 +114,7 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
     """
     began, read = _partitions(beginning or {}), _partitions(until)
     _check_present(read, held)
+    check_same(until, _topic_ids(held))
     for each, bounds in held.items():
         where = f"topic {each[0]!r} partition {each[1]}"
         first = began.get(each, 0)
@@ -102,7 +130,7 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
 
 def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:
     """The offsets after all records."""
-    return _offsets({each: partition.high for each, partition in held.items()})
+    return _offsets({each: partition.high for each, partition in held.items()}, _topic_ids(held))
 
 
 def waiting(after: Offsets | None, held: Mapping[Partition, OffsetBounds]) -> int:
@@ -158,14 +186,21 @@ def _shares(available: Mapping[Partition, int], limit: int) -> dict[Partition, i
 def _partitions(offsets: Mapping[str, Any]) -> dict[Partition, int]:
     if not all(isinstance(numbers, Mapping) for numbers in offsets.values()):
         raise other_kind("kafka")
-    return {(topic, int(number)): at for topic, numbers in offsets.items() for number, at in numbers.items()}
+    numbered = ((topic, *each) for topic, numbers in offsets.items() for each in numbers.items())
+    return {(topic, int(number)): at for topic, number, at in numbered if number != _ID}
 
 
-def _offsets(partitions: Mapping[Partition, int]) -> Offsets:
-    offsets: dict[str, dict[str, int]] = {}
+def _offsets(partitions: Mapping[Partition, int], ids: Mapping[str, str]) -> Offsets:
+    offsets: dict[str, dict[str, Any]] = {}
     for (topic, number), at in sorted(partitions.items()):
         offsets.setdefault(topic, {})[str(number)] = at
+    for topic in offsets.keys() & ids.keys():
+        offsets[topic][_ID] = ids[topic]
     return offsets
+
+
+def _topic_ids(held: Mapping[Partition, OffsetBounds]) -> dict[str, str]:
+    return {topic: each.topic_id for (topic, _), each in held.items() if each.topic_id is not None}
 
 
 def origin(topic: str, partition: int, offset: int | None = None) -> str:

@@ -43,8 +43,9 @@ class PolarsKafkaSource(KafkaSource):
 
         Raises:
             SourceUnavailable: the cluster does not answer.
-            SourceChanged: records of the range have been deleted.
+            SourceChanged: records of the range have been deleted, or a topic has been created again.
         """
+        planning.check_same(offsets.until, self._reader.topic_ids())
         runs = self._learn_size(self._reader.runs(planning.slices(offsets)))
         return polars_rows(self._decode(runs), self.schema)
 

@@ -6,15 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, define, field
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ...domain.errors import ConfigError
 from ...domain.ports import Receipt
-from .broker import ANSWER_SECONDS, TopicReader
+from .broker import TopicReader
 from .errors import translate_errors
 from .plan import Slice
 from .settings import KafkaSettings
+from .topics import ANSWER_SECONDS, describe
 
 if TYPE_CHECKING:
     from .settings import SinkSettings
@@ -74,14 +75,8 @@ class Receipts:
 
     def _id_of(self, topic: str) -> str | None:
         """Kafka's own id of a topic; None if the topic does not exist."""
-        admin = AdminClient(self.settings.client)
-        try:
-            described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
-            return str(described[topic].result().topic_id)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise
+        found = describe(AdminClient(self.settings.client), [topic]).get(topic)
+        return found.id if found else None
 
     def _create(self) -> None:
         admin = AdminClient(self.settings.client)

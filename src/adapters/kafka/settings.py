@@ -42,6 +42,7 @@ class KafkaSettings:
             has at most 200,000 records and 64 MiB.
         registry: the address of the schema registry, for Avro and Protobuf.
         registry_auth: ``user:password`` or a token for it; never shown.
+        topic_ids: ``check`` to stop if a topic was deleted and created again; ``ignore`` to read on at its offsets.
     """
 
     servers: str
@@ -51,6 +52,17 @@ class KafkaSettings:
     max_bytes_per_epoch: int | None = field(default=None, validator=optional(ge(1)))
     registry: str | None = None
     registry_auth: str | None = field(default=None, repr=False)
+    topic_ids: str = "check"
+
+    @property
+    def compares_ids(self) -> bool:
+        """Whether a topic that was created again is noticed by its id."""
+        return self.topic_ids == "check"
+
+    @property
+    def admin(self) -> dict[str, Any]:
+        """The settings of a client that asks for the topics."""
+        return _client(self.servers, self.options)
 
     @property
     def limit(self) -> EpochSize:
@@ -77,8 +89,12 @@ class SinkSettings:
     @property
     def client(self) -> dict[str, Any]:
         """The settings of every client of the cluster."""
-        # Errors come as exceptions; the client's own lines would only repeat them.
-        return {**self.options, "bootstrap.servers": self.servers, "log_level": 0, "logger": _SILENT}
+        return _client(self.servers, self.options)
+
+
+def _client(servers: str, options: Mapping[str, str]) -> dict[str, Any]:
+    # Errors come as exceptions; the client's own lines would only repeat them.
+    return {**options, "bootstrap.servers": servers, "log_level": 0, "logger": _SILENT}
 
 
 def java_options(options: Mapping[str, str]) -> dict[str, str]:

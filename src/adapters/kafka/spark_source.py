@@ -55,9 +55,11 @@ class SparkKafkaSource(KafkaSource):
         Raises:
             NotInstalled: the session has no Kafka package.
             SourceUnavailable: the cluster does not answer.
+            SourceChanged: a topic has been created again.
         """
         # A range that is read again was not planned now, and Spark's own client takes a minute to find a broker down.
         self._reader.offset_bounds()
+        planning.check_same(offsets.until, self._reader.topic_ids())
         slices = planning.slices(offsets)
         by_partition = {(each.topic, each.partition): each for each in slices}
         decoder = TopicDecoder(self.spec, by_partition, self._registry, self._passed_over)

@@ -140,8 +140,8 @@ class FilesInput(Input):
 class KafkaInput(Input):
     """Topics of a broker. `options` are settings of librdkafka; they may contain secrets.
 
-    If no limit is set, an epoch has at most 100,000 records. `registry` is the address of the schema registry for Avro
-    and Protobuf, `registry_auth` the secret that it asks for.
+    If no limit is set, an epoch has at most 200,000 records and 64 MiB. `registry` is the address of the schema
+    registry for Avro and Protobuf, `registry_auth` the secret that it asks for.
     """
 
     kind = "kafka"
@@ -154,6 +154,7 @@ class KafkaInput(Input):
     max_bytes_per_epoch: int | None = None
     registry: str | None = None
     registry_auth: str | None = field(default=None, repr=False)
+    topic_ids: str = "check"
 
 
 @frozen

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS
 from ..deployment.deployment import KafkaInput
-from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, whole
+from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, choice, whole
 from ..registry.packages import require
 from ..registry.sources import SourceKind
 from .secrets import read_secret
@@ -38,6 +38,7 @@ class KafkaKind(SourceKind[KafkaInput]):
         "registry": Key(ADDRESS),
         "registry_auth": Key(TEXT),
         "registry_auth_file": Key(TEXT),
+        "topic_ids": Key(choice("check", "ignore"), "check"),
     }
 
     def spark_packages(self) -> tuple[str, ...]:
@@ -73,4 +74,4 @@ def _settings(given: KafkaInput) -> KafkaSettings:
     from ...adapters.kafka.settings import KafkaSettings
 
     limits = (given.max_rows_per_epoch, given.options, given.max_bytes_per_epoch)
-    return KafkaSettings(given.servers, given.topics, *limits, given.registry, given.registry_auth)
+    return KafkaSettings(given.servers, given.topics, *limits, given.registry, given.registry_auth, given.topic_ids)

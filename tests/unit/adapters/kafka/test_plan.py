@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 
 from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan
 from headwater.domain.errors import SourceChanged
@@ -36,6 +37,36 @@ def test_the_topic_was_created_again() -> None:
         check_complete(None, READ, held(0, 20))
     with pytest.raises(SourceChanged, match="partition 1 of topic 't' is gone"):
         check_complete(None, READ, {("t", 0): OffsetBounds(0, 40)})
+
+
+def of_topic(topic_id: str | None) -> dict[tuple[str, int], OffsetBounds]:
+    return {each: evolve(bounds, topic_id=topic_id) for each, bounds in held(0).items()}
+
+
+def test_a_topic_of_another_id_is_refused() -> None:
+    found = plan(READ, of_topic("first"), None)
+    assert found
+    assert found.until == {"t": {"0": 40, "1": 5, "id": "first"}}
+    check_complete(None, found.until, of_topic("first"))
+    for call in (
+        lambda: plan(found.until, of_topic("second"), None),
+        lambda: check_complete(None, found.until, of_topic("second")),
+    ):
+        with pytest.raises(SourceChanged, match="topic 't' was deleted and created again"):
+            call()
+
+
+def test_ids_that_are_not_compared_are_forgotten() -> None:
+    found = plan({"t": {"0": 30, "1": 5, "id": "first"}}, of_topic(None), None)
+    assert found
+    assert found.until == {"t": {"0": 40, "1": 5}}
+
+
+def test_a_topic_that_is_not_read_keeps_its_id() -> None:
+    former = {"former": {"0": 9, "id": "old"}}
+    found = plan(READ | former, of_topic("first"), None)
+    assert found
+    assert found.until["former"] == former["former"]
 
 
 def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:

@@ -1,0 +1,50 @@
+"""Topics as their cluster describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_SECONDS = 5.0
+NO_ID = str(Uuid(0, 0))
+
+
+@frozen
+class Topic:
+    """A topic.
+
+    Args:
+        partitions: their numbers, in order.
+        id: Kafka's own id of the topic, another one after it was deleted and created again; `NO_ID` from brokers before
+            2.8.
+    """
+
+    partitions: tuple[int, ...]
+    id: str
+
+
+def describe(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+    """Topics by name; those that do not exist are left out.
+
+    Raises:
+        KafkaException: the cluster does not answer.
+    """
+    asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
+    found = {}
+    for name, answer in asked.items():
+        try:
+            described = answer.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+        else:
+            numbers = sorted(each.id for each in described.partitions)
+            found[name] = Topic(tuple(numbers), str(described.topic_id))
+    return found
