@@ -30,6 +30,7 @@ REFUSED = [
     ("select id from other.t", "plain names"),
     ("select id from parquet.`some/path`", "plain names"),
     ("select zzz from t", "zzz"),
+    ("select id, n + 1 as zzz from t where zzz > 1", "(?i)zzz"),
     ("select u.zzz from t join u using (id)", "zzz"),
     ("select nothing_like_it(id) as x from t", "(?i)nothing_like_it"),
     ("select count(*) from t", "has no name"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import walk_in_scope
 
 from .parsing import DIALECT
 
@@ -30,6 +32,23 @@ def qualified(tree: exp.Expr, schema: Mapping[str, object], *, quotes: bool) -> 
     for select in tree.find_all(exp.Select):
         _merge_left(select)
     return tree
+
+
+def check_where(tree: exp.Expr, schema: Mapping[str, object]) -> None:
+    """Check that no `WHERE` uses a name that the `SELECT` gives: only sqlglot and DuckDB know it there.
+
+    Raises:
+        sqlglot.errors.SqlglotError: one does, or a name is ambiguous.
+    """
+    plain = qualify(
+        tree.copy(), schema=dict(schema), dialect=DIALECT, expand_alias_refs=False, validate_qualify_columns=False
+    )
+    for where in plain.find_all(exp.Where):
+        for node in walk_in_scope(where.this):
+            if isinstance(node, exp.Column) and not node.table:
+                raise SqlglotError(
+                    f"WHERE has a column {node.name!r} that no table has; write the expression instead of its name"
+                )
 
 
 def _merge_left(select: exp.Select) -> None:

@@ -14,7 +14,7 @@ from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
-from .qualified import qualified
+from .qualified import check_where, qualified
 from .spellings import with_known_spellings
 from .types import INTERVAL, OTHER, VOID, named, node_type, set_type, type_of
 
@@ -134,6 +134,7 @@ def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query
         name: {column: node_type(named(ddl)) for column, ddl in columns.items()} for name, columns in tables.items()
     }
     try:
+        check_where(tree, schema)
         tree = qualified(tree, schema, quotes=True)
     except SqlglotError as error:
         raise ConfigError(f"{str(error).splitlines()[0]}; look at its columns and tables") from error
