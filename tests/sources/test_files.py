@@ -385,6 +385,30 @@ def test_refuses_parquet_of_other_types(
         [list(splits.read(part, ShapeDecoder(spec))) for part in splits.splits([tmp_path / "a.parquet"], spec)]
 
 
+NO_VALUES = {
+    "x int": pa.nulls(2),
+    "x timestamp": pa.nulls(2),
+    "x string": pa.nulls(2),
+    "x decimal(4,2)": pa.nulls(2),
+    "x array<int>": pa.array([[], None], pa.list_(pa.null())),
+    "x array<struct<a:int>>": pa.array([[None], None], pa.list_(pa.null())),
+    "x struct<a:int,b:timestamp>": pa.array(
+        [{"a": None, "b": None}, None], pa.struct([("a", pa.null()), ("b", pa.null())])
+    ),
+    "x map<string,int>": pa.nulls(2),
+}
+
+
+@pytest.mark.parametrize("ddl", NO_VALUES)
+def test_a_parquet_column_without_a_value_fits_every_type(engine: Engine, tmp_path: Path, ddl: str) -> None:
+    there = NO_VALUES[ddl]
+    pq.write_table(pa.table({"x": there}), tmp_path / "a.parquet")
+    source = source_of(engine, tmp_path, RecordSpec(Schema.parse(ddl), "parquet"))
+    found = rows(source.read(planned(source)))
+    assert [row["x"] for row in found] == there.to_pylist()
+    assert [row["_error"] for row in found] == [None, None]
+
+
 def test_refuses_a_file_that_is_no_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("hello")
     with pytest.raises(BadInput, match=r"a\.parquet is not Parquet"):

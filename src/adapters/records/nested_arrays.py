@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...domain.table.schema import KEY, VALUE
+from .decoder import arrow_type
 
 if TYPE_CHECKING:
     from ...domain.table.schema import DataType
@@ -27,6 +28,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 def convert_nested(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, Faults]:
     """Values in a declared type, which they fit, and what is wrong with some of them."""
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), arrow_type(wanted)), {}
     if wanted.is_map and wanted.element is not None:
         return _maps(values, wanted.element, leaf)
     if wanted.element is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import narwhals as nw
+import pyarrow as pa
 from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange
@@ -17,8 +18,6 @@ from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-
-    import pyarrow as pa
 
     from ...domain.epoch.epoch import Offsets
     from ...domain.ports import Now
@@ -170,6 +169,8 @@ def streaming_query(rows: Any) -> str | None:
 
 
 def _arrow_table(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
     try:
         frame = nw.from_native(rows)
     except TypeError as error:

@@ -122,6 +122,8 @@ def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
 
 def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.DataType | None, DataType] | None:
     """The place of a type that could lose values, what is there (None: nothing) and what is wanted; None if all fit."""
+    if pa.types.is_null(found):
+        return None  # no row has a value
     if wanted.is_map and wanted.element is not None and pa.types.is_map(found):
         key, value = wanted.element.fields
         return _misfit(found.key_type, key.type, f"{place}.{key.name}") or _misfit(
@@ -374,7 +376,7 @@ def _micros(values: pa.Array, name: str, what: str) -> pa.Array:
 
 
 def _converted(values: pa.Array, kind: DataType, spec: RecordSpec, *, is_instant: bool) -> pa.Array:
-    if kind.name == "timestamp" and values.type.tz is None and not is_instant:
+    if kind.name == "timestamp" and pa.types.is_timestamp(values.type) and values.type.tz is None and not is_instant:
         return _in_zone(values, spec.time_zone)
     return values.cast(arrow_type(kind))
 
