@@ -468,6 +468,35 @@ Feature: A wide table of which each topic has a part
         | 2       | OPEN |
         | 3       | NEW  |
 
+    Scenario: A list from which elements go, or that becomes empty, deletes their rows
+      Given the setting pipelines.shop.topics.info.owner = false
+      And the setting sources.tags.schema = "shops array<bigint>, tag string, seq bigint"
+      And the setting sources.tags.format = "maxwell-json"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(shops)" }, columns = ["tag"], sequence = ["seq"], owner = true }
+      And these lines arrive at tags
+        """
+        {"type": "insert", "data": {"shops": [1, 2, 3], "tag": "new", "seq": 1}}
+        {"type": "insert", "data": {"shops": [4], "tag": "open", "seq": 1}}
+        {"type": "insert", "data": {"shops": [5], "tag": "busy", "seq": 1}}
+        """
+      And shop runs until idle
+      When these lines arrive at tags
+        """
+        {"type": "update", "data": {"shops": [2], "tag": "new", "seq": 2}, "old": {"shops": [1, 2, 3], "seq": 1}}
+        {"type": "update", "data": {"shops": [], "tag": "open", "seq": 2}, "old": {"shops": [4], "seq": 1}}
+        {"type": "update", "data": {"shops": null, "tag": "busy", "seq": 2}, "old": {"shops": [5], "seq": 1}}
+        {"type": "insert", "data": {"shops": [], "tag": "none", "seq": 2}}
+        """
+      And these lines arrive at tags
+        """
+        {"type": "update", "data": {"shops": [4], "tag": "late", "seq": 1}, "old": {"tag": "open"}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | tag |
+        | 2       | new |
+      And shop.dead_letters shows nothing
+
     Scenario Outline: SQL that needs more than one record is refused with the reason: <what>
       Given the setting pipelines.shop.topics.stock.<key> = <value>
       Then shop cannot run: <reason>

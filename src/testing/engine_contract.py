@@ -221,6 +221,7 @@ class FrameEngineContract(ABC):
             ("_sum_n", [(MOST, _E), (MOST, _E)]),
             ("_sum_n", [(-MOST, _E), (-1, _E)]),
             ("_sum_n", [(-MOST - 1, _E)]),
+            ("_sum_n", [(-MOST - 1, _E), (MOST, _E)]),
             ("_sum_d", [(1, LARGE), (1, Decimal("0.01"))]),
             ("_sum_d", [(1, LEAST), (1, LEAST), (1, LARGE), (1, LEAST)]),
         ],

@@ -51,6 +51,7 @@ SHAPES = {
         "SELECT id, max(c.name) AS c, max(p.name) AS p FROM c FULL JOIN p USING (id) GROUP BY id",
         ("id",),
     ),
+    "full_window": Shape("SELECT id, count(*) OVER (PARTITION BY id) AS n FROM c FULL JOIN p USING (id)", ("id",)),
     "full_then_left": Shape(
         "SELECT t.id, max(t.c) AS c, max(t.p) AS p, sum(o.n) AS n"
         " FROM (SELECT id, c.name AS c, p.name AS p FROM c FULL JOIN p USING (id)) t LEFT JOIN o ON o.c = t.id"
@@ -108,6 +109,14 @@ SHAPES = {
     "union_all": Shape(
         "SELECT who, sum(n) AS n FROM (SELECT c AS who, n FROM o UNION ALL SELECT id, r FROM c) GROUP BY who", ("who",)
     ),
+    "union_of_one_column_twice": Shape(
+        "SELECT b, sum(d) AS d, max(a) AS a FROM (SELECT id AS a, c AS b, n AS d FROM o UNION ALL SELECT r, r, id FROM c)"
+        " GROUP BY b",
+        ("b",),
+    ),
+    "intersect_of_one_column_twice": Shape(
+        "SELECT b, count(*) AS n FROM (SELECT id AS a, c AS b FROM o INTERSECT SELECT id, id FROM c) GROUP BY b", ("b",)
+    ),
     "union": Shape("SELECT c AS id FROM o UNION SELECT id FROM c", ("id",)),
     "union_of_kinds": Shape(
         "SELECT 'c' AS kind, id, name FROM c UNION ALL SELECT 'p', id, name FROM p", ("kind", "id")
@@ -121,6 +130,13 @@ SHAPES = {
     "scalar": Shape("SELECT id, (SELECT max(n) FROM o WHERE o.c = c.id) AS most FROM c", ("id",)),
     "having": Shape("SELECT c, sum(n) AS n FROM o GROUP BY c HAVING count(*) > 1", ("c",)),
     "computed_key": Shape("SELECT cast(n / 2 AS bigint) AS half, count(*) AS rows FROM o GROUP BY 1", ("half",)),
+    "computed_of_computed": Shape(
+        "SELECT s * 2 AS k, count(*) AS rows FROM (SELECT n + p AS s FROM o) GROUP BY s * 2", ("k",)
+    ),
+    "computed_negative": Shape("SELECT 0 - s AS k, count(*) AS n FROM (SELECT n - p AS s FROM o) GROUP BY 1", ("k",)),
+    "join_on_computed": Shape(
+        "SELECT c.id, count(*) AS n FROM c JOIN (SELECT n + p AS s FROM o) t ON t.s * 2 = c.id GROUP BY c.id", ("id",)
+    ),
     "by_product": Shape(
         "SELECT p.id, sum(o.n) AS n, count(DISTINCT c.name) AS names FROM o JOIN c ON c.id = o.c JOIN p ON p.id = o.p"
         " GROUP BY p.id",

@@ -44,12 +44,28 @@ def may_overflow(values: pl.Series) -> bool:
 
 
 def _added(rows: pl.DataFrame, by: Sequence[str], sums: Sequence[str], most: Sequence[str]) -> pl.DataFrame:
-    large = [name for name in sums if not counts(name) and may_overflow(rows[name])]
+    large = _large(rows, sums, by)
     usual = [pl.col(name).sum().cast(rows.schema[name]) for name in sums if name not in large]
     lists = [pl.col(name).alias(name) for name in large]
     found = rows.group_by(*by).agg(*usual, *(pl.col(name).max() for name in most), *lists)
     exact = [_totals(found, rows[name], by) for name in large]
     return found.with_columns(exact).select(rows.columns)
+
+
+def _large(rows: pl.DataFrame, sums: Sequence[str], by: Sequence[str]) -> list[str]:
+    """The columns whose sums could overflow.
+
+    Raises:
+        SumOverflow: one of the values alone does not fit: its negative would be the same value again.
+    """
+    found = [name for name in sums if not counts(name) and may_overflow(rows[name])]
+    for name in found:
+        kind = _type_of(rows[name])
+        lowest, _ = bounds(name, kind) or (0, 0)
+        if rows[name].dtype.is_integer() and (low := rows.filter(pl.col(name) < lowest)).height:
+            groups = low.head(1).select(shown(tuple(by))).to_dicts()
+            raise overflow(named(name), kind.ddl, groups[0] if groups else {})
+    return found
 
 
 def _totals(groups: pl.DataFrame, values: pl.Series, by: Sequence[str]) -> pl.Series:
@@ -60,7 +76,7 @@ def _totals(groups: pl.DataFrame, values: pl.Series, by: Sequence[str]) -> pl.Se
 
 
 def _cumulated(rows: pl.DataFrame, sums: Sequence[str], over: Sequence[str], order_by: str) -> pl.DataFrame:
-    large = [name for name in sums if not counts(name) and may_overflow(rows[name])]
+    large = _large(rows, sums, over)
     usual = (
         pl.col(name).cum_sum().over(*over, order_by=order_by).cast(rows.schema[name])
         for name in sums

@@ -112,6 +112,7 @@ def _rewrite(tree: exp.Expr, origins: Mapping[str, Origin], read: int) -> str:
         if not isinstance(node, exp.Column):
             return node
         (sql,) = (expr.sql for expr in origins[to_sql(node)] if expr.read == read)
-        return sqlglot.parse_one(sql, dialect=DIALECT)
+        found = sqlglot.parse_one(sql, dialect=DIALECT)
+        return found if isinstance(found, exp.Column) else exp.Paren(this=found)
 
     return to_sql(tree.transform(replace))

@@ -87,6 +87,15 @@ class Derivation:
         """The nullable sides of a read that may not contribute to a row."""
         return self.nullable_sides[read] - self.non_null
 
+    def is_within(self, origin: Origin, group: Origin) -> bool:
+        """Whether rows with the same values of a group have the same value of an origin.
+
+        A value of several reads, such as a column that a join merges, is another one in rows to which only those reads
+        contribute that the group has not. One that contributes to every row decides it alone.
+        """
+        shared = origin & group
+        return bool(shared) and (shared == origin or any(not self.possibly_null_sides(each.read) for each in shared))
+
     def sides_of(self, origin: Origin) -> frozenset[int]:
         """The nullable sides that contribute to every row in which a value of this origin is not null.
 

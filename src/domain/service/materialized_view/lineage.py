@@ -126,8 +126,13 @@ class _Tracer:
         ctes = self._with_ctes(tree, ctes)
         if isinstance(tree, exp.SetOperation):
             left, right = (self.query(side, ctes, outer) for side in (tree.left, tree.right))
-            names = tuple(left[0].outputs)
-            return [*left, *(evolve(each, outputs=dict(zip(names, each.outputs.values()))) for each in right)]  # noqa: B905 - engines check the count
+            names, columns = tuple(left[0].outputs), len(right[0].outputs)
+            if len(names) != columns:
+                raise self._refusal(tree, f"has {len(names)} columns on one side, and {columns} on the other")
+            return [
+                *left,
+                *(evolve(each, outputs=dict(zip(names, each.outputs.values(), strict=True))) for each in right),
+            ]
         if isinstance(tree, exp.Select):
             return [
                 derivation
@@ -242,9 +247,16 @@ class _Tracer:
     # ---- the end of a SELECT ---------------------------------------------------------------------------------------
 
     def _finish(self, block: Block, tree: exp.Select, ctes: Ctes) -> Iterator[Derivation]:
-        outputs = {each.alias_or_name.lower(): block.origin(each) for each in tree.selects}
+        outputs: dict[str, Origin] = {}
+        for column in tree.selects:
+            name = column.alias_or_name.lower()
+            # The columns of a union count by position, so each needs a name, of two with the same name too.
+            outputs[f"{name}\0{len(outputs)}" if name in outputs else name] = block.origin(column)
         for group in block.group_origins(tree):
-            outputs = {name: origin if origin & group else UNKNOWN for name, origin in outputs.items()}
+            outputs = {
+                name: origin if block.derivation.is_within(origin, group) else UNKNOWN
+                for name, origin in outputs.items()
+            }
         for each in self._with_subqueries(block, tree, ctes):
             yield evolve(each, outputs=outputs)
 

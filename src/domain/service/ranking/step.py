@@ -27,7 +27,8 @@ _DISTURBED, _IS_KNOWN, _WAS, _DEAD = "_disturbed", "_is_known", "_was", "_dead"
 _BEFORE = {COUNT: "_count_before", DISTINCT: "_distinct_before", NEWEST: "_newest_before"}
 """By column of a cell, the column of what it was before the epoch."""
 _MAX_LIST = 500  # for more segments, a range skips as many files as a list, and is planned faster
-_UNORDERED = frozenset({"boolean", "binary"})
+_UNORDERED = frozenset({"boolean", "binary", "float", "double"})
+"""Types without a range that contains all values: NaN is in none."""
 
 
 @frozen

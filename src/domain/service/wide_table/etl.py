@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -23,6 +23,8 @@ ACTS = "_acts"
 """boolean: whether a row changes the table. Other rows are skipped."""
 
 _BATCH = "batch"
+_EMPTY = "_empty"
+"""True for a new image for which a table function returned no row."""
 _WHERE, _UPSERTS, _DELETES, _PAIR, _PAIRED, _STAYS = "_where", "_upserts", "_deletes", "_pair", "_paired", "_stays"
 
 
@@ -91,24 +93,38 @@ class TopicEtl:
 
     def _evaluate(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         expressions = dict(self._expressions)
-        if all(each.bare is not None for each in expressions.values()):
+        if self._topic.generates:
+            rows = self._generate(rows, expressions)
+        elif all(each.bare is not None for each in expressions.values()):
             rows = rows.with_columns(
                 nw.col(self._declared(each.columns[0])).alias(name) for name, each in expressions.items()
             )
         else:
-            select = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in expressions.items())])
-            rows = self._query(f"SELECT {select} FROM {_BATCH}", rows)  # noqa: S608 - parsed, and quoted
+            rows = self._select(rows, expressions)
         results = [(_of(each.name), each) for each in self._topic.columns]
         results += [(_sequence(at), each) for at, each in enumerate(self._topic.sequence)]
         return rows.with_columns(nw.col(name).cast(each.type.narwhals) for name, each in results)
 
-    def _query(self, sql: str, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        if not self._topic.generates:
-            return self.queries.query(sql, {_BATCH: rows})
-        # A table function returns no row for an empty list, so rows that could not be decoded must not go through it.
+    def _select(self, rows: nw.LazyFrame[Any], expressions: Mapping[str, Expression]) -> nw.LazyFrame[Any]:
+        select = ", ".join(["*", *(f"{each.sql} AS `{name}`" for name, each in expressions.items())])
+        return self.queries.query(f"SELECT {select} FROM {_BATCH}", {_BATCH: rows})  # noqa: S608 - parsed, and quoted
+
+    def _generate(self, rows: nw.LazyFrame[Any], expressions: Mapping[str, Expression]) -> nw.LazyFrame[Any]:
+        """Evaluate table functions, which return no row for an empty list.
+
+        A row that could not be decoded must not go through them. A new image must leave a row, with its sequence and
+        without a key: its old image has keys to delete.
+        """
         rows, readable = self.engine.persist(rows), nw.col(ERROR).is_null()
-        generated = self.queries.query(sql, {_BATCH: rows.filter(readable)})
-        return nw.concat([generated, rows.filter(~readable)], how="diagonal")
+        generated = self._select(rows.filter(readable), expressions)
+        if not self._topic.in_pairs:
+            return nw.concat([generated, rows.filter(~readable)], how="diagonal")
+        generated = self.engine.persist(generated)
+        new = rows.filter(readable & (nw.col(ROW_KIND) == UPDATE_AFTER))
+        empty = new.join(generated.select(POSITION).unique(), on=POSITION, how="anti")
+        sequence = {name: expressions[name] for name in map(_sequence, range(len(self._topic.sequence)))}
+        empty = self._select(empty, sequence).with_columns(nw.lit(value=True).alias(_EMPTY))
+        return nw.concat([generated, empty, rows.filter(~readable)], how="diagonal")
 
     def _keep_one_per_key(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Keep one row per record and key, the one with the highest values: a table function may return several."""
@@ -131,6 +147,8 @@ class TopicEtl:
             deletes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & leaves_key)
         matches = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
         upserts = kind.is_in([INSERT, UPDATE_AFTER]) & matches
+        if self._topic.generates and self._topic.in_pairs:
+            upserts = upserts & nw.col(_EMPTY).is_null()
         rows = rows.with_columns(
             upserts.fill_null(value=False).alias(_UPSERTS), deletes.fill_null(value=False).alias(_DELETES)
         )

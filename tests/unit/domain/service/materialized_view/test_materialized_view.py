@@ -147,6 +147,8 @@ def test_only_what_all_branches_tell_is_computed_by() -> None:
         ("SELECT id, row_number() OVER (ORDER BY n, id) AS at FROM o", "PARTITION BY"),
         ("SELECT id, sum(n) OVER (PARTITION BY c) AS n FROM o", "PARTITION BY"),
         ("SELECT max(id) AS id FROM o", "GROUP BY"),
+        # Rows that only p has are all in one partition.
+        ("SELECT id, count(*) OVER (PARTITION BY c.id) AS n FROM c FULL JOIN p USING (id)", "PARTITION BY"),
         ("SELECT id FROM o ORDER BY n LIMIT 3", "LIMIT"),
         ("SELECT id FROM (SELECT * FROM o LIMIT 3)", "LIMIT"),
         ("SELECT o.id, (SELECT max(price) FROM p) AS most FROM o", "a change of 'p' does not determine which id"),
@@ -180,6 +182,7 @@ def test_what_no_part_of_can_be_computed_alone_is_refused(sql: str, reason: str)
         ("SELECT id FROM o GROUP BY ROLLUP (id)", "several ways at once"),
         ("SELECT id FROM o TABLESAMPLE (5 ROWS)", "sample"),
         ("SELECT o.id FROM o JOIN c ON c.name = o.c", "a change of 'c' does not determine"),
+        ("SELECT id FROM (SELECT id FROM o UNION ALL SELECT id, c FROM o)", "1 columns on one side, and 2"),
     ],
 )
 def test_what_only_spark_would_run_is_refused_too(sql: str, reason: str) -> None:
