@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from datetime import UTC, date, datetime
@@ -10,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import polars as pl
@@ -74,7 +76,22 @@ class LocalDelta(PolarsFrames, StoreHarness):
 
 
 class TestLocalDeltaStore(LocalDelta, StoreContract):
-    pass
+    def test_data_is_on_the_disk_before_its_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        flushed, fsync = list[int](), os.fsync
+        monkeypatch.setattr(os, "fsync", lambda opened: (flushed.append(os.fstat(opened).st_ino), fsync(opened)))
+        table = self.table(self.reopen(), SLICED["sums"])
+        flushed.clear()
+        table.commit(merge=[(1, 1)])
+        (data,) = self.root.rglob("*.parquet")
+        commit = max(self.root.rglob("_delta_log/*.json"))
+        assert flushed == [each.stat().st_ino for each in (data, commit, commit.parent)]
+
+    @pytest.mark.parametrize("call", ["read_text", "iterdir"])
+    def test_a_log_that_may_not_be_read_is_told(self, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+        self.table(self.reopen(), SLICED["sums"]).commit(merge=[(1, 1)])
+        monkeypatch.setattr(Path, call, Mock(side_effect=PermissionError(13, "Permission denied")))
+        with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
+            self.reopen().read(SLICED["sums"].name, None)
 
 
 class TestCompaction(LocalDelta):

@@ -106,17 +106,18 @@ class Broken:
 
     def commits(self, table: str) -> list[Path]:
         """The files of a table's commits, oldest first."""
-        folder = self._folder(table)
+        folder = self.folder(table)
         found = [*folder.glob("_delta_log/0*.json"), *folder.glob(".hoodie/timeline/*_*.*commit")]
         return sorted(file for file in found if not file.name.startswith("."))
 
+    def folder(self, table: str) -> Path:
+        """The folder of a table."""
+        return self.trial.folder / "tables" / "ranked" / table
+
     def _data(self, table: str) -> Iterator[Path]:
-        for file in self._folder(table).rglob("*"):
+        for file in self.folder(table).rglob("*"):
             if file.name.endswith(".parquet") or (".log." in file.name and not file.name.endswith(".crc")):
                 yield file
-
-    def _folder(self, table: str) -> Path:
-        return self.trial.folder / "tables" / "ranked" / table
 
 
 def tear(file: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headwater.domain.errors import TableDamaged, VersionExpired
 from headwater.testing.failing_store import Crash, Fault
 
-from .broken import on_files, put, remove, tear
+from .broken import on_delta, on_files, put, remove, tear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,48 @@ def test_a_lost_data_file(broken: Broken, survived: Callable[[str], None]) -> No
     broken.runs(2)
     broken.check()
     survived(f"refused: `{told.typename}`")
+
+
+@on_delta
+@pytest.mark.faults("a commit file that is empty, as after a power failure")
+def test_an_empty_commit(broken: Broken, survived: Callable[[str], None]) -> None:
+    _check_commit(broken, kept=0)
+    survived("refused: `TableDamaged`")
+
+
+@pytest.mark.parametrize("backend", ["delta:local"])
+@pytest.mark.faults("a commit file without its last line")
+def test_a_commit_without_its_last_line(broken: Broken, survived: Callable[[str], None]) -> None:
+    _check_commit(broken, kept=-1)
+    survived("refused: `TableDamaged`")
+
+
+def _check_commit(broken: Broken, kept: int) -> None:
+    """Check that the newest commit of a table, with so many of its lines, is refused, and that it can be put back."""
+    commit = broken.commits("cells")[-1]
+    whole = commit.read_bytes()
+    put(commit, b"".join(whole.splitlines(keepends=True)[:kept]))
+    broken.feed(2)
+    with pytest.raises(TableDamaged, match=r"cells.*put it back from a backup"):
+        broken.run()
+    put(commit, whole)
+    broken.run()
+    broken.check()
+
+
+@on_files
+@pytest.mark.faults("the folder of a table is gone")
+def test_a_lost_table(broken: Broken, survived: Callable[[str], None]) -> None:
+    folder = broken.folder("ranked")
+    folder.rename(folder.with_name("elsewhere"))
+    broken.feed(2)
+    with pytest.raises(TableDamaged, match=r"its table .*ranked.*put the table's folder back from a backup"):
+        broken.run()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_name("elsewhere").rename(folder)
+    broken.run()
+    broken.check()
+    survived("refused: `TableDamaged`")
 
 
 @on_files

@@ -15,6 +15,9 @@ from .stored import APPENDED, DELETED, OPERATION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+ACTIONS = "numActions"
+"""Of the metrics of a commit that the local engine has written: the number of its lines."""
+
 PartitionValues: TypeAlias = "tuple[tuple[str, str | None], ...]"
 """A partition: the name and the value (as text) of each partition column."""
 
@@ -109,8 +112,15 @@ class CommitFile:
 
     @classmethod
     def parse(cls, text: str) -> CommitFile:
+        """A commit from its file.
+
+        Raises:
+            ValueError, KeyError: the file is empty, cut off or damaged.
+        """
         actions = [json.loads(line) for line in text.splitlines() if line]
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        if len(actions) < int((info.get("operationMetrics") or {}).get(ACTIONS, 1)):
+            raise ValueError("it is cut off" if actions else "it is empty")
         removed = [action["remove"] for action in actions if "remove" in action]
         return cls(
             datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC),

@@ -20,7 +20,7 @@ def create(file: Path, text: str) -> bool:
     Raises:
         StoreUnavailable: it cannot be written.
     """
-    with _translate_errors("write", file), _draft(file, text) as draft:
+    with translate_errors("write", file), _draft(file, text) as draft:
         return _link(draft, file)
 
 
@@ -32,16 +32,16 @@ class LocalFiles(SmallFiles):
 
     def write(self, name: str, text: str) -> None:
         file = self.folder / name
-        with _translate_errors("write", file), _draft(file, text) as draft:
+        with translate_errors("write", file), _draft(file, text) as draft:
             draft.replace(file)
 
     def delete(self, name: str) -> None:
         file = self.folder / name
-        with _translate_errors("delete", file):
+        with translate_errors("delete", file):
             file.unlink(missing_ok=True)
 
     def read(self) -> dict[str, str] | None:
-        with _translate_errors("read", self.folder):
+        with translate_errors("read", self.folder):
             try:
                 return {file.name: file.read_text(encoding="utf-8") for file in self._files()}
             except FileNotFoundError:
@@ -53,7 +53,13 @@ class LocalFiles(SmallFiles):
 
 
 @contextmanager
-def _translate_errors(doing: str, path: Path) -> Iterator[None]:
+def translate_errors(doing: str, path: Path | str) -> Iterator[None]:
+    """Raise `StoreUnavailable` for errors of the disk.
+
+    Args:
+        doing: what is done to the path, such as ``read``.
+        path: a file or a folder.
+    """
     try:
         yield
     except OSError as error:
@@ -68,7 +74,17 @@ def _link(draft: Path, file: Path) -> bool:
         os.link(draft, file)
     except FileExistsError:
         return False
+    flush(file.parent)
     return True
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager

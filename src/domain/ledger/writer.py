@@ -12,9 +12,10 @@ from datetime import datetime
 from attrs import define, evolve, field
 
 from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally
-from ..errors import ConfigError, EpochConflict, VersionExpired
+from ..errors import ConfigError, EpochConflict, TableDamaged, VersionExpired, VersionNotFound
 from ..ports import Commit, Version
 from ..table.change import Change
+from ..table.spec import REBUILD
 from .ledger import Ledger, Snapshot, mark_of, published_by
 
 
@@ -43,11 +44,33 @@ class LedgerWriter(Ledger):
     _adopted: Publication | None = field(init=False, default=None)
 
     def open(self) -> None:
-        """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`."""
+        """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`.
+
+        Raises:
+            TableDamaged: a table lacks the version of it that is published.
+        """
         super().open()
+        self._check_there()
         self._under_way, self._ahead = None, {}
         self._sequences = {table: mark_of(commit).sequence for table, commit in self._newest.items()}
         self._orphans = {table: commit for table, commit in self._newest.items() if self._is_unpublished(table, commit)}
+
+    def _check_there(self) -> None:
+        """Refuse tables that are gone, or older than what is published: an epoch would continue from what is left."""
+        latest = self.latest
+        for table, version in (latest.tables if latest else {}).items():
+            newest = self._newest.get(table)
+            if table not in self.tables or (newest and newest.version == version):
+                continue
+            try:
+                self.store.version(table, Version(version))
+            except VersionExpired:  # its commit is gone from the log, as of a table that rarely changes
+                continue
+            except VersionNotFound as error:
+                raise TableDamaged(
+                    f"pipeline {self.pipeline!r} has published version {version} of its table {table!r}, which is not"
+                    f" there: put the table's folder back from a backup, or {REBUILD}"
+                ) from error
 
     @property
     def next_epoch(self) -> Epoch:

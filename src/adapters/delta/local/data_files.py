@@ -19,6 +19,7 @@ from ...polars.calendar import read_footer
 from ...polars.file_cache import READ_WHOLE
 from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
+from ...shared.local_files import flush
 from ..actions import DataFile, by_partition
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class DataFiles:
         statistics, stored = Statistics.of(rows, bounded), self._renamed(rows)
         if following is None:
             stored.write_parquet(path, compression="snappy")
+            flush(path)
             self.cache.put(str(path), stored)
             return statistics
         table = stored.to_arrow()
@@ -170,6 +172,7 @@ class DataFiles:
             for each in chain([following], slices):
                 writer.write_table(self._renamed(each).to_arrow())
                 statistics = statistics.plus(Statistics.of(each, bounded))
+        flush(path)
         return statistics
 
     def _renamed(self, rows: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
+from ...shared.local_files import translate_errors
 from ..actions import DataFile
 from ..stored_file import StoredFile
 
@@ -22,7 +23,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 
 @frozen
 class LocalFolder:
-    """The folder of one table, which need not exist."""
+    """The folder of one table, which need not exist. Its methods raise `StoreUnavailable` if the disk fails."""
 
     path: str
 
@@ -34,6 +35,28 @@ class LocalFolder:
     def path_of(self, file: DataFile) -> Path:
         """The path of a data file; the log has it percent-encoded, relative to the folder."""
         return Path(self.path) / unquote(file.path)
+
+    def has(self, file: DataFile) -> bool:
+        """Whether a data file is there."""
+        with translate_errors("read", self.path):
+            return self.path_of(file).exists()
+
+    def commit_file(self, version: int) -> Path:
+        """The path of a commit."""
+        return self.log / f"{version:020}.json"
+
+    def has_commit(self, version: int) -> bool:
+        """Whether the log has a commit."""
+        with translate_errors("read", self.log):
+            return self.commit_file(version).exists()
+
+    def commit_text(self, version: int) -> str | None:
+        """The text of a commit; None if the log does not have it."""
+        with translate_errors("read", self.log):
+            try:
+                return self.commit_file(version).read_text(encoding="utf-8")
+            except FileNotFoundError:
+                return None
 
     def data_files(self) -> list[StoredFile]:
         root = Path(self.path)
@@ -65,7 +88,8 @@ class LocalFolder:
             Path(file.path).unlink(missing_ok=True)
 
     def _log_names(self) -> list[str]:
-        return [each.name for each in self.log.iterdir()] if self.log.exists() else []
+        with translate_errors("read", self.log):
+            return [each.name for each in self.log.iterdir()] if self.log.exists() else []
 
     def _checkpoints(self) -> dict[int, list[str]]:
         """The names of the files of each complete checkpoint; those of several parts need all of them."""

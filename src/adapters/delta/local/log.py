@@ -10,7 +10,6 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -19,7 +18,7 @@ from attrs import define, field, frozen
 
 from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
 from ...shared.local_files import create
-from ..actions import CommitFile, DataFile
+from ..actions import ACTIONS, CommitFile, DataFile
 from ..followed_log import BEFORE_ALL, FollowedLog, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
@@ -63,12 +62,18 @@ class LogState:
         found = self.metadata
         return TableMetadata(found["schemaString"], tuple(found["partitionColumns"]), found["configuration"])
 
-    def check_protocol(self, path: str) -> None:
-        """Refuse a table that needs more of its readers and writers than this engine can do.
+    def check(self, path: str) -> None:
+        """Refuse a log without a definition of its table, or one that needs more than this engine can do.
 
         Raises:
+            TableDamaged: no commit defines the table.
             NotSupported: names the features.
         """
+        if not self.metadata:
+            raise TableDamaged(
+                f"{path}: no commit up to version {self.version} of its log defines the table; put its first commits"
+                " back from a backup"
+            )
         features = {*(self.protocol.get("readerFeatures") or ()), *(self.protocol.get("writerFeatures") or ())}
         reader, writer = self.protocol.get("minReaderVersion", 1), self.protocol.get("minWriterVersion", 2)
         if reader > _READER or writer > _WRITER_FEATURES or not features.issubset(_KNOWN_FEATURES):
@@ -99,7 +104,7 @@ class LocalLog(FollowedLog):
         if not opened:
             self._reopen()
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
-        while self._follow() or (not self._file(self._newest.version).exists() and self._reopen()):
+        while self._follow() or (not self.folder().has_commit(self._newest.version) and self._reopen()):
             pass
         if opened:
             self._check_present()
@@ -114,14 +119,12 @@ class LocalLog(FollowedLog):
     def commit(self, version: int) -> CommitFile:
         if version in self._commits:
             return self._commits[version]
-        try:
-            text = self._file(version).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise VersionExpired(self.expired_message(version)) from None
+        if (text := self.folder().commit_text(version)) is None:
+            raise VersionExpired(self.expired_message(version))
         return keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
 
     def check_listed(self, version: int) -> None:
-        if not self._file(version).exists():
+        if not self.folder().has_commit(version):
             raise VersionExpired(self.expired_message(version))
 
     def state(self, version: int) -> LogState:
@@ -146,7 +149,7 @@ class LocalLog(FollowedLog):
 
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
         current = self._newest.files
-        if any(file.path not in current and not self.folder().path_of(file).exists() for file in files):
+        if any(file.path not in current and not self.folder().has(file) for file in files):
             raise VersionExpired(self.expired_message(version))
 
     def append(
@@ -172,21 +175,17 @@ class LocalLog(FollowedLog):
             StoreUnavailable: the disk fails; nothing is changed.
         """
         now = time.time_ns() // 1_000_000
-        lines = [json.dumps({"commitInfo": _info(now, mark)})]
-        if table is not None:
-            lines += _definition(upon, table, now)
+        lines = [] if table is None else _definition(upon, table, now)
         if sequence is not None:
             lines.append(json.dumps({"txn": {"appId": _WRITER, "version": sequence, "lastUpdated": now}}))
-        text = "\n".join([*lines, *actions]) + "\n"
+        lines += actions
+        text = "\n".join([json.dumps({"commitInfo": _info(now, mark, 1 + len(lines))}), *lines]) + "\n"
         version = upon.version + 1
-        if upon.version != self.newest() or not create(self._file(version), text):
+        if upon.version != self.newest() or not create(self.folder().commit_file(version), text):
             raise CommitConflict
         self._advance(self._parse(version, text))
         self._checkpoint_if_due()
         return version
-
-    def _file(self, version: int) -> Path:
-        return self.folder().log / f"{version:020}.json"
 
     def _parse(self, version: int, text: str) -> CommitFile:
         try:
@@ -201,9 +200,7 @@ class LocalLog(FollowedLog):
     def _follow(self) -> bool:
         """Move on to the next commit; False if there is none."""
         version = self._newest.version + 1
-        try:
-            text = self._file(version).read_text(encoding="utf-8")
-        except FileNotFoundError:
+        if (text := self.folder().commit_text(version)) is None:
             return False
         self._advance(self._parse(version, text))
         return True
@@ -212,7 +209,7 @@ class LocalLog(FollowedLog):
         if self._newest.version != BEFORE_ALL:
             keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
         self._newest = self._newest.after(commit)
-        self._newest.check_protocol(self.path)
+        self._newest.check(self.path)
         keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
 
     def _reopen(self) -> bool:
@@ -221,13 +218,13 @@ class LocalLog(FollowedLog):
         if checkpoint is None or checkpoint <= self._newest.version:
             return False
         self._newest = self._from_checkpoint(checkpoint)
-        self._newest.check_protocol(self.path)
+        self._newest.check(self.path)
         return True
 
     def _check_present(self) -> None:
         """Refuse a log that has gone, such as that of a disk no longer mounted: a commit would make another one."""
         known = self._newest.version
-        if not self._file(known).exists() and self.folder().checkpoint_at_or_before(None) != known:
+        if not self.folder().has_commit(known) and self.folder().checkpoint_at_or_before(None) != known:
             raise StoreUnavailable(
                 f"{self.path}: its log has no version {known}, which was there before; mount the disk again, or put the"
                 " folder back from a backup; if the table was removed on purpose, start the process again"
@@ -289,10 +286,12 @@ class LocalLog(FollowedLog):
             raise OSError(str(error)) from error
 
 
-def _info(now: int, mark: str | None) -> dict[str, Any]:
+def _info(now: int, mark: str | None, actions: int) -> dict[str, Any]:
     marked = {} if mark is None else {"userMetadata": mark}
     operation = "OPTIMIZE" if mark is None else "WRITE"
-    return {"timestamp": now, "operation": operation, "operationParameters": {}, "engineInfo": _WRITER, **marked}
+    metrics = {ACTIONS: str(actions)}
+    given = {"timestamp": now, "operation": operation, "operationParameters": {}, "operationMetrics": metrics}
+    return {**given, "engineInfo": _WRITER, **marked}
 
 
 def _definition(upon: LogState, table: TableMetadata, now: int) -> list[str]:

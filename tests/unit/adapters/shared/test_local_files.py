@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,6 +22,13 @@ def test_of_many_at_once_one_is_told_that_it_was_first(tmp_path):
         told = list(writers.map(lambda text: create(tmp_path / "a", text), map(str, range(50))))
     assert told.count(True) == 1
     assert (tmp_path / "a").read_text() == str(told.index(True))
+
+
+def test_a_file_and_its_name_are_on_the_disk_before_it_counts(tmp_path, monkeypatch):
+    flushed, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda opened: (flushed.append(os.fstat(opened).st_ino), fsync(opened)))
+    assert create(tmp_path / "a", "text")
+    assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_what_fails_leaves_nothing(tmp_path):
