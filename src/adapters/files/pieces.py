@@ -197,7 +197,7 @@ class Pieces:
         if (name, size) not in self._footers:
             try:
                 metadata = pq.read_metadata(self.path(name))
-            except (pa.ArrowInvalid, OSError):  # reported by `attempt`
+            except (pa.ArrowException, OSError):  # reported by `attempt`
                 return None
             rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
             self._footers[name, size] = _Footer(rows, self._held(metadata))
