@@ -184,6 +184,18 @@ def test_reads_an_array(engine: Engine, tmp_path: Path, indent: int | None, monk
     ]
 
 
+def test_an_empty_element_of_an_array_is_a_dead_letter_and_a_comma_at_the_end_is_ignored(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text('[{"id": 1},, {"id": 2}\n, ,\n{"id": 3},]')
+    (tmp_path / "b.json").write_text("[,]")
+    found = read(source_of(engine, tmp_path, RecordSpec(SCHEMA, layout="array"), files_per_epoch=2))
+    assert [row["id"] for row in found] == [1, None, 2, None, 3, None]
+    assert [row["_raw"] for row in found if row["_error"]] == ["", "", ""]
+    assert all(row["_error"].startswith("not JSON: ") for row in found if row["id"] is None)
+    assert len({row["_position"] for row in found}) == 6
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
