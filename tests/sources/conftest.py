@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from headwater.adapters.files.listing import FilesSettings
     from headwater.adapters.kafka.settings import KafkaSettings
+    from headwater.domain.epoch.epoch import OffsetRange
     from headwater.domain.ports import StreamSource
     from headwater.domain.source.record_spec import RecordSpec
 
@@ -33,6 +34,17 @@ def rows(frame: nw.LazyFrame[Any]) -> list[dict[str, Any]]:
     """The rows of a frame by position, as plain values; times in UTC."""
     table = frame.collect("pyarrow").to_arrow()
     return sorted(table.to_pylist(), key=lambda row: row[POSITION])
+
+
+def read_explained(engine: Engine, source: StreamSource, offsets: OffsetRange) -> None:
+    """Read as the runner does, which translates errors of Spark's workers."""
+    if engine.name == "polars":
+        rows(source.read(offsets))
+        return
+    from headwater.adapters.spark.errors import explain_read_errors
+
+    with explain_read_errors():
+        rows(source.read(offsets))
 
 
 def _polars() -> Engine:

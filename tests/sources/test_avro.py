@@ -21,13 +21,11 @@ from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from tests.schema_registry import SchemaRegistry, schema_registry
 
-from .conftest import Engine, rows
+from .conftest import Engine, read_explained, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headwater.domain.epoch.epoch import OffsetRange
-    from headwater.domain.ports import StreamSource
     from headwater.testing.kafka_broker import KafkaBroker
 
 
@@ -281,17 +279,6 @@ def test_debezium_in_avro_is_what_it_is_in_json(registry: SchemaRegistry) -> Non
     }
     assert found[4]["_error"].startswith("op: one of Debezium's wanted")
     assert json.loads(found[1]["_raw"])["after"]["amount"] == 2
-
-
-def read_explained(engine: Engine, source: StreamSource, offsets: OffsetRange) -> None:
-    """Read as the runner does, which translates errors of Spark's workers."""
-    if engine.name == "polars":
-        rows(source.read(offsets))
-        return
-    from headwater.adapters.spark.errors import explain_read_errors
-
-    with explain_read_errors():
-        rows(source.read(offsets))
 
 
 @pytest.mark.kafka

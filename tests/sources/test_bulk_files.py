@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -212,6 +214,28 @@ def test_a_broken_file_is_told_of_and_left_while_the_others_go_on(
     assert load.source.remaining(load.after) == ()
     assert load.after is not None
     assert load.after["chunks"] == 3
+
+
+def test_a_file_with_damage_inside_is_set_aside_and_read_once_it_is_replaced(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    whole = "".join(json.dumps({"id": each, "balance": "1.00"}) + "\n" for each in range(1000)).encode()
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(whole)[:-6])
+    (tmp_path / "b.json").write_bytes(b'{"id": 1000, "balance": "1.00"}')
+    load = Loaded(bulk(str(tmp_path), spec("json"), 5000, 1))
+    planned = load.source.plan(None, READ_AT + timedelta(seconds=5))
+    assert planned is not None
+    assert load.source.readable(planned)
+    (told,) = load.source.set_aside(planned)
+    assert re.fullmatch(r"chunk 0: file .*a\.json\.gz is damaged: .*; replace it", told)
+    assert not load.source.readable(planned)
+    load.all()
+    assert load.chunks == [[1000]]
+    assert load.source.trouble == (told,)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(whole))
+    while not load.chunks[1:]:
+        load.read()
+    assert load.chunks[1:] == [[*range(1000)]]
 
 
 def test_a_file_that_changed_since_it_was_planned_stops_the_epoch(

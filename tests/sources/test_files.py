@@ -6,6 +6,7 @@ import gzip
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 
-from .conftest import Engine, rows
+from .conftest import Engine, read_explained, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,6 +184,18 @@ def test_reads_an_array(engine: Engine, tmp_path: Path, indent: int | None, monk
     ]
 
 
+def test_an_empty_element_of_an_array_is_a_dead_letter_and_a_comma_at_the_end_is_ignored(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text('[{"id": 1},, {"id": 2}\n, ,\n{"id": 3},]')
+    (tmp_path / "b.json").write_text("[,]")
+    found = read(source_of(engine, tmp_path, RecordSpec(SCHEMA, layout="array"), files_per_epoch=2))
+    assert [row["id"] for row in found] == [1, None, 2, None, 3, None]
+    assert [row["_raw"] for row in found if row["_error"]] == ["", "", ""]
+    assert all(row["_error"].startswith("not JSON: ") for row in found if row["id"] is None)
+    assert len({row["_position"] for row in found}) == 6
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -264,6 +277,34 @@ def test_reads_parquet_widening_what_is_safe(engine: Engine, tmp_path: Path) -> 
         "_error": None,
     }
     assert raw == {"id": 1, "name": "a", "amount": 1.5, "at": "2024-05-01T12:00:00"}
+
+
+@pytest.mark.parametrize(
+    ("ddl", "values"),
+    [
+        ("array<string>", [["a", None], [], None, ["b", "a"]]),
+        ("struct<name:string>", [{"name": "a"}, None, {"name": "b"}, {"name": None}]),
+        ("array<struct<name:string>>", [[{"name": "a"}], [], None, [{"name": "b"}, None]]),
+        ("map<string,string>", [[("x", "a")], [], None, [("x", "b"), ("y", None)]]),
+    ],
+)
+def test_dictionaries_inside_of_nested_parquet_values(
+    engine: Engine, tmp_path: Path, ddl: str, values: list[Any]
+) -> None:
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds = {
+        "array<string>": pa.list_(text),
+        "struct<name:string>": pa.struct([("name", text)]),
+        "array<struct<name:string>>": pa.list_(pa.struct([("name", text)])),
+        "map<string,string>": pa.map_(pa.string(), text),
+    }
+    pq.write_table(pa.table({"x": pa.array(values, kinds[ddl])}), tmp_path / "a.parquet", row_group_size=1)
+    found = read(source_of(engine, tmp_path, RecordSpec(Schema.parse(f"x {ddl}"), "parquet")))
+    wanted = pa.array(values, kinds[ddl]).to_pylist()
+    if ddl.startswith("map"):
+        wanted = [each and [{"key": key, "value": value} for key, value in each] for each in wanted]
+    assert [row["x"] for row in found] == wanted
+    assert [row["_error"] for row in found] == [None] * 4
 
 
 def test_parquet_times_without_a_zone_are_read_in_the_declared_one(engine: Engine, tmp_path: Path) -> None:
@@ -427,6 +468,47 @@ def test_refuses_a_damaged_zstandard(tmp_path: Path) -> None:
         (tmp_path / "a.json.zst").write_bytes(damaged)
         with pytest.raises(BadInput, match="is damaged"):
             read_split(tmp_path / "a.json.zst", JSON)
+
+
+CUT_OFF = {
+    "12.csv.gz": gzip.compress(b"id,name,amount,at\n" * 99)[:12],
+    "magic.csv.gz": b"\x1f\x8a" + gzip.compress(b"id,name,amount,at\n")[2:],
+    "cut.csv.zst": pa.Codec("zstd").compress(b"id,name,amount,at\n", asbytes=True)[:15],
+}
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_refuses_a_csv_file_whose_header_is_damaged(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(CUT_OFF[name])
+    with pytest.raises(BadInput, match=f"{name} is damaged: .*; replace it"):
+        splits.splits([tmp_path / name], CSV)
+
+
+def damaged_parquet(numbers: range, at: int, length: int) -> bytes:
+    """A file of ids and names, with other bytes at a place; from its end if that is negative."""
+    written = BytesIO()
+    pq.write_table(pa.table({"id": numbers, "name": [f"n{each}" for each in numbers]}), written)
+    content = bytearray(written.getvalue())
+    at %= len(content)
+    content[at : at + length] = b"\xff" * length
+    return bytes(content)
+
+
+def test_refuses_parquet_with_a_damaged_footer(tmp_path: Path) -> None:
+    whole = damaged_parquet(range(9), 0, 0)
+    footer = int.from_bytes(whole[-8:-4], "little")
+    (tmp_path / "a.parquet").write_bytes(damaged_parquet(range(9), -8 - footer, 30))
+    with pytest.raises(BadInput, match=r"a\.parquet is not Parquet: .*; replace it"):
+        splits.splits([tmp_path / "a.parquet"], PARQUET)
+
+
+@pytest.mark.parametrize("format_", ["parquet", "json"])
+def test_damage_inside_a_file_is_told(engine: Engine, tmp_path: Path, format_: str) -> None:
+    (tmp_path / "a.parquet").write_bytes(damaged_parquet(range(3000), 100, 40))
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress("".join(map(line, range(100))).encode())[:-6])
+    source = source_of(engine, tmp_path, RecordSpec(Schema.parse("id bigint, name string"), format_))
+    with pytest.raises(BadInput, match=r"is damaged: .*; replace it"):
+        read_explained(engine, source, planned(source))
 
 
 def test_a_missing_zstandard_file_is_told(tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ from headwater.testing.clock import NOW
 from tests.protobuf_files import entry, file, message, message_class
 from tests.schema_registry import SchemaRegistry, schema_registry
 
-from .conftest import Engine, rows
-from .test_avro import read_explained
+from .conftest import Engine, read_explained, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,8 @@ from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import Schema
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
-from .compressed import is_compressed
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
-from .splits import Split, cut_lines
 
 
 @define(eq=False)
@@ -45,7 +43,7 @@ class FileBulk(BulkSource):
         self.schema = self.spec.records.rows
         listing = Listing(FilesSettings(self.path), self.spec.records.format)
         self._pieces = Pieces(listing, self.spec, self.chunk_rows)
-        self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch)
+        self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch, self._pieces.read_through)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
         return self._chunks.plan(after) if is_due(self.spec, watermark) else None
@@ -63,6 +61,12 @@ class FileBulk(BulkSource):
             for at, chunk in enumerate(chunks)
         )
         return BulkRows(nw.concat(list(rows)))
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        return not self._chunks.has_failed(offsets)
+
+    def set_aside(self, offsets: OffsetRange) -> tuple[str, ...]:
+        return self._chunks.set_aside(offsets)
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)
@@ -85,12 +89,3 @@ class FileBulk(BulkSource):
     @abstractmethod
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         """The rows of parts of files, with the columns of `Batch.rows`; positions are below `CHUNK_POSITIONS`."""
-
-    def _splits(self, ordinal: int, part: Part) -> list[Split]:
-        """The splits of a part, which can be read in parallel; parts with different ordinals share no position."""
-        self._pieces.listing.check_size(part.name, part.size)
-        path, end = self._pieces.path(part.name), part.end
-        if self.spec.records.is_lines and not is_compressed(path):
-            return cut_lines(ordinal, path, part.start, part.size if end is None else end)
-        whole = Split(ordinal, str(path), part.start)
-        return [whole if end is None else Split(ordinal, str(path), part.start, end)]

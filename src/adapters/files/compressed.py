@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
+
+from ...domain.errors import BadInput
 
 COMPRESSED = (".gz", ".zst")
 """The ends of the names of compressed files."""
@@ -30,6 +35,19 @@ def open_file(path: str) -> IO[bytes]:
     if path.endswith(".gz"):
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return io.BufferedReader(_Zstandard(path)) if path.endswith(".zst") else Path(path).open("rb")
+
+
+@contextmanager
+def explain_damage(path: str | Path) -> Iterator[None]:
+    """Translate errors in reading a file of `open_file`.
+
+    Raises:
+        BadInput: it is damaged.
+    """
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadInput(f"file {path} is damaged: {error}; replace it") from error
 
 
 class _Zstandard(io.RawIOBase):

@@ -34,6 +34,8 @@ _ELEMENT = _element()
 def elements(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     """Offset and bytes of the elements of an array; an empty file has none.
 
+    Elements between two commas, or before the first one, may be empty. A comma after the last element is ignored.
+
     Args:
         stream: the file.
         name: its name, for messages.
@@ -63,9 +65,9 @@ def elements(stream: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
                 )
             before, text, at = before + at, text[at:] + more, 0
             continue
-        if raw := found[1].rstrip(_BLANKS):
+        raw, at, last = found[1].rstrip(_BLANKS), found.end(), found[2] == b"]"
+        if raw or not last:
             yield before + found.start(1), raw
-        at, last = found.end(), found[2] == b"]"
     _check_end(text[at:], stream, name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
 from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import INTEGERS
+from ..records.shapes.decoders import ShapeDecoders
 from ..shared.chunks import EVERYWHERE, Frontier, Piece
 from .compressed import is_compressed
 from .listing import Listing
-from .splits import check
+from .splits import Split, check, cut_lines, read
 
 _SAMPLE = 2**20
 _EXACT_KEYS = INTEGERS | {"date"}
@@ -71,6 +74,8 @@ class Pieces:
     spec: BulkSpec
     rows: int
     _footers: dict[tuple[str, int], _Footer] = field(init=False, factory=dict)
+    _whole: set[Part] = field(init=False, factory=set)
+    """Parts that have been read to their end."""
 
     def cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
         """The chunk that begins at a frontier; see `chunks.Cut`.
@@ -97,20 +102,24 @@ class Pieces:
         return parts, [passed, last, 0]
 
     def attempt(self, piece: Piece) -> tuple[Piece, str | None]:
-        """Check whether a chunk can be read; see `chunks.Try`.
+        """Check whether a chunk can be read, by its headers or footers; see `chunks.Try`.
 
         A file that replaces an unreadable one may have another size.
         """
-        parts = Part.all_of(piece)
-        try:
-            there = [Part(each.name, self.listing.size(each.name), each.start, each.end) for each in parts]
-            for each in there:
-                check(self.path(each.name), self.spec.records)
-        except (BadInput, SourceChanged, SourceUnavailable) as error:
-            return piece, str(error)
-        except OSError as error:
-            return piece, f"cannot read it: {error.strerror}"
-        return [each.piece for each in there], None
+        return self._try(piece, lambda part: check(self.path(part.name), self.spec.records))
+
+    def read_through(self, piece: Piece) -> tuple[Piece, str | None]:
+        """As `attempt`, but read the chunk to its end; what was read through already is not read again."""
+        return self._try(piece, self._read_through)
+
+    def splits(self, ordinal: int, part: Part) -> list[Split]:
+        """The splits of a part, which can be read in parallel; parts with different ordinals share no position."""
+        self.listing.check_size(part.name, part.size)
+        path, end = self.path(part.name), part.end
+        if self.spec.records.is_lines and not is_compressed(path):
+            return cut_lines(ordinal, path, part.start, part.size if end is None else end)
+        whole = Split(ordinal, str(path), part.start)
+        return [whole if end is None else Split(ordinal, str(path), part.start, end)]
 
     def waiting(self, frontier: Frontier) -> list[str]:
         """The names of the files that are not passed, in order.
@@ -152,6 +161,27 @@ class Pieces:
 
     def path(self, name: str) -> Path:
         return Path(self.listing.settings.path, name)
+
+    def _try(self, piece: Piece, check_part: Callable[[Part], None]) -> tuple[Piece, str | None]:
+        parts = Part.all_of(piece)
+        try:
+            there = [Part(each.name, self.listing.size(each.name), each.start, each.end) for each in parts]
+            for each in there:
+                check_part(each)
+        except (BadInput, SourceChanged, SourceUnavailable) as error:
+            return piece, str(error)
+        except OSError as error:
+            return piece, f"cannot read it: {error.strerror}"
+        return [each.piece for each in there], None
+
+    def _read_through(self, part: Part) -> None:
+        if part in self._whole:
+            return
+        check(self.path(part.name), self.spec.records)
+        decoder = ShapeDecoders(self.spec.records)
+        for split in self.splits(0, part):
+            deque(read(split, decoder, lean=True), maxlen=0)
+        self._whole.add(part)
 
     def _part(self, name: str, at: int, space: int, *, first: bool) -> tuple[Part | None, int, int | None]:
         """The part of a file that a chunk takes from `at` on, the rows of the part, and where it stops inside the file.
@@ -197,7 +227,7 @@ class Pieces:
         if (name, size) not in self._footers:
             try:
                 metadata = pq.read_metadata(self.path(name))
-            except (pa.ArrowInvalid, OSError):  # reported by `attempt`
+            except (pa.ArrowException, OSError):  # reported by `attempt`
                 return None
             rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
             self._footers[name, size] = _Footer(rows, self._held(metadata))

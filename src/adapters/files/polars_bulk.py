@@ -36,7 +36,7 @@ class PolarsFileBulk(FileBulk):
     """The files of a folder as Polars frames. A row of Parquet has its origin and its text made when asked for."""
 
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
-        splits = [split for ordinal, part in enumerate(parts) for split in self._splits(ordinal, part)]
+        splits = [split for ordinal, part in enumerate(parts) for split in self._pieces.splits(ordinal, part)]
         if self.spec.records.format != "parquet":
             decoders = ShapeDecoders(self.spec.records)
             batches = (batch for split in splits for batch in read(split, decoders))

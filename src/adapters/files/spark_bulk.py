@@ -61,7 +61,7 @@ class SparkFileBulk(FileBulk):
 
     def _through_arrow(self, parts: list[Part]) -> DataFrame:
         first = enumerate(parts, _ARROW_POSITIONS)
-        splits = [split for ordinal, part in first for split in self._splits(ordinal, part)]
+        splits = [split for ordinal, part in first for split in self._pieces.splits(ordinal, part)]
         numbers = self.spark.range(0, len(splits), 1, max(1, len(splits)))
         return map_in_arrow(numbers, SplitReader(splits, self.spec.records), batch_schema(self.schema))
 

@@ -5,9 +5,7 @@ Every engine reads through this module, so all of them see the same rows in the 
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +20,7 @@ from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
 from ..records.shapes.decoder import BYTES_A_CHUNK, Portion, gather_records
 from . import csv as csv_text
 from . import json_array, parquet
-from .compressed import is_compressed, open_file
+from .compressed import explain_damage, is_compressed, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +65,7 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
     """Cut files into splits that can be read in parallel, in order.
 
     Raises:
-        BadInput: a file lacks a declared column, or has it in a type that does not fit.
+        BadInput: a file lacks a declared column, has it in a type that does not fit, or is damaged.
     """
     for path in files:
         check(path, spec)
@@ -91,7 +89,7 @@ def read(split: Split, decoder: ShapeDecoder | ShapeDecoders, *, lean: bool = Fa
     if spec.format == "parquet":
         yield from (rows.lean_batch if lean else rows.batch for rows in read_parquet(split, spec))
         return
-    with _explain_errors(split), open_file(split.path) as stream:
+    with _explain_errors(split), explain_damage(split.path), open_file(split.path) as stream:
         if spec.format == "csv":
             yield from _read_csv(stream, split, spec)
         else:
@@ -112,15 +110,14 @@ def _explain_errors(split: Split) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadInput(f"file {split.path} is damaged: {error}; replace it") from error
 
 
 def check(path: Path, spec: RecordSpec) -> None:
     """Check that a file has the declared columns.
 
     Raises:
-        BadInput: a declared column is missing, or its type does not fit.
+        BadInput: a declared column is missing, its type does not fit, or the file is damaged.
+        FileNotFoundError: the file is missing.
     """
     if spec.format == "parquet":
         parquet.check(path, spec)
@@ -221,12 +218,12 @@ def header(path: Path, spec: RecordSpec) -> list[str]:
     """The column names of a CSV file; those of the schema if it has no header, and the file is not opened.
 
     Raises:
-        BadInput: a declared column is missing.
+        BadInput: a declared column is missing, or the file is damaged.
         FileNotFoundError: the file is missing.
     """
     if not spec.csv.header:
         return list(spec.schema.names)
-    with open_file(str(path)) as stream:
+    with explain_damage(path), open_file(str(path)) as stream:
         return _header(stream, path.name, spec)[0]
 
 

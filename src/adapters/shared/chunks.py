@@ -7,7 +7,7 @@ chunks in its offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -100,17 +100,22 @@ class Chunks:
         cut: cuts the next chunk.
         attempt: checks whether a chunk can be read.
         at_once: the largest number of chunks in an epoch.
+        read_through: as `attempt`, but finds all damage, because it reads the chunk to its end. It is used for chunks
+            that have failed before, and for all chunks after damage that `attempt` had not found. None: `attempt` finds
+            all damage.
     """
 
     cut: Cut
     attempt: Try
     at_once: int
+    read_through: Try | None = None
     _failures: dict[int, _Failure] = field(init=False, factory=dict)
+    _doubtful: bool = field(init=False, default=False)
 
     @property
     def trouble(self) -> tuple[str, ...]:
         """The chunks that could not be read when they were last tried, each with the reason."""
-        return tuple(f"chunk {number}: {each.reason}" for number, each in sorted(self._failures.items()))
+        return self._trouble_of(self._failures)
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next chunks that can be read; None if there are none."""
@@ -119,30 +124,49 @@ class Chunks:
         left: list[Chunk] = []
         frontier, number = so_far.frontier, so_far.next
         for chunk in so_far.left:
-            self._sort(chunk, reads, left)
+            self._sort(chunk, reads, left, doubtful=True)
         while len(reads) < self.at_once and len(left) < MOST_LEFT:
             if (found := self.cut(frontier)) is None:
                 break
             piece, frontier = found
-            self._sort(Chunk(number, piece), reads, left)
+            self._sort(Chunk(number, piece), reads, left, doubtful=self._doubtful)
             number += 1
         if not reads:
             return None
         return OffsetRange(after, Progress(number, frontier, tuple(left), tuple(reads)).offsets)
 
-    def _sort(self, chunk: Chunk, reads: list[Chunk], left: list[Chunk]) -> None:
+    def set_aside(self, offsets: OffsetRange) -> tuple[str, ...]:
+        """Set those chunks of a range aside that cannot be read to their end; return each with the reason."""
+        chunks = Progress.of(offsets.until).reads if self.read_through else ()
+        failed = [chunk.number for chunk in chunks if self._try(chunk, doubtful=True) is None]
+        self._doubtful = self._doubtful or bool(failed)
+        return self._trouble_of(failed)
+
+    def has_failed(self, offsets: OffsetRange) -> bool:
+        """Whether a chunk of a range could not be read when it was last tried."""
+        return any(chunk.number in self._failures for chunk in Progress.of(offsets.until).reads)
+
+    def _trouble_of(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(f"chunk {number}: {self._failures[number].reason}" for number in sorted(numbers))
+
+    def _sort(self, chunk: Chunk, reads: list[Chunk], left: list[Chunk], *, doubtful: bool) -> None:
         """Add a chunk to those that are read, or to those that wait."""
-        if len(reads) >= self.at_once or self._pausing(chunk.number):
+        waits = len(reads) >= self.at_once or self._pausing(chunk.number)
+        found = None if waits else self._try(chunk, doubtful=doubtful)
+        if found is None:
             left.append(chunk)
-            return
-        piece, reason = self.attempt(chunk.piece)
+        else:
+            reads.append(found)
+
+    def _try(self, chunk: Chunk, *, doubtful: bool) -> Chunk | None:
+        """The chunk as it is now; None if it cannot be read."""
+        piece, reason = ((doubtful and self.read_through) or self.attempt)(chunk.piece)
         if reason is None:
             self._failures.pop(chunk.number, None)
-            reads.append(Chunk(chunk.number, piece))
-            return
+            return Chunk(chunk.number, piece)
         known = self._failures.get(chunk.number)
         self._failures[chunk.number] = _Failure(reason, min(known.pause * 2, _LONGEST_PAUSE) if known else 1)
-        left.append(chunk)
+        return None
 
     def _pausing(self, number: int) -> bool:
         failure = self._failures.get(number)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
+from ...domain.errors import BadInput, ConfigError, HeadwaterError, NotInstalled, SourceChanged, SourceUnavailable
 from .master import is_local, master_of
 from .start_settings import DAEMON, MASTER, WORKER_PYTHON
 
@@ -31,7 +31,9 @@ _ROOT = '"""Headwater, as far as workers need it."""\n'
 _ENVIRONMENT = "PYSPARK_PYTHON"
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _UNFIT = re.compile(r"\bImportError: ([^\n]+)")
-_ERRORS: dict[str, type[HeadwaterError]] = {each.__name__: each for each in (ConfigError, SourceUnavailable)}
+_ERRORS: dict[str, type[HeadwaterError]] = {
+    each.__name__: each for each in (BadInput, ConfigError, SourceChanged, SourceUnavailable)
+}
 _RAISED = re.compile(rf"^[\w.]+\.errors\.({'|'.join(_ERRORS)}): ([^\n]+)", re.MULTILINE)
 _VERSIONS = re.compile(r"Python in worker has different version:? \(?([\d., ]+)\)? than that in driver:? ([\d.]+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')

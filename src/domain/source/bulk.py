@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..epoch.key_range import KeyRange
+from ..errors import BadInput, HeadwaterError, SourceUnavailable, StoreUnavailable, TableDamaged
 from ..ports import BulkSource, Now, Source, StreamSource
 from .record_spec import RecordSpec
 from .topic_group import TOPIC, join_ranges
@@ -103,27 +104,43 @@ class BulkGroup(Source):
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
-        """The rows of a range, of the members that have rows in it, and those of each member in `Batch.topics`."""
+        """The rows of a range, of the members that have rows in it, and those of each member in `Batch.topics`.
+
+        Raises:
+            SourceUnavailable: a chunk cannot be read; the next plan passes over it.
+        """
         passed_over = self.changelog.passed_over
         passed_over()  # discards the counts of a try that failed
         found: dict[str, nw.LazyFrame[Any]] = {}
         ranges: Mapping[int, KeyRange] = {}
         if changes := _part(offsets, CHANGELOG):
             found[CHANGELOG] = self.changelog.read(changes)
-        if chunks := _part(offsets, BULK):
-            read = self.bulk.read(chunks)
-            found[BULK], ranges = read.rows, read.ranges
-        members = {name: rows.with_columns(nw.lit(name).alias(TOPIC)) for name, rows in found.items()}
-        yield Batch(
-            epoch,
-            nw.concat(list(members.values()), how="diagonal"),
-            offsets,
-            self.format,
-            topics=members,
-            remaining=self.bulk.remaining(offsets.until.get(BULK)),
-            ranges=ranges,
-            passed_over=passed_over,
-        )
+        chunks = _part(offsets, BULK)
+        with self._set_failing_aside(chunks):
+            if chunks:
+                read = self.bulk.read(chunks)
+                found[BULK], ranges = read.rows, read.ranges
+            members = {name: rows.with_columns(nw.lit(name).alias(TOPIC)) for name, rows in found.items()}
+            yield Batch(
+                epoch,
+                nw.concat(list(members.values()), how="diagonal"),
+                offsets,
+                self.format,
+                topics=members,
+                remaining=self.bulk.remaining(offsets.until.get(BULK)),
+                ranges=ranges,
+                passed_over=passed_over,
+            )
+
+    @contextmanager
+    def _set_failing_aside(self, chunks: OffsetRange | None) -> Iterator[None]:
+        """Let the next plan pass over chunks that cannot be read, however late in the epoch that is noticed."""
+        try:
+            yield
+        except Exception as error:
+            if chunks is None or not _may_be_damage(error) or not (found := self.bulk.set_aside(chunks)):
+                raise
+            raise SourceUnavailable(f"{'; '.join(found)}; the other chunks are read without it") from error
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog again; the format of the bulk's is not in `reread_formats`."""
@@ -139,6 +156,14 @@ class BulkGroup(Source):
         if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
             self.bulk.plan((after or {}).get(BULK), now.watermark)
         return self.bulk.trouble
+
+
+def _may_be_damage(error: Exception) -> bool:
+    """Whether an error may be about a damaged file.
+
+    Spark's are translated further out, and its own reader does not tell files that are read from those of tables.
+    """
+    return not isinstance(error, HeadwaterError) or isinstance(error, (BadInput, StoreUnavailable, TableDamaged))
 
 
 def _part(offsets: OffsetRange, member: str) -> OffsetRange | None:

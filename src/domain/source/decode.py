@@ -13,7 +13,7 @@ import re
 import sys
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
-from math import isfinite
+from math import isfinite, nextafter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,7 +23,8 @@ from .nested_values import nested
 
 ONE_OBJECT = "write one whole object a line"
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-LARGEST_FLOAT = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_info.max}
+LARGEST_FLOAT = {"float": nextafter(2.0**128 - 2.0**103, 0), "double": sys.float_info.max}
+"""The largest value of each type before rounding to it: above it the nearest float is infinite."""
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SAFE_DIGITS = 18
 _PLAIN = len("YYYY-MM-DD HH:MM:SS")
@@ -32,7 +33,7 @@ _WALL_FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T"
 _FORMS = f"{_WALL_FORMS}, and Z or +HH:MM at the end if it has an offset"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-5][0-9])?)?"
 )
 
 

@@ -49,6 +49,8 @@ def at(*parts: int) -> datetime:
         ("double", "1", 1.0),
         ("double", "0.1", 0.1),
         ("float", "3.4e38", 3.4e38),
+        ("float", "3.4028235E38", 3.4028235e38),
+        ("float", "-3.4028235E38", -3.4028235e38),
         ("decimal(4,2)", "12.34", Decimal("12.34")),
         ("decimal(4,2)", "12.3400", Decimal("12.34")),
         ("decimal(4,2)", '"-1.5"', Decimal("-1.50")),
@@ -92,6 +94,7 @@ def test_takes(ddl: str, text: str, value: object) -> None:
         ("double", "true", "double wanted, not True"),
         ("double", "1e400", "double wanted, not 1E+400 (out of range)"),
         ("float", "3.5e38", "float wanted, not 3.5E+38 (out of range)"),
+        ("float", f"{2**128 - 2**103}", f"float wanted, not {2**128 - 2**103} (out of range)"),
         ("decimal(4,2)", "12.345", "decimal(4,2) wanted, not 12.345 (more than 2 decimals)"),
         ("decimal(4,2)", "100", "decimal(4,2) wanted, not 100 (more than 2 digits before the point)"),
         ("decimal(4,2)", "1e999999", "decimal(4,2) wanted, not 1E+999999 (more than 2 digits before the point)"),
@@ -110,6 +113,14 @@ def test_takes(ddl: str, text: str, value: object) -> None:
         ("date", "19782", "date wanted, not 19782"),
         ("timestamp", '"2024-02-30T00:00:00"', "timestamp wanted, not '2024-02-30T00:00:00' (no such time)"),
         ("timestamp", '"2024-02-29T24:00:00"', "timestamp wanted, not '2024-02-29T24:00:00' (no such time)"),
+        *(
+            (
+                "timestamp",
+                f'"2024-02-29T00:00:00{offset}"',
+                f"timestamp wanted, not '2024-02-29T00:00:00{offset}' ({FORMS})",
+            )
+            for offset in ("+01:60", "-01:99", "+0160")
+        ),
         (
             "timestamp",
             '"2024-02-29T00:00:00+24:00"',

@@ -105,6 +105,16 @@ def test_a_number_with_more_digits_than_python_reads() -> None:
     assert left == 1
 
 
+def test_numbers_that_round_to_the_largest_float_have_a_shape_and_larger_ones_are_left() -> None:
+    spec = RecordSpec(Schema.parse("f float"))
+    digits = ["1.5", "340282350000000000000000000000000000000", "-340282350000000000000000000000000000000"]
+    texts = [f'{{"f": {each}}}' for each in (*["0.5"] * 50, *digits, 2**128 - 2**103, "3.4028235E38")]
+    rows, left = decoded(spec, texts)
+    largest = (2 - 2**-23) * 2.0**127
+    assert [row["f"] for row in rows[50:]] == [1.5, largest, -largest, None, largest]
+    assert left == 2
+
+
 def test_an_hour_with_two_offsets_is_left() -> None:
     spec = RecordSpec(SPEC.schema, time_zone="Europe/Berlin")
     times = ["2026-03-29 01:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00", "2026-07-01 00:00:00"]

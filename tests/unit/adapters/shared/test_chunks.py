@@ -13,6 +13,7 @@ class Table:
 
     size: int
     broken: set[int] = field(factory=set)
+    damaged: set[int] = field(factory=set)
     tried: list[int] = field(factory=list)
 
     def cut(self, frontier):
@@ -23,9 +24,12 @@ class Table:
         self.tried.append(piece)
         return piece, "it is broken" if piece in self.broken else None
 
+    def read_through(self, piece):
+        return piece, "it is damaged" if piece in self.damaged else self.attempt(piece)[1]
+
 
 def chunks(table, at_once=1):
-    return Chunks(table.cut, table.attempt, at_once)
+    return Chunks(table.cut, table.attempt, at_once, table.read_through)
 
 
 def read(planner, after=None, plans=1):
@@ -78,3 +82,24 @@ def test_a_table_that_cannot_be_read_at_all_makes_no_epochs_and_keeps_the_offset
     assert len(planner.trouble) == MOST_LEFT
     table.broken = set(range(20))
     assert read(chunks(table), plans=3) == ([], None)
+
+
+def test_a_chunk_that_fails_while_it_is_read_is_set_aside_and_all_others_are_read_through_first():
+    table = Table(5, damaged={1, 3})
+    planner = chunks(table, at_once=2)
+    planned = planner.plan(None)
+    assert planner.set_aside(planned) == ("chunk 1: it is damaged",)
+    assert planner.has_failed(planned)
+    found, after = read(planner, plans=3)
+    assert found == [[0, 2], [4]]
+    assert planner.trouble == ("chunk 1: it is damaged", "chunk 3: it is damaged")
+    assert read(chunks(table), after)[0] == []
+    table.damaged.clear()
+    assert read(chunks(table, at_once=2), after)[0] == [[1, 3]]
+
+
+def test_nothing_is_set_aside_if_all_chunks_can_be_read():
+    planner = chunks(Table(2))
+    planned = planner.plan(None)
+    assert planner.set_aside(planned) == ()
+    assert not planner.has_failed(planned)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -437,6 +439,28 @@ def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> No
     trial.run()
     assert rows(trial) == [(1, "ann", 10), (2, "bob", 20), (9, "ian", 91)]
     assert trial.open().status()[0].alarms == ()
+
+
+def test_a_chunk_with_damage_inside_is_left_while_the_others_go_on_and_read_once_it_is_whole(trial: Trial) -> None:
+    moment = "search_ts = '2024-03-01T09:00:00Z'"
+    trial.set("pipelines.accounts.bulk", f'{{ path = "csv", format = "csv", {moment} }}')
+    folder = trial.folder / "csv"
+    folder.mkdir()
+    whole = gzip.compress(b"id,owner,balance\n" + b"".join(b"%d,ann,10\n" % each for each in range(100, 2000)))
+    for name in ("1.csv.gz", "3.csv.gz"):
+        (folder / name).write_bytes(whole[:-6])
+    (folder / "2.csv").write_text("id,owner,balance\n2,bob,20\n")
+    (folder / "4.csv").write_text("id,owner,balance\n4,dan,40\n")
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.run()
+    assert rows(trial) == [(2, "bob", 20), (4, "dan", 40), (9, "ian", 90)]
+    (status,) = trial.open().status()
+    assert len([alarm for alarm in status.alarms if re.search(r"chunk [02]: file .*csv\.gz is damaged", alarm)]) == 2
+    (folder / "1.csv.gz").write_bytes(whole)
+    (folder / "3.csv.gz").unlink()
+    feed(trial, ("+I", 10, "joe", 1, 21))
+    trial.run()
+    assert len(rows(trial)) == 1904
 
 
 @pytest.mark.parametrize(
