@@ -91,7 +91,7 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         self.table(self.reopen(), SLICED["sums"]).commit(merge=[(1, 1)])
         monkeypatch.setattr(Path, call, Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
-            self.reopen().read(SLICED["sums"].name, None)
+            self.reopen().version(SLICED["sums"].name, Version("1"))
 
 
 class TestCompaction(LocalDelta):
