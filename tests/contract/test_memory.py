@@ -99,6 +99,8 @@ class TestDuckQueriesRefuse(PolarsFrames):
             "select id from t lateral view explode(array(1)) e as x",
             "select id from t tablesample (1 rows)",
             "select id from t natural join (select 1 as id)",
+            "select id, sum(n) over w as x from t window w as (partition by id)",
+            "select t.id from (t join u on t.id = u.id)",
             "select id from t group by rollup (id)",
             "select id from t union all select n from t",
             "select id from t where id in (select n from t)",

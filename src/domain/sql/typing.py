@@ -67,6 +67,8 @@ _CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
 _REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Join: ("method",),
     exp.Group: ("all", "totals"),
+    exp.Select: ("windows",),
+    exp.Table: ("joins",),
     exp.Union: ("by_name",),
 }
 
