@@ -370,6 +370,19 @@ Feature: A table is loaded in bulk while its changes arrive
         | +U        | 1       | 12.00   |
         | +I        | 3       | 30.00   |
 
+    Scenario: A chunk that comes late among those that are loaded stops the run, although another one was removed
+      Given a chunk of accounts
+        | account | owner | balance |
+        | 4       | dan   | 40.00   |
+      When these rows arrive at account_log
+        | kind | account | owner | balance | at                  |
+        | +I   | 5       | eve   | 50.00   | 2024-03-01 09:00:06 |
+      And all pipelines run until idle
+      And the first chunk of accounts is removed, and another one comes in its place
+        | account | owner | balance |
+        | 6       | fay   | 60.00   |
+      Then running accounts fails with SourceChanged: file 000001-late.json came after 000002.json had been read
+
     Scenario: A chunk that comes after the load is refused if rows may have been deleted since it was written
       When these rows arrive at account_log
         | kind | account | owner | balance | at               |

@@ -217,6 +217,11 @@ def chunk(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
     headwater_trial.fill(pipeline, datatable)
 
 
+@when(parsers.parse("the first chunk of {pipeline:S} is removed, and another one comes in its place"))
+def chunk_replaced(headwater_trial: Trial, pipeline: str, datatable: Table) -> None:
+    headwater_trial.replace_first_chunk(pipeline, datatable)
+
+
 @step(parsers.parse("the history of {pipeline:S} is loaded"))
 def history_loaded(headwater_trial: Trial, pipeline: str) -> None:
     headwater_trial.load(pipeline)

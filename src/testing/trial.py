@@ -149,8 +149,13 @@ class Trial:
         name = f"{len(list(folder.iterdir())) + 1:06d}.json"
         (folder / name).write_text("".join(f"{line}\n" for line in as_records(table, plain)), encoding="utf-8")
 
-    def fill(self, pipeline: str, table: Table) -> None:
+    def fill(self, pipeline: str, table: Table, name: str | None = None) -> None:
         """Add a file of rows to a pipeline's bulk load. Each file is one chunk.
+
+        Args:
+            pipeline: the pipeline.
+            table: the rows.
+            name: the name of the file; if not set, it sorts after the others.
 
         Raises:
             BadInput: the load has no such column.
@@ -161,9 +166,15 @@ class Trial:
         if found.bulk is None or not isinstance(settings, BulkMergeSettings):
             raise ConfigError(f"pipeline {pipeline!r} has no bulk load")
         folder = self._bulk(pipeline)
-        name = f"{len(list(folder.iterdir())) + 1:06d}.json"
+        name = name or f"{len(list(folder.iterdir())) + 1:06d}.json"
         lines = as_records(table, bulk_spec(settings, found.bulk).records)
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def replace_first_chunk(self, pipeline: str, table: Table) -> None:
+        """Remove the first file of a pipeline's bulk load, and add one whose name sorts right after it."""
+        first = min(self._bulk(pipeline).iterdir())
+        first.unlink()
+        self.fill(pipeline, table, f"{first.stem}-late.json")
 
     def lose_first_file(self, source: str) -> None:
         """Remove the first file that has arrived at a source."""

@@ -259,7 +259,90 @@ def test_a_file_that_comes_before_those_that_were_read_stops_the_load(
     parquet(tmp_path / "c.parquet", range(3, 5))
     assert len(load.all()) == 2
     parquet(tmp_path / "a.parquet", range(5, 7))
-    with pytest.raises(SourceChanged, match=r"came before c\.parquet"):
+    with pytest.raises(SourceChanged, match=r"file a\.parquet came after c\.parquet had been read"):
+        load.read()
+
+
+def loaded(bulk: Callable[..., BulkSource], path: Path, *names: str, rows: int = 3, chunk: int = 3) -> Loaded:
+    """Files of these names, and a load that has read a chunk of each."""
+    for at, name in enumerate(names):
+        parquet(path / f"{name}.parquet", range(rows * at, rows * at + rows), group=1)
+    load = Loaded(bulk(str(path), spec(), chunk, 1))
+    for _ in names:
+        load.read()
+    return load
+
+
+def test_a_file_that_comes_late_after_another_was_removed_stops_the_load(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    load = loaded(bulk, tmp_path, "a", "c", "e")
+    (tmp_path / "a.parquet").unlink()
+    parquet(tmp_path / "d.parquet", range(9, 12))
+    again = Loaded(bulk(str(tmp_path), spec(), 3, 1))
+    again.after = load.after
+    with pytest.raises(SourceChanged, match=r"file d\.parquet came after e\.parquet had been read"):
+        again.read()
+
+
+def test_files_that_are_loaded_may_be_removed_and_put_back(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    load = loaded(bulk, tmp_path, "a", "c", "e")
+    (tmp_path / "a.parquet").rename(tmp_path / "a")
+    parquet(tmp_path / "f.parquet", range(9, 12))
+    assert len(load.all()) == 3
+    with pytest.raises(SourceChanged, match=r"1 of the 4 files .* are gone"):
+        load.source.check_complete(load.after)
+    (tmp_path / "a").rename(tmp_path / "a.parquet")
+    load.source.check_complete(load.after)
+    assert load.all() == []
+
+
+def test_a_file_that_comes_before_one_that_is_read_in_part_stops_the_load(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    load = loaded(bulk, tmp_path, "b", rows=3, chunk=2)
+    assert load.chunks == [[0, 1]]
+    parquet(tmp_path / "a.parquet", range(9, 12), group=1)
+    with pytest.raises(SourceChanged, match=r"file a\.parquet came after b\.parquet had been read"):
+        load.read()
+
+
+def test_a_file_that_goes_before_it_is_read_to_its_end_stops_the_load(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    load = loaded(bulk, tmp_path, "b", rows=3, chunk=2)
+    parquet(tmp_path / "c.parquet", range(9, 12), group=1)
+    (tmp_path / "b.parquet").unlink()
+    with pytest.raises(SourceChanged, match=r"b\.parquet was removed before it was read; put it back"):
+        load.read()
+
+
+def test_a_broken_file_may_be_gone_while_others_are_read(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    load = loaded(bulk, tmp_path, "a")
+    (tmp_path / "b.parquet").write_bytes(b"broken")
+    parquet(tmp_path / "c.parquet", range(9, 12))
+    load.read()
+    (tmp_path / "a.parquet").unlink()
+    (tmp_path / "b.parquet").unlink()
+    parquet(tmp_path / "d.parquet", range(12, 15))
+    load.read()
+    parquet(tmp_path / "b.parquet", range(3, 6))
+    again = Loaded(bulk(str(tmp_path), spec(), 3, 1))
+    again.after = load.after
+    assert again.source.lag(again.after) == "1 failed"
+    again.read()
+    assert load.chunks + again.chunks == [[0, 1, 2], [9, 10, 11], [12, 13, 14], [3, 4, 5]]
+
+
+def test_a_load_that_an_earlier_version_has_begun_goes_on(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    load = loaded(bulk, tmp_path, "b", "d")
+    assert load.after is not None
+    load.after["frontier"] = load.after["frontier"][:3]
+    (tmp_path / "b.parquet").unlink()
+    parquet(tmp_path / "e.parquet", range(9, 12))
+    assert len(load.read()) == 3
+    parquet(tmp_path / "c.parquet", range(9, 12))
+    with pytest.raises(SourceChanged, match=r"file c\.parquet came after e\.parquet had been read"):
         load.read()
 
 

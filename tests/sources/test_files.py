@@ -28,6 +28,7 @@ from .conftest import Engine, read_explained, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headwater.domain.epoch.epoch import Offsets
     from headwater.domain.ports import StreamSource
 
 SCHEMA = Schema.parse("id bigint, name string, amount decimal(18,2), at timestamp")
@@ -560,30 +561,145 @@ def test_a_file_before_the_first_one_is_noticed(tmp_path: Path) -> None:
         listing(tmp_path).plan(after)
 
 
-def test_a_file_far_behind_is_noticed_by_the_count(tmp_path: Path) -> None:
-    touch(tmp_path, *(f"{number:03}.json" for number in range(0, 100, 2)))
-    after = None
-    while found := listing(tmp_path, 5).plan(after):
-        after = found.until
+def test_a_file_far_behind_is_noticed(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 50)
     touch(tmp_path, "001.json")
-    with pytest.raises(SourceChanged, match="a file came before"):
+    with pytest.raises(
+        SourceChanged, match=r"one of the files from 001\.json to 002\.json came after 098\.json had been read"
+    ):
         listing(tmp_path).plan(after)
+
+
+def read_even(path: Path, files: int) -> Offsets:
+    """The offsets after this many files with even numbers, which are written here."""
+    touch(path, *(f"{number:03}.json" for number in range(0, 2 * files, 2)))
+    return read_all(listing(path, 5), None)
+
+
+def read_all(files: Listing, after: Offsets | None) -> Offsets:
+    """The offsets after all files, through JSON as a ledger keeps them."""
+    while found := files.plan(after):
+        after = json.loads(json.dumps(found.until))
+    assert after is not None
+    return after
+
+
+def remove(path: Path, *names: str) -> None:
+    for name in names:
+        (path / name).unlink()
+
+
+def test_a_file_far_behind_is_noticed_after_others_were_removed(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 40)
+    remove(tmp_path, "002.json", "004.json")
+    touch(tmp_path, "007.json")
+    with pytest.raises(SourceChanged, match=r"file 007\.json came after 078\.json had been read"):
+        listing(tmp_path).plan(after)
+
+
+def test_a_file_before_all_that_are_left_is_noticed(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 40)
+    remove(tmp_path, *(f"{number:03}.json" for number in range(0, 40, 2)))
+    touch(tmp_path, "080.json")
+    after = read_all(listing(tmp_path), after)
+    touch(tmp_path, "005.json")
+    with pytest.raises(SourceChanged, match=r"file 005\.json came after 080\.json had been read"):
+        listing(tmp_path).plan(after)
+
+
+def test_a_file_in_place_of_another_is_noticed_among_many(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 400)
+    remove(tmp_path, "000.json", "002.json", "004.json", "304.json")
+    assert listing(tmp_path).plan(after) is None
+    touch(tmp_path, "307.json")
+    with pytest.raises(
+        SourceChanged, match=r"one of the files from 2\d\d\.json to 3\d\d\.json came after 798\.json had"
+    ):
+        listing(tmp_path).plan(after)
+
+
+def test_while_a_run_goes_on_a_late_file_is_noticed_wherever_others_are_removed(tmp_path: Path) -> None:
+    after, files = read_even(tmp_path, 400), listing(tmp_path)
+    assert files.plan(after) is None
+    remove(tmp_path, *(f"{number:03}.json" for number in range(0, 600, 2)))
+    touch(tmp_path, "307.json")
+    with pytest.raises(SourceChanged, match=r"file 307\.json came after 798\.json had been read"):
+        files.plan(after)
+
+
+def test_one_listing_plans_for_offsets_that_go_back(tmp_path: Path) -> None:
+    before, files = read_even(tmp_path, 80), listing(tmp_path)
+    touch(tmp_path, "160.json", "164.json")
+    read_all(files, before)
+    remove(tmp_path, "000.json", "002.json")
+    touch(tmp_path, "162.json")
+    assert read_all(files, before)["newest"].keys() >= {"160.json", "162.json", "164.json"}
+
+
+def test_a_file_after_the_last_that_is_summarized_is_noticed(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{number:03}.json" for number in range(0, 200, 2)))
+    after = read_all(listing(tmp_path, 40), None)
+    remove(tmp_path, *(f"{number:03}.json" for number in range(100, 136, 2)))
+    touch(tmp_path, "135.json")
+    with pytest.raises(SourceChanged, match=r"file 135\.json came after 198\.json had been read"):
+        listing(tmp_path).plan(after)
+
+
+def test_files_that_were_removed_may_all_be_put_back(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 80)
+    remove(tmp_path, "000.json", "002.json", "050.json")
+    touch(tmp_path, "160.json")
+    after = read_all(listing(tmp_path), after)
+    with pytest.raises(SourceChanged, match=r"3 of the 81 files .* are gone"):
+        listing(tmp_path).check_complete(after)
+    touch(tmp_path, "000.json", "002.json", "050.json")
+    listing(tmp_path).check_complete(after)
+    touch(tmp_path, "162.json")
+    assert read_all(listing(tmp_path), after)["count"] == 82
+
+
+def test_offsets_of_earlier_versions_are_counted_once_and_then_known(tmp_path: Path) -> None:
+    after = read_even(tmp_path, 80)
+    after = {name: value for name, value in after.items() if name != "older"}
+    touch(tmp_path, "001.json")
+    with pytest.raises(SourceChanged, match=r"one of the files from 000\.json to 094\.json came after 158\.json"):
+        listing(tmp_path).plan(after)
+    remove(tmp_path, "001.json", "000.json", "002.json")
+    touch(tmp_path, "160.json")
+    after = read_all(listing(tmp_path), after)
+    touch(tmp_path, "005.json")
+    with pytest.raises(SourceChanged, match=r"came after 160\.json had been read"):
+        listing(tmp_path).plan(after)
+
+
+def test_the_end_knows_the_files_before_it(tmp_path: Path) -> None:
+    touch(tmp_path, *(f"{number:03}.json" for number in range(0, 100, 2)))
+    end = listing(tmp_path).end()
+    remove(tmp_path, "000.json")
+    assert listing(tmp_path).plan(end) is None
+    touch(tmp_path, "003.json")
+    with pytest.raises(
+        SourceChanged, match=r"one of the files from 002\.json to 003\.json came after 098\.json had been read"
+    ):
+        listing(tmp_path).plan(end)
 
 
 def test_offsets_stay_small(tmp_path: Path) -> None:
     touch(tmp_path, *(f"{number:03}.json" for number in range(200)))
-    after, epochs = None, 0
-    while found := listing(tmp_path, 40).plan(after):
-        after, epochs = found.until, epochs + 1
-    assert epochs == 5
-    assert len(json.dumps(after)) < 1000
+    few = read_all(listing(tmp_path, 40), None)
+    touch(tmp_path, *(f"{number:03}.json" for number in range(200, 1000)))
+    many = read_all(listing(tmp_path, 40), few)
+    assert (few["count"], many["count"]) == (200, 1000)
+    assert max(len(json.dumps(offsets)) for offsets in (few, many)) < 1500
 
 
 def test_old_files_may_be_removed(tmp_path: Path) -> None:
-    touch(tmp_path, "a.json", "b.json")
-    after = planned_by(listing(tmp_path, 2)).until
-    (tmp_path / "a.json").unlink()
-    assert listing(tmp_path).plan(after) is None
+    after = read_even(tmp_path, 80)
+    for number in range(0, 60, 2):
+        remove(tmp_path, f"{2 * number:03}.json", f"{2 * number + 2:03}.json")
+        touch(tmp_path, f"{160 + number}.json")
+        after = read_all(listing(tmp_path), after)
+    assert after["count"] == 110
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

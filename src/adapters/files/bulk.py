@@ -46,6 +46,7 @@ class FileBulk(BulkSource):
         self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch, self._pieces.read_through)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
+        self._progress(after)
         return self._chunks.plan(after) if is_due(self.spec, watermark) else None
 
     def read(self, offsets: OffsetRange) -> BulkRows:
@@ -69,22 +70,28 @@ class FileBulk(BulkSource):
         return self._chunks.set_aside(offsets)
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
-        so_far = Progress.of(after)
+        so_far = self._progress(after)
         return EVERYWHERE if so_far.left else self._pieces.remaining(so_far.frontier)
 
     def lag(self, after: Offsets | None) -> str:
-        so_far = Progress.of(after)
+        so_far = self._progress(after)
         waiting = len(self._pieces.waiting(so_far.frontier))
         files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
         failed = f"{len(so_far.left)} failed" if so_far.left else ""
         return ", ".join(filter(None, (files, failed)))
 
     def check_complete(self, until: Offsets | None) -> None:
-        self._pieces.check_complete(Progress.of(until).frontier)
+        self._pieces.check_complete(self._progress(until).frontier)
 
     @property
     def trouble(self) -> tuple[str, ...]:
         return self._chunks.trouble
+
+    def _progress(self, offsets: Offsets | None) -> Progress:
+        """The progress in offsets; the files of failed chunks may go and come back."""
+        so_far = Progress.of(offsets)
+        self._pieces.awaited = {part.name for chunk in so_far.left for part in Part.all_of(chunk.piece)}
+        return so_far
 
     @abstractmethod
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:

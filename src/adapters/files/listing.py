@@ -1,18 +1,18 @@
 """Plans which files of a directory an epoch reads, from the offsets and the files that are waiting.
 
-Offsets stay small for any number of files: the first name ever read, the number of files read, and the names and sizes
-of the last 32. A new file whose name sorts before the last one read is an error, found by its name or by the count. So
-is a change of one of the last files. Older files may be deleted.
+Offsets stay small for any number of files: the first name ever read, the number of files read, the names and sizes
+of the last 32, and a summary of the older names. A new file whose name sorts before the last one read is an error,
+found by its name or by the summary. So is a change of one of the last files. Files that have been read may be deleted.
 """
 
 from __future__ import annotations
 
 import os
-from itertools import takewhile
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 from attrs.validators import ge, optional
 
 from ...domain.epoch.epoch import OffsetRange
@@ -21,6 +21,7 @@ from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
 from .compressed import COMPRESSED
+from .names_read import LastListing, NamesRead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,22 +71,57 @@ class _Read:
     count: int
     newest: dict[str, int]
     """The last names read, in order, with their sizes in bytes."""
+    older: NamesRead | None = None
+    """The names before those; None if there are none, or if an earlier version has written the offsets."""
 
     @classmethod
     def of(cls, offsets: Offsets) -> _Read:
         if not isinstance(offsets.get("first"), str):
             raise other_kind("files")
-        return cls(offsets["first"], offsets["count"], dict(sorted(offsets["newest"].items())))
+        older = NamesRead(**offsets["older"]) if "older" in offsets else None
+        return cls(offsets["first"], offsets["count"], dict(sorted(offsets["newest"].items())), older)
 
     @property
     def last(self) -> str:
         return next(reversed(self.newest))
 
-    def and_then(self, files: dict[str, int]) -> Offsets:
-        """The offsets after these further files; ``epoch`` is their number."""
+    def and_then(self, files: dict[str, int], names: list[str]) -> Offsets:
+        """The offsets after these further files; ``epoch`` is their number.
+
+        Args:
+            files: the names and sizes of the files.
+            names: the names of all files that are there, in order.
+        """
         kept = dict([*self.newest.items(), *files.items()][-max(_REMEMBERED, len(files)) :])
-        first = self.first or next(iter(files))
-        return {"first": first, "count": self.count + len(files), "epoch": len(files), "newest": kept}
+        first, count = self.first or next(iter(files)), self.count + len(files)
+        offsets = {"first": first, "count": count, "epoch": len(files), "newest": kept}
+        if count == len(kept):
+            return offsets
+        before = _up_to(names, next(iter(self.newest or files)))
+        older = self.older or NamesRead().and_then(before, before)
+        forgotten = [name for name in self.newest if name not in kept]
+        return offsets | {"older": asdict(older.and_then(forgotten, _up_to(names, next(iter(kept)))))}
+
+    def find_late(self, names: list[str], listing: LastListing) -> list[str]:
+        """The names among which one came after a later one had been read; empty if none is known to have come.
+
+        Args:
+            names: the names of all files that are there, in order.
+            listing: the names that were there at the last check.
+        """
+        old = names[: bisect_right(names, self.last)]
+        early = _up_to(old, next(iter(self.newest)))
+        unknown = _up_to(early, self.first) + [name for name in old[len(early) :] if name not in self.newest]
+        if unknown:
+            return unknown[:1]
+        if self.older:
+            return self.older.find_late(early, listing)
+        return early if len(early) > self.count - len(self.newest) else []
+
+
+def _up_to(names: list[str], end: str) -> list[str]:
+    """Those of these sorted names that sort before `end`."""
+    return names[: bisect_left(names, end)]
 
 
 _NOTHING = _Read("", 0, {})
@@ -111,6 +147,7 @@ class Listing:
     format: str
     pass_over: Callable[[list[str]], None] = field(default=lambda _names: None, eq=False)
     measure: Callable[[Path], EpochSize | None] = field(default=_stored_bytes, eq=False)
+    _last: LastListing = field(init=False, factory=LastListing, eq=False)
 
     @property
     def endings(self) -> tuple[str, ...]:
@@ -125,7 +162,7 @@ class Listing:
         following = self._fitting([name for name in names if not after or name > read.last])
         if not following:
             return None
-        return OffsetRange(after, read.and_then({name: self.size(name) for name in following}))
+        return OffsetRange(after, read.and_then({name: self.size(name) for name in following}, names))
 
     def check(self, after: Offsets) -> None:
         """Check that the files that were read are as they were; see `StreamSource.check_after`."""
@@ -161,7 +198,7 @@ class Listing:
         """The offsets after all present files; None if there are none."""
         names = self.names()
         newest = {name: self.size(name) for name in names[-_REMEMBERED:]}
-        return _Read(names[0], len(names) - len(newest), {}).and_then(newest) if names else None
+        return _Read(names[0], len(names) - len(newest), {}).and_then(newest, names) if names else None
 
     def waiting(self, after: Offsets | None) -> int:
         """The number of files after the offsets."""
@@ -225,17 +262,25 @@ class Listing:
 
     def _check(self, read: _Read, names: list[str]) -> None:
         """Check the files up to the last name read against the offsets."""
-        oldest = next(iter(read.newest))
-        old = list(takewhile(lambda name: name <= read.last, names))
-        recent = [name for name in old if name >= oldest]
-        forgotten = read.count - len(read.newest)
-        late = [name for name in old if name < read.first] + [name for name in recent if name not in read.newest]
-        if late:
-            raise SourceChanged(f"{self.settings.path}: file {late[0]} came after {read.last} had been read; {_ANEW}")
-        if len(old) - len(recent) > forgotten:
-            raise SourceChanged(f"{self.settings.path}: a file came before {oldest} after that had been read; {_ANEW}")
+        self.check_none_late(read.find_late(names, self._last), read.last)
+        recent = names[bisect_left(names, next(iter(read.newest))) : bisect_right(names, read.last)]
         for name in recent:
             self.check_size(name, read.newest[name])
+        self._last.remember(read.last, names)
+
+    def check_none_late(self, late: list[str], last: str) -> None:
+        """Check that no file came among those that were read.
+
+        Args:
+            late: the names among which is one that did.
+            last: the last name read.
+
+        Raises:
+            SourceChanged: there are such names.
+        """
+        if late:
+            which = f"file {late[0]}" if len(late) == 1 else f"one of the files from {late[0]} to {late[-1]}"
+            raise SourceChanged(f"{self.settings.path}: {which} came after {last} had been read; {_ANEW}")
 
     def check_size(self, name: str, planned: int) -> None:
         """Check that a file has not changed since it was planned.

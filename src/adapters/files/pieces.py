@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, SourceChanged, SourceUnavailable
@@ -19,6 +20,7 @@ from ..records.shapes.decoders import ShapeDecoders
 from ..shared.chunks import EVERYWHERE, Frontier, Piece
 from .compressed import is_compressed
 from .listing import Listing
+from .names_read import LastListing, NamesRead
 from .splits import Split, check, cut_lines, read
 
 _SAMPLE = 2**20
@@ -51,6 +53,70 @@ class Part:
 
 
 @frozen
+class _Reached:
+    """How far the files have been passed, as the frontier of a load stores it.
+
+    Args:
+        passed: the number of files that are passed.
+        last: the name of the last one.
+        at: where the next chunk begins in the next file.
+        names: the names of the files that are passed; None if an earlier version has written the frontier.
+        begun: the name of the next file, if it has been read up to `at`.
+    """
+
+    passed: int = 0
+    last: str = ""
+    at: int = 0
+    names: NamesRead | None = None
+    begun: str | None = None
+
+    @classmethod
+    def of(cls, frontier: Frontier) -> _Reached:
+        if frontier is None:
+            return cls()
+        passed, last, at, names, begun = [*frontier, None, None][:5]
+        return cls(passed, last or "", at, names and NamesRead(**names), begun)
+
+    @property
+    def newest(self) -> str:
+        """The last name of which anything has been read."""
+        return self.begun or self.last
+
+    def and_then(self, files: list[str], names: list[str], begun: str | None = None, at: int = 0) -> Frontier:
+        """The frontier after these further files.
+
+        Args:
+            files: the names of the files.
+            names: the names of all files that are there, in order.
+            begun: the name of the file after these, if a part of it is read.
+            at: where that part ends.
+        """
+        passed = self.split(names)[0]
+        read = (self.names or NamesRead().and_then(passed, passed)).and_then(files, passed + files)
+        last = (files[-1] if files else self.last) or None
+        return [self.passed + len(files), last, at, asdict(read), *([begun] if begun else [])]
+
+    def split(self, names: list[str]) -> tuple[list[str], list[str]]:
+        """These sorted names: those that are passed, and those that are not."""
+        at = bisect_right(names, self.last)
+        return names[:at], names[at:]
+
+    def find_late(self, names: list[str], listing: LastListing) -> list[str]:
+        """The names among which one came after a later one had been read; empty if none is known to have come.
+
+        Args:
+            names: the names of all files that are there, in order.
+            listing: the names that were there at the last check.
+        """
+        passed, waiting = self.split(names)
+        if self.begun and waiting[0] < self.begun:
+            return waiting[:1]
+        if self.names:
+            return self.names.find_late(passed, listing)
+        return passed if len(passed) > self.passed else []
+
+
+@frozen
 class _Footer:
     """The footer of a Parquet file: the rows of each row group, and the range of the first key column."""
 
@@ -68,14 +134,18 @@ class Pieces:
         listing: lists the files; each is complete when it appears, under a later name than the files before.
         spec: the spec of their rows.
         rows: the approximate number of rows in a chunk.
+        awaited: the names of files in chunks that could not be read yet. They count as present, since each may be
+            replaced.
     """
 
     listing: Listing
     spec: BulkSpec
     rows: int
+    awaited: set[str] = field(init=False, factory=set)
     _footers: dict[tuple[str, int], _Footer] = field(init=False, factory=dict)
     _whole: set[Part] = field(init=False, factory=set)
     """Parts that have been read to their end."""
+    _last: LastListing = field(init=False, factory=LastListing)
 
     def cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
         """The chunk that begins at a frontier; see `chunks.Cut`.
@@ -83,23 +153,24 @@ class Pieces:
         Raises:
             SourceChanged: a file came among those that were already read.
         """
-        passed, last, at = frontier or (0, None, 0)
-        waiting = self.waiting(frontier)
+        reached = _Reached.of(frontier)
+        names = self._names(reached)
+        waiting = reached.split(names)[1]
         if not waiting:
             return None
         parts: list[list[Any]] = []
-        space = self.rows
+        at, space, done = reached.at, self.rows, 0
         for name in waiting:
             part, rows, stop = self._part(name, at, space, first=not parts)
             if part is None:
                 break
             parts.append(part.piece)
             if stop is not None:
-                return parts, [passed, last, stop]
-            passed, last, at, space = passed + 1, name, 0, space - rows
+                return parts, reached.and_then(waiting[:done], names, name, stop)
+            at, space, done = 0, space - rows, done + 1
             if space <= 0:
                 break
-        return parts, [passed, last, 0]
+        return parts, reached.and_then(waiting[:done], names)
 
     def attempt(self, piece: Piece) -> tuple[Piece, str | None]:
         """Check whether a chunk can be read, by its headers or footers; see `chunks.Try`.
@@ -127,24 +198,31 @@ class Pieces:
         Raises:
             SourceChanged: a file came among those that were already read.
         """
-        passed, last, _ = frontier or (0, None, 0)
+        reached = _Reached.of(frontier)
+        return reached.split(self._names(reached))[1]
+
+    def _names(self, reached: _Reached) -> list[str]:
+        """The names of all files, in order, also of those that must come back.
+
+        Raises:
+            SourceChanged: a file came among those that were already read.
+        """
         names = self.listing.names()
-        waiting = names if last is None else [name for name in names if name > last]
-        if len(names) - len(waiting) > passed:
-            raise SourceChanged(
-                f"{self.listing.settings.path}: a file came before {last} after that had been read; give it a later"
-                " name, or build the pipeline again under another name"
-            )
-        return waiting
+        gone = {*self.awaited, *filter(None, [reached.begun])}.difference(names)
+        names = sorted([*names, *gone])
+        self.listing.check_none_late(reached.find_late(names, self._last), reached.newest)
+        self._last.remember(reached.last, names)
+        return names
 
     def check_complete(self, frontier: Frontier) -> None:
         """Check that all files that are passed are there; see `BulkSource.check_complete`."""
-        passed, last, _ = frontier or (0, None, 0)
-        there = len(self.listing.names()) - len(self.waiting(frontier))
-        if there < passed:
+        reached = _Reached.of(frontier)
+        self._names(reached)
+        there = len(reached.split(self.listing.names())[0])
+        if there < reached.passed:
             raise SourceChanged(
-                f"{self.listing.settings.path}: {passed - there} of the {passed} files that were loaded up to {last}"
-                " are gone, so the pipeline cannot be built again from them: put them back"
+                f"{self.listing.settings.path}: {reached.passed - there} of the {reached.passed} files that were loaded"
+                f" up to {reached.last} are gone, so the pipeline cannot be built again from them: put them back"
             )
 
     def remaining(self, frontier: Frontier) -> tuple[KeyRange, ...]:
