@@ -64,6 +64,50 @@ Feature: Every epoch happens exactly once
     And contract_rank has published 3 epochs
 
   @core @lake @faults
+  Scenario Outline: The time zone of a source is corrected after a crash <moment>
+    When these lines arrive at contracts
+      """
+      {"project": 1, "contract": 13, "sign_time": "2024-03-01 23:00:00"}
+      {"project": 1, "contract": 14, "sign_time": "2024-03-02 23:00:00"}
+      """
+    And contract_rank crashes <moment>
+    And the setting sources.contracts.time_zone = "America/New_York"
+    And contract_rank runs until idle
+    Then contract_rank.ranks shows exactly
+      | project | contract | sign_time        | rank |
+      | 1       | 11       | 2024-03-01 09:00 | 1    |
+      | 1       | 13       | 2024-03-02 04:00 | 2    |
+      | 1       | 12       | 2024-03-02 09:00 | 3    |
+      | 1       | 14       | 2024-03-03 04:00 | 4    |
+    And contract_rank has published 2 epochs
+
+    Examples:
+      | moment                 |
+      | after the first commit |
+      | before the publication |
+
+  @core @lake @faults
+  Scenario: A column is added, and removed again after a crash
+    When the setting sources.contracts.schema = "project bigint, contract bigint, sign_time timestamp, amount decimal(18,2), note string"
+    And these rows arrive at contracts
+      | project | contract | sign_time        | note  |
+      | 1       | 13       | 2024-03-01 08:00 | first |
+    And contract_rank crashes after the first commit
+    And the setting sources.contracts.schema = "project bigint, contract bigint, sign_time timestamp, amount decimal(18,2)"
+    And contract_rank runs until idle
+    And these rows arrive at contracts
+      | project | contract | sign_time        |
+      | 1       | 14       | 2024-03-03 08:00 |
+    And contract_rank runs until idle
+    Then contract_rank.ranks shows exactly
+      | project | contract | rank |
+      | 1       | 13       | 1    |
+      | 1       | 11       | 2    |
+      | 1       | 12       | 3    |
+      | 1       | 14       | 4    |
+    And contract_rank has published 3 epochs
+
+  @core @lake @faults
   Scenario: A second writer is refused and damages nothing
     Given a second run has opened contract_rank
     When an epoch of contracts brings

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
-from ..deployment.digest import digest_settings
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
@@ -27,6 +26,7 @@ from ..run.telemetry import Telemetry
 from ..services.kind import describe
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
+from ..wiring.digest import digest_settings
 from .declarations import Declarations
 from .draft import Draft
 from .html import html_table

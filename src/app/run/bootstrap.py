@@ -148,6 +148,7 @@ class Bootstrap:
             report=lambda chunk: report(evolve(chunk, task=f"history: {chunk.lag}")),
             watch=partial(runner.watch, task="history"),
             engine_name=runner.engine_name,
+            settings=runner.settings,
         )
         return cls(runner, loader, staging)
 

@@ -62,6 +62,7 @@ class Runner:
         stop_asked: set when the run was asked to end; runners of the same pipeline share it.
         beside: works beside the epochs of a run; None between runs, and where the backend cannot.
         first_epoch: the number of the pipeline's first epoch.
+        settings: the digest of all settings that the rows depend on; see `Mark`.
         ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
     """
 
@@ -81,6 +82,7 @@ class Runner:
     losses: Losses = field(kw_only=True)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     first_epoch: int = field(kw_only=True, default=0)
+    settings: str | None = field(kw_only=True, default=None)
     beside: WorkBeside | None = field(init=False, default=None)
     ahead: ReadAhead | None = field(init=False, default=None)
     _ledger: LedgerWriter | None = field(init=False, default=None)
@@ -114,7 +116,8 @@ class Runner:
         """
         service, names = self.service, [spec.name for spec in tables]
         writing = (self.clock, service.changed, service.fingerprint, self.writer, self.engine_name)
-        ledger = LedgerWriter(self.store, self.pipeline, names, *writing, first=self.first_epoch)
+        first, settings = self.first_epoch, self.settings
+        ledger = LedgerWriter(self.store, self.pipeline, names, *writing, first=first, settings=settings)
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)

@@ -25,6 +25,7 @@ from ..run.sink_publisher import SinkPublisher
 from ..services.kind import SourceParts, kind_of
 from .blueprints import blueprints
 from .checks import find_refusals
+from .digest import digest_settings
 from .engine_parts import EngineParts
 from .memory import local_bytes
 
@@ -194,6 +195,7 @@ class Container:
             if output
             else None,
             "engine_name": engine_name,
+            "settings": digest_settings(self.deployment, name),
         }
 
     def _open(self, pipeline: PipelineSettings, parts: SourceParts, own: Callable[[], Runner]) -> Source:

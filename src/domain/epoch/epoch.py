@@ -101,6 +101,8 @@ class Mark:
             rolled back, because a restart does not know how to repeat it.
         engine: the engine that made it, if the deployment chooses one for each epoch. Commits of two engines are never
             mixed in one epoch.
+        settings: the digest of all settings that the epoch's rows depend on; None in marks of old versions, which did
+            not record it. Unlike `fingerprint`, it may change from one epoch to the next, but not within an epoch.
     """
 
     epoch: Epoch
@@ -114,11 +116,23 @@ class Mark:
     publication: Publication | None = None
     task: str | None = None
     engine: str | None = None
+    settings: str | None = None
 
-    def holds(self, epoch: Epoch, offsets: OffsetRange, fingerprint: str, engine: str | None = None) -> bool:
+    def holds(
+        self,
+        epoch: Epoch,
+        offsets: OffsetRange,
+        fingerprint: str,
+        engine: str | None = None,
+        settings: str | None = None,
+    ) -> bool:
         """Whether a commit with this mark contains the epoch over this range, with the same settings and engine."""
         mine = (self.epoch, self.offsets, self.fingerprint, self.rolls_back, self.task, self.engine)
-        return mine == (epoch, offsets, fingerprint, False, None, engine)
+        return mine == (epoch, offsets, fingerprint, False, None, engine) and self.fits(settings)
+
+    def fits(self, settings: str | None) -> bool:
+        """Whether the commit was made with the settings of this digest, as far as the mark records it."""
+        return self.settings in {None, settings}
 
     def check_follows(self, newest: int, table: str) -> None:
         """Check that this mark is the next one of a table (fencing).
@@ -140,8 +154,9 @@ class Mark:
     def to_json(self) -> str:
         """The mark as one line of JSON, for a commit's metadata."""
         found = asdict(self)
-        if self.engine is None:  # as versions wrote it that knew no engines
-            del found["engine"]
+        for later in ("engine", "settings"):  # as versions wrote it that knew neither
+            if found[later] is None:
+                del found[later]
         if (published := found["publication"]) and published["beginning"] is None:  # likewise
             del published["beginning"]
         return json.dumps(found, default=datetime.isoformat, separators=(",", ":"))

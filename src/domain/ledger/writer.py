@@ -1,7 +1,7 @@
 """The protocol that makes each epoch of a pipeline happen exactly once.
 
-Order within an epoch: `begin` (rolls back what an earlier try left, unless it is the same work), `commit` for each
-table, `publish` with the last one. Until `publish` has returned, readers see the previous epoch.
+Order within an epoch: `begin` (rolls back what an earlier try left, unless it is the same work with the same settings),
+`commit` for each table, `publish` with the last one. Until `publish` has returned, readers see the previous epoch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class LedgerWriter(Ledger):
         engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
         expected: the number that the next epoch must have, because this run has made the one before; None for any.
         first: the number of the first epoch.
+        settings: the digest of all settings that the rows depend on; see `Mark`. None where there is nothing to repeat.
     """
 
     fingerprint: str
@@ -36,6 +37,7 @@ class LedgerWriter(Ledger):
     engine_name: str | None = None
     expected: int | None = None
     first: int = 0
+    settings: str | None = None
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
@@ -79,7 +81,10 @@ class LedgerWriter(Ledger):
 
     @property
     def unfinished(self) -> OffsetRange | None:
-        """The range of an epoch that was begun but not published, so that a restart can repeat it; None if none."""
+        """The range of an epoch that was begun but not published, so that a restart can repeat it; None if none.
+
+        None if it was begun with other settings, too: by them the next epoch may have to read something else.
+        """
         return self._begun.offsets if self._begun else None
 
     @property
@@ -91,7 +96,8 @@ class LedgerWriter(Ledger):
     def _begun(self) -> Mark | None:
         """The mark of a commit of the unfinished epoch."""
         begun = (mark for mark in map(mark_of, self._orphans.values()) if mark.epoch == self.next_epoch)
-        return next((mark for mark in begun if not mark.rolls_back and not mark.task), None)
+        mine = (mark for mark in begun if mark.fits(self.settings))
+        return next((mark for mark in mine if not mark.rolls_back and not mark.task), None)
 
     def adopt(self, publication: Publication) -> Epoch:
         """Start this empty ledger with an epoch that another store has published, when a pipeline moves.
@@ -125,9 +131,10 @@ class LedgerWriter(Ledger):
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
         self.check_expected()
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
+        work = (epoch, offsets, self.fingerprint, self.engine_name, self.settings)
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
-            same = not task and mark_of(commit).holds(epoch, offsets, self.fingerprint, self.engine_name)
+            same = not task and mark_of(commit).holds(*work)
             if same and table != self.tables[-1]:
                 self._ahead[table] = commit.version
             else:
@@ -228,6 +235,7 @@ class LedgerWriter(Ledger):
             self._latest.place if self._latest else None,
             task=task,
             engine=self.engine_name,
+            settings=self.settings,
         )
 
     def _take_back(self, table: str) -> None:

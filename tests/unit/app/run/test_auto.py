@@ -93,6 +93,7 @@ class Pair:
             options=evolve(runner.options, retries=1, backoff=Backoff()),
             report=self.reports.append,
             engine_name="local",
+            settings=runner.settings,
             make_large=make_large,
             limit=self.limit,
             find_refusal=lambda: self.refusal,

@@ -1,5 +1,7 @@
 """Marks as text, and texts that are not marks."""
 
+import json
+
 import pytest
 from attrs import evolve
 
@@ -22,6 +24,19 @@ def test_a_commit_of_another_engine_is_not_taken_up():
     named = evolve(mark_of(2), engine="spark")
     work = named.epoch, named.offsets, named.fingerprint
     assert [named.holds(*work, engine) for engine in ("spark", "local", None)] == [True, False, False]
+
+
+def test_a_mark_names_settings_only_if_it_has_some():
+    named = evolve(mark_of(2), settings="digest")
+    assert Mark.from_json(named.to_json()) == named
+    assert "settings" not in json.loads(mark_of(2).to_json())
+
+
+@pytest.mark.parametrize(("recorded", "taken_up"), [("digest", True), ("other", False), (None, True)])
+def test_a_commit_with_other_settings_is_not_taken_up(recorded, taken_up):
+    """Marks of old versions record none."""
+    named = evolve(mark_of(2), settings=recorded)
+    assert named.holds(named.epoch, named.offsets, named.fingerprint, settings="digest") == taken_up
 
 
 @pytest.mark.parametrize(

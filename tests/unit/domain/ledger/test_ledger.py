@@ -43,7 +43,11 @@ def store() -> MemoryStore:
 
 
 def opened(
-    store: MemoryStore, tables: Sequence[str] = TABLES, fingerprint: str = "settings", clock: ManualClock | None = None
+    store: MemoryStore,
+    tables: Sequence[str] = TABLES,
+    fingerprint: str = "settings",
+    clock: ManualClock | None = None,
+    settings: str | None = None,
 ) -> LedgerWriter:
     """The pipeline as a process finds it that starts now."""
     ledger = LedgerWriter(
@@ -54,6 +58,7 @@ def opened(
         lambda built: None if built == fingerprint else "settings",
         fingerprint,
         f"writer-{next(WRITERS)}",
+        settings=settings,
     )
     ledger.open()
     return ledger
@@ -233,6 +238,37 @@ class TestCrashes:
         publish(ledger, past + 2, after=past)
         assert totals(ledger) == {table: before[table] + past + 2 for table in TABLES}
         assert [each.offsets["at"] for each in opened(store).publications()] == [past + 2, *([1] if past else [])]
+
+    @pytest.mark.parametrize(("before", "kept"), [("digest", True), ("other", False), (None, True)])
+    @pytest.mark.parametrize("past", [0, 1], ids=["first epoch", "second epoch"])
+    def test_commits_with_other_settings_are_taken_back(
+        self, store: MemoryStore, past: int, before: str | None, *, kept: bool
+    ) -> None:
+        """Also that of a table that the epoch does not change by the new settings. Old versions recorded none."""
+        if past:
+            publish(opened(store, settings=before), 1)
+        until, shown = past + 1, totals(opened(store))
+        crashed = opened(store, settings=before)
+        crashed.begin(offsets(until))
+        for table in TABLES[:2]:
+            crashed.commit(table, adding(99))
+        ledger = opened(store, settings="digest")
+        assert ledger.unfinished == (offsets(until) if kept else None)
+        publish(ledger, until, tables=["p.rows"])
+        added = {"p.rows": 99, "p.cells": 99} if kept else {"p.rows": until, "p.cells": 0}
+        assert totals(opened(store)) == {table: shown[table] + added.get(table, until) for table in TABLES}
+
+    def test_a_crash_while_taking_back_mixes_no_settings(self, store: MemoryStore) -> None:
+        """The settings are edited, and edited back while only one of two commits was taken back."""
+        crashed = opened(store, settings="first")
+        crashed.begin(offsets(1))
+        for table in TABLES[:2]:
+            crashed.commit(table, adding(99))
+        again = opened(store, settings="second")
+        again.begin(offsets(1))
+        again.commit("p.rows", adding(7))
+        publish(opened(store, settings="first"), 1)
+        assert totals(opened(store)) == dict.fromkeys(TABLES, 1)
 
     def test_a_crash_after_taking_back_leaves_nothing_to_take_back(self, store: MemoryStore) -> None:
         publish(opened(store), 1)

@@ -1,0 +1,57 @@
+"""A digest of the settings that the rows of a pipeline depend on."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, fields, has
+
+from ..services.kind import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..config import Deployment
+
+
+def digest_settings(deployment: Deployment, pipeline: str) -> str:
+    """The digest of the settings of a pipeline and its sources, and of the pipelines that it reads, with theirs.
+
+    Where a source reads is part of it: at another place, other rows may have the same offsets. Left out is what no row
+    depends on: where a setting stands in the file, how pipelines are run, where the view is published, and how long
+    versions are kept; and what is never shown, such as secrets.
+    """
+    found = [_plain(each) for name in _with_inputs(deployment, pipeline) for each in _settings(deployment, name)]
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
+def _with_inputs(deployment: Deployment, pipeline: str) -> list[str]:
+    """A pipeline and those that it reads, directly or through others."""
+    found = [pipeline]
+    for name in found:
+        read = deployment.pipelines[name]
+        others = {each.pipeline for each in kind_of(read).reads(read.service).values()}
+        found += sorted(others.difference(found))
+    return found
+
+
+def _settings(deployment: Deployment, pipeline: str) -> Iterator[object]:
+    """The settings that the rows of one pipeline depend on."""
+    found = deployment.pipelines[pipeline]
+    yield evolve(found, publish=None, retain=None, expire_every=None, epoch_takes=None)
+    yield from (deployment.sources[name] for name in sorted(set(found.sources)))
+
+
+def _plain(value: Any) -> Any:
+    """A value in lists and texts, in an order that is the same in each process."""
+    if has(type(value)):
+        shown = (each for each in fields(type(value)) if each.repr and each.name != "place")
+        return [type(value).__name__, *((each.name, _plain(getattr(value, each.name))) for each in shown)]
+    if hasattr(value, "items"):
+        return sorted((str(key), _plain(each)) for key, each in value.items())
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value)
