@@ -48,7 +48,7 @@ def test_a_lost_data_file(broken: Broken, survived: Callable[[str], None]) -> No
     survived(f"refused: `{told.typename}`")
 
 
-@on_delta
+@on_files
 @pytest.mark.faults("a commit file that is empty, as after a power failure")
 def test_an_empty_commit(broken: Broken, survived: Callable[[str], None]) -> None:
     _check_commit(broken, kept=0)

@@ -84,6 +84,10 @@ class Instant:
 
     @cached_property
     def _metadata(self) -> Any:
+        if self._timeline.isEmpty(self._java):  # Hudi would read it as a commit that wrote nothing
+            raise TableDamaged(
+                f"version {self.name} of {self.folder.path}: the file of its commit is empty; put it back from a backup"
+            )
         return self._timeline.readCommitMetadata(self._java)
 
 
