@@ -117,7 +117,8 @@ class CommitFile:
         Raises:
             ValueError, KeyError: the file is empty, cut off or damaged.
         """
-        actions = [json.loads(line) for line in text.splitlines() if line]
+        # Not `splitlines`: Spark writes other line separators, such as U+2028, as they are.
+        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if len(actions) < int((info.get("operationMetrics") or {}).get(ACTIONS, 1)):
             raise ValueError("it is cut off" if actions else "it is empty")
