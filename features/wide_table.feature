@@ -497,6 +497,29 @@ Feature: A wide table of which each topic has a part
         | 2       | new |
       And shop.dead_letters shows nothing
 
+    Scenario: Dead letters that are read again without a fix change nothing, and do not become more
+      Given the setting pipelines.shop.topics.info.owner = false
+      And the setting sources.tags.schema = "shops array<bigint>, tag string, seq bigint"
+      And the setting sources.tags.format = "maxwell-json"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(shops)" }, columns = ["tag"], sequence = ["seq"], owner = true }
+      And these lines arrive at tags
+        """
+        {"type": "insert", "data": {"shops": [1], "tag": "new", "seq": 1}}
+        {"type": "update", "data": {"shops": [2], "tag": "new", "seq": null}, "old": {"shops": [1], "seq": 1}}
+        {"type": "insert", "data": {"shops": [3, 4, 5], "tag": "open", "seq": null}}
+        """
+      And shop runs until idle
+      When the dead letters of shop are read again
+      And the dead letters of shop are read again
+      Then shop.rows shows exactly
+        | shop_id | tag |
+        | 1       | new |
+      And the dead letters of shop are exactly
+        | row_kind | reason                                                           |
+        | -U       | sequence (seq) has only nulls: it is unknown whether it is newer |
+        | +U       | sequence (seq) has only nulls: it is unknown whether it is newer |
+        | +I       | sequence (seq) has only nulls: it is unknown whether it is newer |
+
     Scenario Outline: SQL that needs more than one record is refused with the reason: <what>
       Given the setting pipelines.shop.topics.stock.<key> = <value>
       Then shop cannot run: <reason>

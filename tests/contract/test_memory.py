@@ -102,6 +102,7 @@ class TestDuckQueriesRefuse(PolarsFrames):
             "select id, sum(n) over w as x from t window w as (partition by id)",
             "select t.id from (t join u on t.id = u.id)",
             "select id from t group by rollup (id)",
+            "select id from t where exists (select u.id + 1 as n from u where n > 1 and u.id = t.id)",
             "select id from t union all select n from t",
             "select id from t where id in (select n from t)",
             "select id from t distribute by id",

@@ -10,7 +10,7 @@ import pytest
 from headwater.domain.errors import TableDamaged, VersionExpired
 from headwater.testing.failing_store import Crash, Fault
 
-from .broken import on_delta, on_files, put, remove, tear
+from .broken import on_files, put, remove, tear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,12 +76,13 @@ def _check_commit(broken: Broken, kept: int) -> None:
 
 
 @on_files
+@pytest.mark.parametrize("table", ["ranked", "cells"])
 @pytest.mark.faults("the folder of a table is gone")
-def test_a_lost_table(broken: Broken, survived: Callable[[str], None]) -> None:
-    folder = broken.folder("ranked")
+def test_a_lost_table(broken: Broken, survived: Callable[[str], None], table: str) -> None:
+    folder = broken.folder(table)
     folder.rename(folder.with_name("elsewhere"))
     broken.feed(2)
-    with pytest.raises(TableDamaged, match=r"its table .*ranked.*put the table's folder back from a backup"):
+    with pytest.raises(TableDamaged, match=rf"its table .*{table}.*put the table's folder back from a backup"):
         broken.run()
     shutil.rmtree(folder, ignore_errors=True)
     folder.with_name("elsewhere").rename(folder)

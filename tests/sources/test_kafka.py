@@ -290,13 +290,13 @@ def test_a_topic_made_anew_with_as_many_records_is_noticed(
     found = planned(source)
     remake(kafka, topic)
     kafka.produce(topic, messages(*range(100, 100 + count)), partition=0)
-    with pytest.raises(SourceChanged, match="was deleted and created again"):
+    with pytest.raises(SourceChanged, match="it was deleted and created again"):
         patiently(source, found.until)
     anew = source_of(engine, kafka, topic)
     for call in (lambda: patiently(anew, found.until), lambda: rows(anew.read(found))):
-        with pytest.raises(SourceChanged, match="was deleted and created again"):
+        with pytest.raises(SourceChanged, match="it was deleted and created again"):
             call()
-    with pytest.raises(SourceChanged, match="was deleted and created again"):
+    with pytest.raises(SourceChanged, match="it was deleted and created again"):
         anew.check_complete(found.after, found.until)
 
 

@@ -99,8 +99,9 @@ def check_same(read: Offsets, ids: Mapping[str, str]) -> None:
     for topic, found in ids.items():
         if read.get(topic, {}).get(_ID, found) != found:
             raise SourceChanged(
-                f"topic {topic!r} was deleted and created again: its records are not those that follow what was read;"
-                f' {_ANEW}. If it was restored with the same offsets, set topic_ids = "ignore" in its source'
+                f"topic {topic!r} has another id than the one that was read: it was deleted and created again, or is on"
+                f" another cluster, so its records need not follow those that were read; {_ANEW}. If it has the same"
+                ' records at the same offsets, set topic_ids = "ignore" in its source'
             )
 
 

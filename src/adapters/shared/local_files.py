@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,10 @@ def create(file: Path, text: str) -> bool:
     """
     with translate_errors("write", file), _draft(file, text) as draft:
         return _link(draft, file)
+
+
+_NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+"""The errors of file systems that flush no folders; such a system keeps names in its own way."""
 
 
 @frozen
@@ -74,7 +79,7 @@ def _link(draft: Path, file: Path) -> bool:
         os.link(draft, file)
     except FileExistsError:
         return False
-    flush(file.parent)
+    _flush_names(file.parent)
     return True
 
 
@@ -85,6 +90,14 @@ def flush(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def _flush_names(folder: Path) -> None:
+    try:
+        flush(folder)
+    except OSError as error:
+        if error.errno not in _NO_FOLDERS:
+            raise
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ..epoch.epoch import Epoch, Mark, Place, Publication
-from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
+from ..errors import ConfigError, EpochConflict, TableDamaged, VersionExpired, VersionNotFound
 from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
 from ..table.change import Matching
 from ..table.spec import REBUILD
@@ -132,6 +132,7 @@ class Ledger:
         Raises:
             ConfigError: the tables were built with other settings of the service.
             PipelineRebuilt: they are not those of the current generation any more.
+            TableDamaged: the table that carries the latest publication is gone.
         """
         self.store.check_current(self.pipeline)
         self._newest = {table: commit for table in self.tables if (commit := self._newest_marked(table))}
@@ -249,7 +250,10 @@ class Ledger:
             if ending and mark_of(ending).publication and mark_of(ending).epoch.number >= last:
                 return published_by(anchor, ending.version, mark_of(ending))
         previous = leading[0].previous
-        return self._at(previous) if previous else None
+        try:
+            return self._at(previous) if previous else None
+        except VersionNotFound as error:
+            raise gone(self.pipeline, leading[0].anchor, previous.version if previous else "") from error
 
     def _at(self, place: Place) -> Published | None:
         version = Version(place.version)
@@ -265,6 +269,14 @@ def mark_of(commit: Commit) -> Mark:
     if commit.mark is None:
         raise EpochConflict(f"version {commit.version} carries no mark: it was not made by Headwater")
     return commit.mark
+
+
+def gone(pipeline: str, table: str, version: str) -> TableDamaged:
+    """The error for a table that lacks a version of it that is published."""
+    return TableDamaged(
+        f"pipeline {pipeline!r} has published version {version} of its table {table!r}, which is not there: put the"
+        f" table's folder back from a backup, or {REBUILD}"
+    )
 
 
 def published_by(table: str, version: Version, mark: Mark) -> Published | None:

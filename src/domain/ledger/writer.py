@@ -12,11 +12,10 @@ from datetime import datetime
 from attrs import define, evolve, field
 
 from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally
-from ..errors import ConfigError, EpochConflict, TableDamaged, VersionExpired, VersionNotFound
+from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from ..ports import Commit, Version
 from ..table.change import Change
-from ..table.spec import REBUILD
-from .ledger import Ledger, Snapshot, mark_of, published_by
+from .ledger import Ledger, Snapshot, gone, mark_of, published_by
 
 
 @define(eq=False)
@@ -69,10 +68,7 @@ class LedgerWriter(Ledger):
             except VersionExpired:  # its commit is gone from the log, as of a table that rarely changes
                 continue
             except VersionNotFound as error:
-                raise TableDamaged(
-                    f"pipeline {self.pipeline!r} has published version {version} of its table {table!r}, which is not"
-                    f" there: put the table's folder back from a backup, or {REBUILD}"
-                ) from error
+                raise gone(self.pipeline, table, version) from error
 
     @property
     def next_epoch(self) -> Epoch:
@@ -83,7 +79,7 @@ class LedgerWriter(Ledger):
     def unfinished(self) -> OffsetRange | None:
         """The range of an epoch that was begun but not published, so that a restart can repeat it; None if none.
 
-        None if it was begun with other settings, too: by them the next epoch may have to read something else.
+        Also None if its settings differ from the present ones, because these may read another range.
         """
         return self._begun.offsets if self._begun else None
 

@@ -140,7 +140,8 @@ class BulkGroup(Source):
         except Exception as error:
             if chunks is None or not _may_be_damage(error) or not (found := self.bulk.set_aside(chunks)):
                 raise
-            raise SourceUnavailable(f"{'; '.join(found)}; the other chunks are read without it") from error
+            problem = "; ".join(found)
+            raise SourceUnavailable(f"{problem}; replace the file: meanwhile the other chunks are read") from error
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Read dead letters of the changelog again; the format of the bulk's is not in `reread_formats`."""

@@ -43,12 +43,21 @@ def check_where(tree: exp.Expr, schema: Mapping[str, object]) -> None:
     plain = qualify(
         tree.copy(), schema=dict(schema), dialect=DIALECT, expand_alias_refs=False, validate_qualify_columns=False
     )
-    for where in plain.find_all(exp.Where):
-        for node in walk_in_scope(where.this):
-            if isinstance(node, exp.Column) and not node.table:
-                raise SqlglotError(
-                    f"WHERE has a column {node.name!r} that no table has; write the expression instead of its name"
-                )
+    for select in plain.find_all(exp.Select):
+        where = select.args.get("where")
+        given = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
+        own = _sources(select)
+        for node in walk_in_scope(where.this) if where else ():
+            # sqlglot and DuckDB prefer the name that is given to a column of an enclosing query.
+            if isinstance(node, exp.Column) and (not node.table or (node.table not in own and node.name in given)):
+                raise SqlglotError(f"no table has column {node.name!r}, and WHERE cannot use a name that SELECT gives")
+
+
+def _sources(select: exp.Select) -> set[str]:
+    """The names of the tables and subqueries that a query joins."""
+    from_ = select.args.get("from_") or select.args.get("from")
+    joins = select.args.get("joins") or ()
+    return {each.this.alias_or_name for each in ([from_] if from_ else []) + list(joins)}
 
 
 def _merge_left(select: exp.Select) -> None:

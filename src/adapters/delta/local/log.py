@@ -208,8 +208,9 @@ class LocalLog(FollowedLog):
     def _advance(self, commit: CommitFile) -> None:
         if self._newest.version != BEFORE_ALL:
             keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
-        self._newest = self._newest.after(commit)
-        self._newest.check(self.path)
+        found = self._newest.after(commit)
+        found.check(self.path)
+        self._newest = found
         keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
 
     def _reopen(self) -> bool:
@@ -217,8 +218,9 @@ class LocalLog(FollowedLog):
         checkpoint = self.folder().checkpoint_at_or_before(None)
         if checkpoint is None or checkpoint <= self._newest.version:
             return False
-        self._newest = self._from_checkpoint(checkpoint)
-        self._newest.check(self.path)
+        found = self._from_checkpoint(checkpoint)
+        found.check(self.path)
+        self._newest = found
         return True
 
     def _check_present(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
-from ...epoch.batch import ABSENT, BATCH_COLUMNS, ERROR, Batch
+from ...epoch.batch import ABSENT, BATCH_COLUMNS, ERROR, ORIGIN, RAW, Batch
 from ...ports import FrameCache, QueryEngine
 from ...source.dead_letter import or_else
 from ...source.topic_group import TOPIC, column_of
@@ -23,6 +23,7 @@ ACTS = "_acts"
 """boolean: whether a row changes the table. Other rows are skipped."""
 
 _BATCH = "batch"
+_RECORD = (ORIGIN, RAW)
 _EMPTY = "_empty"
 """True for a new image for which a table function returned no row."""
 _WHERE, _UPSERTS, _DELETES, _PAIR, _PAIRED, _STAYS = "_where", "_upserts", "_deletes", "_pair", "_paired", "_stays"
@@ -142,7 +143,7 @@ class TopicEtl:
         kind = nw.col(ROW_KIND)
         deletes = removes(kind)
         if self._topic.in_pairs:
-            rows = self._add_pairs(rows)
+            rows = self._add_pairs(rows, replay=replay)
             leaves_key = (nw.col(_PAIRED) | nw.lit(replay)) & ~nw.col(_STAYS) & ~_any_null(self._keys)
             deletes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & leaves_key)
         matches = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
@@ -154,15 +155,19 @@ class TopicEtl:
         )
         return rows.with_columns((nw.col(_UPSERTS) | nw.col(_DELETES)).alias(ACTS))
 
-    def _add_pairs(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def _add_pairs(self, rows: nw.LazyFrame[Any], *, replay: bool) -> nw.LazyFrame[Any]:
         """Add to old images whether the row keeps its key, and the sequence of the new image.
 
         A change of the key deletes the old key with the sequence of the new image. With its own sequence, a late update
-        of the old key could bring the row back.
+        of the old key could bring the row back. In a replay the two images of a record may be two dead letters.
         """
         kind, position = nw.col(ROW_KIND), nw.col(POSITION)
         old, new = kind == UPDATE_BEFORE, kind == UPDATE_AFTER
-        rows = rows.with_columns(nw.when(old).then(position + self.topics).otherwise(position).alias(_PAIR))
+        pair = nw.when(old).then(position + self.topics).otherwise(position)
+        if replay:
+            both = _only(old) & _only(new)
+            pair = nw.when(both & (old | new)).then(nw.when(new).then(position).max().over(*_RECORD)).otherwise(pair)
+        rows = rows.with_columns(pair.alias(_PAIR))
         one = nw.when(new).then(nw.lit(1))
         sequence = [_sequence(at) for at in range(len(self._topic.sequence))]
         rows = rows.with_columns(
@@ -233,6 +238,12 @@ def _of(name: str) -> str:
 
 def _sequence(at: int) -> str:
     return f"_sequence_{at}"
+
+
+def _only(image: nw.Expr) -> nw.Expr:
+    """Whether a record has one image of a kind; a record that has come twice has two."""
+    position = nw.when(image).then(nw.col(POSITION))
+    return position.min().over(*_RECORD) == position.max().over(*_RECORD)
 
 
 def _any_null(names: list[str]) -> nw.Expr:

@@ -22,7 +22,7 @@ from .horizon import Horizon
 from .settings import WideTableSettings
 from .tables import WideTables
 
-_DEAD, _READ, _REMOVING = "_dead", "_read", "_removing"
+_DEAD, _READ, _LETTERS, _REMOVING = "_dead", "_read", "_letters", "_removing"
 
 
 @frozen
@@ -53,7 +53,9 @@ class WideTableStep:
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
         if profile.dead_letters:
-            dead_letters = dead_letter.extract(checked, batch, self._format())
+            # A record of which a table function made several rows is one dead letter.
+            letters = checked.filter(~nw.col(ERROR).is_null()).unique(subset=[POSITION]) if self._generates else checked
+            dead_letters = dead_letter.extract(letters, batch, self._format())
             changes[self.tables.dead_letters.name] = Change(append=dead_letters)
         good, wide = checked.filter(nw.col(ERROR).is_null(), nw.col(ACTS)), self.tables.wide.name
         if self.horizon:
@@ -62,6 +64,10 @@ class WideTableStep:
         if profile.acting:
             changes[wide] = evolve(changes.get(wide, Change()), merge=self._add_missing_columns(good))
         return Step(changes, profile.rows, profile.dead_letters, None, profile.watermarks)
+
+    @property
+    def _generates(self) -> bool:
+        return any(topic.columns.topic.generates for topic in self.topics)
 
     def _add_missing_columns(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return the rows with all columns of the table; the columns of topics that are not in the batch are null."""
@@ -86,11 +92,14 @@ class WideTableStep:
         if self.horizon and self.horizon.deleted in names:
             facts.append(nw.col(self.horizon.deleted).cast(nw.Int64).sum().alias(_REMOVING))
         flagged = checked.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD))
-        lines = collect_small(flagged.group_by(_DEAD, ACTS).agg(nw.len().alias(_READ), *facts))
+        letters = nw.col(POSITION).n_unique() if self._generates else nw.len()
+        counts = (nw.len().alias(_READ), letters.alias(_LETTERS))
+        lines = collect_small(flagged.group_by(_DEAD, ACTS).agg(*counts, *facts))
         good = [line for line in lines if not line[_DEAD]]
+        dead_letters = sum(line[_LETTERS] for line in lines if line[_DEAD])
         return _Profile(
-            rows=sum(line[_READ] for line in lines),
-            dead_letters=sum(line[_READ] for line in lines if line[_DEAD]),
+            rows=sum(line[_READ] for line in good) + dead_letters,
+            dead_letters=dead_letters,
             acting=sum(line[_READ] for line in good if line[ACTS]),
             removing=sum(line.get(_REMOVING) or 0 for line in good if line[ACTS]),
             watermarks={

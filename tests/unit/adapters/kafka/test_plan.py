@@ -52,7 +52,7 @@ def test_a_topic_of_another_id_is_refused() -> None:
         lambda: plan(found.until, of_topic("second"), None),
         lambda: check_complete(None, found.until, of_topic("second")),
     ):
-        with pytest.raises(SourceChanged, match="topic 't' was deleted and created again"):
+        with pytest.raises(SourceChanged, match="topic 't' has another id"):
             call()
 
 

@@ -1,6 +1,8 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -29,6 +31,19 @@ def test_a_file_and_its_name_are_on_the_disk_before_it_counts(tmp_path, monkeypa
     monkeypatch.setattr(os, "fsync", lambda opened: (flushed.append(os.fstat(opened).st_ino), fsync(opened)))
     assert create(tmp_path / "a", "text")
     assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_file_system_that_flushes_no_folders(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def flush(opened):
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    assert create(tmp_path / "a", "text")
+    assert not create(tmp_path / "a", "text")
 
 
 def test_what_fails_leaves_nothing(tmp_path):
