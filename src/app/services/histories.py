@@ -13,7 +13,7 @@ from ...domain.service.history_load import NoHistory
 from ...domain.service.wide_table import WideTable, WideTableSettings
 from ...domain.source.changelog.settings import ChangeSpec
 from ...domain.source.csv_format import RFC_4180
-from ...domain.source.record_spec import LINES, PLAIN_FORMATS
+from ...domain.source.record_spec import LINES, PLAIN_FORMATS, RecordSpec
 from ...domain.source.topic_group import TopicGroup
 from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
 from ..document.paths import check_local
@@ -56,7 +56,12 @@ class Histories:
         formats = {topic: table.format if table.format in PLAIN_FORMATS else "json" for topic, table in tables.items()}
         read = evolve(
             settings,
-            topics=[evolve(topic, format=formats.get(topic.name, topic.format)) for topic in settings.topics],
+            topics=[
+                evolve(topic, format=_letters(formats[topic.name], sources[topic.name].records))
+                if topic.name in formats
+                else topic
+                for topic in settings.topics
+            ],
             tombstones=None,  # a history deletes nothing
         )
         members: dict[str, StreamSource] = {}
@@ -82,6 +87,11 @@ class Histories:
         wanted = [each for each in source.records.schema.names if each in there]
         handed.submit(str(table), 0, rows.select(*wanted).to_native())
         return handed
+
+
+def _letters(format_: str, records: RecordSpec) -> str:
+    """The format of a history's dead letters: one of its own if the topic's source would take them for other rows."""
+    return format_ if (format_, records.format, records.row_kind) == ("json", "json", None) else f"history {format_}"
 
 
 def _plain(source: SourceSettings, format_: str, *, partial: bool) -> SourceSettings:

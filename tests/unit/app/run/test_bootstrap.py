@@ -153,7 +153,10 @@ class TestLoads:
         assert (published.epoch.number, published.offsets) == (0, {})
         assert headwater.view("shop.rows").rows() == [(1, "North", 4)]
         letters = headwater.view("shop.dead_letters")
-        assert letters.select("format", "origin").rows() == [("csv", "info: a.csv")]
+        assert letters.select("format", "origin").rows() == [("history csv", "info: a.csv")]
+        replayed = headwater.replay("shop")  # the topic's source has other files
+        assert (replayed.read, replayed.left, replayed.unreadable) == (0, 1, 1)
+        assert headwater.view("shop.dead_letters").equals(letters)
 
     def test_it_is_told_chunk_by_chunk(self, trial):
         trial.remember("stock", STOCK)
