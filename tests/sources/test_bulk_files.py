@@ -226,12 +226,12 @@ def test_a_file_with_damage_inside_is_set_aside_and_read_once_it_is_replaced(
     planned = load.source.plan(None, READ_AT + timedelta(seconds=5))
     assert planned is not None
     assert load.source.readable(planned)
-    (told,) = load.source.set_aside(planned)
-    assert re.fullmatch(r"chunk 0: file .*a\.json\.gz is damaged: .*; replace it", told)
+    (problem,) = load.source.set_aside(planned)
+    assert re.fullmatch(r"chunk 0: file .*a\.json\.gz is damaged: .*; replace it", problem)
     assert not load.source.readable(planned)
     load.all()
     assert load.chunks == [[1000]]
-    assert load.source.trouble == (told,)
+    assert load.source.trouble == (problem,)
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(whole))
     while not load.chunks[1:]:
         load.read()
@@ -332,6 +332,19 @@ def test_a_broken_file_may_be_gone_while_others_are_read(bulk: Callable[..., Bul
     assert again.source.lag(again.after) == "1 failed"
     again.read()
     assert load.chunks + again.chunks == [[0, 1, 2], [9, 10, 11], [12, 13, 14], [3, 4, 5]]
+
+
+def test_a_late_file_is_noticed_in_a_load_that_an_earlier_version_has_begun(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    load = loaded(bulk, tmp_path, "b", "d")
+    assert load.after is not None
+    load.after["frontier"] = load.after["frontier"][:3]
+    assert load.source.lag(load.after) == ""
+    (tmp_path / "b.parquet").unlink()
+    parquet(tmp_path / "c.parquet", range(9, 12))
+    with pytest.raises(SourceChanged, match=r"file c\.parquet came after d\.parquet had been read"):
+        load.read()
 
 
 def test_a_load_that_an_earlier_version_has_begun_goes_on(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def remake(kafka: KafkaBroker, topic: str) -> None:
     kafka.create_topic(topic, partitions=2)
 
 
-def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+def test_a_topic_created_again_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
     source = source_of(engine, kafka, topic)
     found = planned(source)
@@ -282,7 +282,7 @@ def test_a_topic_made_anew_is_noticed(kafka: KafkaBroker, topic: str, engine: En
 
 
 @pytest.mark.parametrize("count", [10, 25])
-def test_a_topic_made_anew_with_as_many_records_is_noticed(
+def test_a_topic_created_again_with_as_many_records_is_noticed(
     kafka: KafkaBroker, topic: str, engine: Engine, count: int
 ) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
@@ -292,12 +292,12 @@ def test_a_topic_made_anew_with_as_many_records_is_noticed(
     kafka.produce(topic, messages(*range(100, 100 + count)), partition=0)
     with pytest.raises(SourceChanged, match="it was deleted and created again"):
         patiently(source, found.until)
-    anew = source_of(engine, kafka, topic)
-    for call in (lambda: patiently(anew, found.until), lambda: rows(anew.read(found))):
+    restarted = source_of(engine, kafka, topic)
+    for call in (lambda: patiently(restarted, found.until), lambda: rows(restarted.read(found))):
         with pytest.raises(SourceChanged, match="it was deleted and created again"):
             call()
     with pytest.raises(SourceChanged, match="it was deleted and created again"):
-        anew.check_complete(found.after, found.until)
+        restarted.check_complete(found.after, found.until)
 
 
 def test_a_restored_topic_is_read_on(kafka: KafkaBroker, topic: str, engine: Engine) -> None:

@@ -116,7 +116,7 @@ class _Read:
             return unknown[:1]
         if self.older:
             return self.older.find_late(early, listing)
-        return listing.find_new(early) or (early if len(early) > self.count - len(self.newest) else [])
+        return listing.find_late(early, self.count - len(self.newest))
 
 
 def _up_to(names: list[str], end: str) -> list[str]:

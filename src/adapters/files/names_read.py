@@ -40,6 +40,10 @@ class LastListing:
         known = frozenset(found)
         return [name for name in names if name <= until and name not in known]
 
+    def find_late(self, names: list[str], most: int) -> list[str]:
+        """As `NamesRead.find_late`, by offsets that hold only the number of names, as earlier versions wrote them."""
+        return self.find_new(names) or (names if len(names) > most else [])
+
 
 @frozen
 class NamesRead:

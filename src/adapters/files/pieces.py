@@ -113,7 +113,7 @@ class _Reached:
             return waiting[:1]
         if self.names:
             return self.names.find_late(passed, listing)
-        return passed if len(passed) > self.passed else []
+        return listing.find_late(passed, self.passed)
 
 
 @frozen

@@ -14,6 +14,9 @@ from attrs import field, frozen
 from ...domain.errors import StoreUnavailable
 from ...domain.ports import SmallFiles
 
+_NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+"""The errors of file systems that flush no folders; such a system keeps names in its own way."""
+
 
 def create(file: Path, text: str) -> bool:
     """Create a file; False if a file of that name exists already. Its folder is created if missing.
@@ -23,10 +26,6 @@ def create(file: Path, text: str) -> bool:
     """
     with translate_errors("write", file), _draft(file, text) as draft:
         return _link(draft, file)
-
-
-_NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
-"""The errors of file systems that flush no folders; such a system keeps names in its own way."""
 
 
 @frozen
@@ -106,10 +105,8 @@ def _draft(file: Path, text: str) -> Iterator[Path]:
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{uuid4().hex}.draft")
     try:
-        with draft.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
+        draft.write_text(text, encoding="utf-8")
+        flush(draft)
         yield draft
     finally:
         draft.unlink(missing_ok=True)

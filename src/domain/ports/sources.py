@@ -285,7 +285,7 @@ class BulkSource(Protocol):
     def set_aside(self, offsets: OffsetRange) -> tuple[str, ...]:  # noqa: ARG002 - overriding methods use it
         """Set aside what cannot be read of a range, after an epoch that reads the range has failed.
 
-        `plan` then passes over these chunks, and the range is no longer `readable`.
+        `plan` then skips these chunks, and the range is no longer `readable`.
 
         Returns:
             Messages about these chunks. By default there are none: `plan` finds all chunks that cannot be read.

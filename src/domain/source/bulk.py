@@ -107,7 +107,7 @@ class BulkGroup(Source):
         """The rows of a range, of the members that have rows in it, and those of each member in `Batch.topics`.
 
         Raises:
-            SourceUnavailable: a chunk cannot be read; the next plan passes over it.
+            SourceUnavailable: a chunk cannot be read; the next plan skips it.
         """
         passed_over = self.changelog.passed_over
         passed_over()  # discards the counts of a try that failed
@@ -134,7 +134,7 @@ class BulkGroup(Source):
 
     @contextmanager
     def _set_failing_aside(self, chunks: OffsetRange | None) -> Iterator[None]:
-        """Let the next plan pass over chunks that cannot be read, however late in the epoch that is noticed."""
+        """Let the next plan skip chunks that cannot be read, however late in the epoch that is noticed."""
         try:
             yield
         except Exception as error:

@@ -40,6 +40,8 @@ def check_where(tree: exp.Expr, schema: Mapping[str, object]) -> None:
     Raises:
         sqlglot.errors.SqlglotError: one does, or a name is ambiguous.
     """
+    if not tree.find(exp.Where):
+        return
     plain = qualify(
         tree.copy(), schema=dict(schema), dialect=DIALECT, expand_alias_refs=False, validate_qualify_columns=False
     )

@@ -208,9 +208,7 @@ class LocalLog(FollowedLog):
     def _advance(self, commit: CommitFile) -> None:
         if self._newest.version != BEFORE_ALL:
             keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
-        found = self._newest.after(commit)
-        found.check(self.path)
-        self._newest = found
+        self._move_to(self._newest.after(commit))
         keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
 
     def _reopen(self) -> bool:
@@ -218,10 +216,13 @@ class LocalLog(FollowedLog):
         checkpoint = self.folder().checkpoint_at_or_before(None)
         if checkpoint is None or checkpoint <= self._newest.version:
             return False
-        found = self._from_checkpoint(checkpoint)
-        found.check(self.path)
-        self._newest = found
+        self._move_to(self._from_checkpoint(checkpoint))
         return True
+
+    def _move_to(self, state: LogState) -> None:
+        """Make a state the newest one, unless this engine refuses it."""
+        state.check(self.path)
+        self._newest = state
 
     def _check_present(self) -> None:
         """Refuse a log that has gone, such as that of a disk no longer mounted: a commit would make another one."""
