@@ -131,13 +131,18 @@ class TestCompaction(LocalDelta):
     @pytest.mark.parametrize("ddl", ["id bigint, n bigint", "id decimal(9,2), n bigint"])
     @pytest.mark.parametrize("layout", ["sums", "newest", "merged", "no key"])
     @pytest.mark.parametrize("target", [1024 * 1024, 700])
-    def test_slices(self, monkeypatch: pytest.MonkeyPatch, ddl: str, layout: str, target: int) -> None:
-        """A file is written slice by slice; decimals, and rows without a key, have no order to slice by."""
+    @pytest.mark.parametrize("held", [1000, 7])
+    def test_slices(self, monkeypatch: pytest.MonkeyPatch, ddl: str, layout: str, target: int, held: int) -> None:
+        """A file is written slice by slice; decimals, and rows without a key, have no order to slice by.
+
+        Of a partition with more than `held` rows, not all are in memory at a time.
+        """
         monkeypatch.setattr(compaction, "_SLICE", 3)
+        monkeypatch.setattr(compaction, "_HELD", held)
         spec = evolve(SLICED[layout], schema=Schema.parse(ddl))
         store = LocalDeltaStore(str(self.root), Everything(target_bytes=target))
         table, chance = self.table(store, spec), Random(1)
-        for _ in range(6):
+        for at in range(6):
             ids = chance.sample(range(40), 20)
             if layout == "no key":
                 table.commit(append=[(each, chance.randrange(100)) for each in ids])
@@ -145,6 +150,8 @@ class TestCompaction(LocalDelta):
                 table.commit(merge=[(each, chance.randrange(100)) for each in ids])
             if layout in {"newest", "merged"}:
                 table.commit(delete=[(each,) for each in chance.sample(range(40), 3)])
+            if at == 2:  # its files are in order, those that come later are not
+                table.newest = store.compact(spec.name)
         before, table.newest = table.rows(), store.compact(spec.name)
         assert table.newest is not None
         assert before == table.rows()

@@ -18,36 +18,74 @@ IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
+_NEW = 4
+"""New files take up to one of so many parts of the cache."""
+_MOST_DROPPED = 10_000
+
+
+@define(eq=False)
+class _Frames:
+    """Frames by path, up to a number of bytes; the one that was put first is dropped first."""
+
+    limit: int
+    size: int = 0
+    frames: OrderedDict[str, tuple[int, pl.DataFrame]] = field(factory=OrderedDict)
+
+    def put(self, path: str, size: int, rows: pl.DataFrame) -> list[str]:
+        """Returns the paths of the frames that are dropped for it."""
+        self.take(path)
+        self.frames[path] = (size, rows)
+        self.size += size
+        dropped = []
+        while self.size > self.limit:
+            dropped.append(next(iter(self.frames)))
+            self.take(dropped[-1])
+        return dropped
+
+    def take(self, path: str) -> tuple[int, pl.DataFrame] | None:
+        found = self.frames.pop(path, None)
+        self.size -= found[0] if found else 0
+        return found
+
+
 @define(eq=False)
 class FileCache:
-    """The rows of data files by path, up to a number of bytes; the least recently used file is dropped first.
+    """The rows of data files by path, up to a number of bytes.
 
-    Several threads may use it: a file never changes.
+    Most files are read soon after they were written, or never. So a new file makes room for the next ones, and is kept
+    for longer once it was read again after that; of such files, the least recently used one is dropped first (the
+    policy is known as 2Q). Several threads may use it: a file never changes.
     """
 
     limit: int = 256 * _MEBIBYTE
-    _size: int = field(init=False, default=0)
-    _frames: OrderedDict[str, tuple[int, pl.DataFrame]] = field(init=False, factory=OrderedDict)
+    _new: _Frames = field(init=False)
+    _used: _Frames = field(init=False)
+    _dropped: OrderedDict[str, None] = field(init=False, factory=OrderedDict)
     _lock: Lock = field(init=False, factory=Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self._new = _Frames(self.limit // _NEW)
+        self._used = _Frames(self.limit - self._new.limit)
 
     def get(self, path: str) -> pl.DataFrame | None:
         """The rows of a file; None if they are not cached."""
         with self._lock:
-            if path not in self._frames:
+            if path in self._new.frames:
+                return self._new.frames[path][1]
+            if (found := self._used.take(path)) is None:
                 return None
-            self._frames.move_to_end(path)
-            return self._frames[path][1]
+            self._used.put(path, *found)
+            return found[1]
 
     def put(self, path: str, rows: pl.DataFrame) -> None:
-        """Cache the rows of a file, unless they would fill a quarter of the cache."""
+        """Cache the rows of a file, unless they would take the place of all new files."""
         size = int(rows.estimated_size())
-        if size > self.limit // 4:
+        if size > self._new.limit:
             return
         with self._lock:
-            if path in self._frames:
+            if path in self._used.frames or path in self._dropped:
+                self._used.put(path, size, rows)
                 return
-            self._frames[path] = (size, rows)
-            self._size += size
-            while self._size > self.limit:
-                _, (freed, _) = self._frames.popitem(last=False)
-                self._size -= freed
+            self._dropped.update(dict.fromkeys(self._new.put(path, size, rows)))
+            while len(self._dropped) > _MOST_DROPPED:
+                self._dropped.popitem(last=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -14,22 +14,25 @@ _MOST_TEXTS = 1_000_000
 
 def sort_rows(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The rows sorted by these columns."""
-    code = order_code(rows, by)
+    code = order_code(rows[name] for name in by)
     return rows.sort(by) if code is None else rows[code.arg_sort()]
 
 
-def order_code(rows: pl.DataFrame, by: Sequence[str]) -> pl.Series | None:
-    """A whole number for each row: equal where `by` is equal, and in the order of `by`.
+def order_code(columns: Iterable[pl.Series]) -> pl.Series | None:
+    """A whole number for each row: equal where all columns are equal, and in the order of the columns.
 
     None if there is no such number in 63 bits, or a column is null somewhere or neither of text nor of whole numbers.
+
+    Args:
+        columns: at least one; each is taken when it is needed, so that one at a time need be in memory.
     """
-    code, bits = pl.repeat(0, rows.height, dtype=pl.Int64, eager=True), 0
-    for name in by:
-        found = _places(rows[name], _BITS - bits)
+    code, bits = None, 0
+    for column in columns:
+        found = _places(column, _BITS - bits)
         if found is None:
             return None
         places, width = found
-        code, bits = code * 2**width + places, bits + width
+        code, bits = places if code is None else code * 2**width + places, bits + width
     return code
 
 

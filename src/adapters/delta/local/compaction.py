@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
+from attrs import frozen
 
 from ....domain.table.merge import Max, Min, Sum
+from ...memory_limit import hold_files
 from ...polars.sorting import order_code, sort_rows
 from ..actions import by_partition
 from ..compaction_policy import total_bytes
@@ -16,7 +18,7 @@ from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, ha
 from .rows import fold_parts, fold_rows, newest_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ....domain.table.spec import TableSpec
     from ..actions import DataFile
@@ -26,8 +28,12 @@ _CODE = "_code"
 """bigint: the place of a row's key among those of its partition."""
 _SAMPLED = 64
 """For each slice this many rows are looked at, to cut slices of about the same size."""
-_SLICE = 250_000
+_SLICE = 100_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
+_HELD = 5 * _SLICE
+"""A partition with more rows is not read whole: of its files without an order, so many rows are held at a time …"""
+_MOST_PASSES = 4
+"""… or more, so that each of these files is read at most so many times."""
 
 
 def prepare_compaction(
@@ -41,55 +47,92 @@ def prepare_compaction(
 
 def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
     """Rewrite all files of one partition."""
-    spec, parts = stored.spec, [stored.stored(part).collect() for part in _base_and_log(files)]
-    height = sum(part.height for part in parts)
-    outputs = -(-total_bytes(files) // file_bytes)
-    slices_of_output = -(-height // (outputs * _SLICE))
+    files = sorted(files, key=lambda file: file.may_change)  # appended rows first, as the last compaction wrote them
+    spec, outputs = stored.spec, -(-total_bytes(files) // file_bytes)
+    slices_of_output = max(1, -(-_height(files) // (outputs * _SLICE)))
     bounded = bounded_columns(spec) if has_log(spec) else None
-    order = key_inside(spec)
-    deletes = has_log(spec) and any(file.may_delete for file in files)
-    compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
-    slices = filter(len, _slices(parts, order, compact, outputs * slices_of_output))
+    slices = filter(len, _compacted_slices(files, stored, outputs * slices_of_output))
     for first in slices:
         yield stored.data.write_slices(chain([first], islice(slices, slices_of_output - 1)), bounded)
 
 
-def _base_and_log(files: Iterable[DataFile]) -> list[list[DataFile]]:
-    """The files of appended rows, which are in order if a compaction wrote them, and the others."""
-    base = [file for file in files if not file.may_change]
-    log = [file for file in files if file.may_change]
-    return [part for part in (base, log) if part]
+def _height(files: Iterable[DataFile]) -> int:
+    return sum(file.rows or 0 for file in files)
 
 
-def _slices(
-    parts: Sequence[pl.DataFrame], order: Sequence[str], compact: Callable[[pl.DataFrame], pl.DataFrame], count: int
-) -> Iterator[pl.DataFrame]:
-    """The compacted rows of a partition in their order, which is that of their keys, in about this number of slices."""
-    code = order_code(pl.concat([part.select(order) for part in parts]), order) if order else None
-    if code is None:
-        whole = compact(pl.concat(parts))
-        yield from whole.iter_slices(max(1, -(-whole.height // max(1, count))))
+def _compacted_slices(files: Sequence[DataFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
+    """The compacted rows of a partition in the order of their keys, in about this number of slices."""
+    spec, order = stored.spec, key_inside(stored.spec)
+    deletes = has_log(spec) and any(file.may_delete for file in files)
+    compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
+    if coded := _CodedFile.of(files, stored, order):
+        yield from map(compact, _stored_slices(coded, stored, count))
         return
-    ends = accumulate(part.height for part in parts)
-    coded = [_coded(part, code[end - part.height : end]) for part, end in zip(parts, ends, strict=True)]
+    whole = compact(stored.stored(files).collect())
+    yield from whole.iter_slices(max(1, -(-whole.height // count)))
+
+
+@frozen(eq=False)
+class _CodedFile:
+    """A file, whose rows are read when they are needed.
+
+    Args:
+        rows: its stored rows.
+        code: for each row the place of its key; see `order_code`.
+        in_slices: whether rows between two keys are read without the others: a compaction has written them in order.
+    """
+
+    rows: pl.LazyFrame
+    code: pl.Series
+    in_slices: bool
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], stored: LocalVersion, order: Sequence[str]) -> list[_CodedFile]:
+        """The files of a partition; none if its keys have no such places."""
+        read = stored.stored if _height(files) <= _HELD else stored.scan
+        found = [read([file]) for file in files]
+        code = order_code(pl.concat([rows.select(name).collect() for rows in found])[name] for name in order)
+        if code is None:
+            return []
+        ends = accumulate(rows.select(pl.len()).collect().item() for rows in found)
+        codes = [code[start:end] for start, end in pairwise([0, *ends])]
+        return [cls(rows, of_file, _is_in_slices(of_file)) for rows, of_file in zip(found, codes, strict=True)]
+
+    def between(self, low: int, high: int | None) -> pl.DataFrame:
+        """The rows whose code is from `low` to before `high` (None: to the end), with it as their column `_CODE`."""
+        if self.in_slices:
+            start = self.code.search_sorted(low, "left")
+            length = (self.code.len() if high is None else self.code.search_sorted(high, "left")) - start
+            return self.rows.slice(start, length).collect().with_columns(self.code.slice(start, length).alias(_CODE))
+        inside = _is_between(self.code, low, high)
+        return self.rows.collect().with_columns(self.code.alias(_CODE)).filter(inside)
+
+
+def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
+    """The stored rows of a partition, in about this number of slices: a key has all its rows in one of them."""
+    code = pl.concat([each.code for each in files])
     some = code.gather_every(max(1, code.len() // (count * _SAMPLED))).sort()
     cuts = some[[at * some.len() // count for at in range(1, count)]].unique().sort()
-    for low, high in zip([0, *cuts], [*cuts, None], strict=True):
-        yield compact(pl.concat([_between(part, low, high) for part in coded], rechunk=True))
+    ranges = list(zip([0, *cuts], [*cuts, None], strict=True))
+    in_slices, others = [each for each in files if each.in_slices], [each for each in files if not each.in_slices]
+    passes = min(_MOST_PASSES, -(-sum(each.code.len() for each in others) // _HELD))
+    for at in range(0, len(ranges), slices_of_pass := -(-len(ranges) // max(1, passes))):
+        together = ranges[at : at + slices_of_pass]
+        held = [each.between(together[0][0], together[-1][1]) for each in others]
+        size = int(code.estimated_size()) + sum(int(rows.estimated_size()) for rows in held)
+        hold_files([(f"{stored.log.path} compacted", size)])
+        for low, high in together:
+            of_slice = [each.between(low, high) for each in in_slices]
+            of_slice += [rows.filter(_is_between(rows[_CODE], low, high)) for rows in held]
+            yield pl.concat(of_slice, rechunk=True)
 
 
-def _coded(rows: pl.DataFrame, code: pl.Series) -> pl.DataFrame:
-    """Rows with `code` as their column `_CODE`. If it is sorted, it knows that, and is not looked through again."""
-    return rows.with_columns((code.set_sorted() if code.is_sorted() else code).alias(_CODE))
+def _is_in_slices(code: pl.Series) -> bool:
+    return code.len() > _SLICE and code.is_sorted()
 
 
-def _between(coded: pl.DataFrame, low: int, high: int | None) -> pl.DataFrame:
-    """The rows whose `_CODE` is from `low` to before `high`; None: to the end."""
-    code = coded[_CODE]
-    if code.is_sorted():
-        return coded[code.search_sorted(low) : None if high is None else code.search_sorted(high)]
-    # The rows are not sorted as a whole: that would copy all of them.
-    return coded.filter(code >= low if high is None else code.is_between(low, high, closed="left"))
+def _is_between(code: pl.Series, low: int, high: int | None) -> pl.Series:
+    return code >= low if high is None else code.is_between(low, high, closed="left")
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:

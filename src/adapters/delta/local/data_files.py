@@ -100,8 +100,16 @@ class DataFiles:
         for file in files:
             (Path(self.root) / file.path).unlink(missing_ok=True)
 
-    def read(self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], Path]) -> pl.LazyFrame:
+    def read(
+        self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], Path], *, whole: bool = True
+    ) -> pl.LazyFrame:
         """The rows of files in the columns of a schema; columns that a file lacks are null.
+
+        Args:
+            files: the files.
+            schema: the columns.
+            path_of: tells where a file is.
+            whole: whether small files are read whole, and cached.
 
         Raises:
             TableDamaged: a file cannot be read.
@@ -110,16 +118,18 @@ class DataFiles:
         parts = []
         for found in by_partition(files).values():
             constants = self._constants(found[0], schema)
-            rows = self._rows([path_of(file) for file in found], found, stored)
+            rows = self._rows([path_of(file) for file in found], found, stored, whole=whole)
             parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
-    def _rows(self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema) -> Iterator[pl.LazyFrame]:
+    def _rows(
+        self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema, *, whole: bool
+    ) -> Iterator[pl.LazyFrame]:
         """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
         mapped = any(self.names.get(name, name) != name for name in schema.names)
         small, usual = [], None if mapped else polars_schema(schema)
         for path, file in zip(paths, files, strict=True):
-            if is_scanned(file) and not _has_int96(read_footer(path)):
+            if (is_scanned(file) or not whole) and not _has_int96(read_footer(path)):
                 yield self._scan(path, schema)
                 continue
             rows = self.cache.get(str(path))

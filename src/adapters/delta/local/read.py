@@ -87,6 +87,14 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         hold_files((f"{self.log.path}/{file.path}", file.size * IN_MEMORY) for file in files)
         return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
 
+    def scan(self, files: Iterable[DataFile]) -> pl.LazyFrame:
+        """The stored rows of files, to be read in parts: neither cached nor counted as held.
+
+        Raises:
+            TableDamaged: a file cannot be read.
+        """
+        return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of, whole=False)
+
     def _find(self, files: Collection[DataFile], early: Matching, late: Matching) -> pl.LazyFrame:
         """The rows of files that match conditions to apply before folding, and after it."""
         spec = self.spec
