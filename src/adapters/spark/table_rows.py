@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 
@@ -54,11 +54,17 @@ class TableRows:
         wanted = {each.name: found.get(each.name.lower()) for each in self.spec.schema.columns}
         return {name: own for name, own in wanted.items() if own is not None}
 
-    def typed(self, rows: DataFrame) -> DataFrame:
+    def typed(self, rows: DataFrame, unread: Mapping[str, str] | None = None) -> DataFrame:
         """The declared columns and those of `Batch.rows`, from the table's own rows.
 
         A wall-clock time for a column of instants is taken in the spec's time zone.
+
+        Args:
+            rows: the rows.
+            unread: for some of the table's columns, the column with the texts of values that Spark cannot read. Such a
+                value makes a dead letter.
         """
+        unread = unread or {}
         own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
         values, errors = [], [F.lit(None).cast("string")]
         for column in self.spec.schema.columns:
@@ -67,16 +73,21 @@ class TableRows:
                 continue
             source, found = named(own[column.name]), types[own[column.name]]
             value = self._value(source, found, column.type, f"column {column.name!r}")
-            errors += _errors(source, found, value, column)
+            wrong = list(_errors(source, found, value, column))
+            if (text := unread.get(own[column.name])) is not None:
+                wrong.append(_not_read(named(text), column))
+            errors += wrong
             values.append(value.alias(column.name))
         error = F.coalesce(*errors)
+        # A value or its text is null, and is left out of the JSON.
+        texts = [named(text).alias(name) for name, text in unread.items() if name in own.values()]
         usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
         return rows.select(
             *(usable if len(errors) > 1 else values),
             F.when(error.isNull(), F.lit(INSERT)).alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
             (F.lit(self.name) if self.origin is None else F.col(self.origin)).alias(ORIGIN),
-            F.to_json(F.struct(*(named(each) for each in own.values()))).alias(RAW),
+            F.to_json(F.struct(*map(named, own.values()), *texts)).alias(RAW),
             F.lit(None).cast("binary").alias(BYTES),
             error.alias(ERROR),
         )
@@ -146,6 +157,10 @@ def _errors(source: Column, found: spark_types.DataType, value: Column, column: 
         yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
     if TIMES & {kind.name for _, kind in column.type.leaves()}:
         yield F.when(_outside(value, column.type), _out_of_range(source, column))
+
+
+def _not_read(text: Column, column: schema.Column) -> Column:
+    return F.concat(F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not "), text)
 
 
 def _outside(value: Column, kind: DataType) -> Column:
