@@ -274,6 +274,16 @@ def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase
     assert other["_error"] == "column 'balance': decimal(18,1) wanted, not 0.75"
 
 
+@pytest.mark.parametrize(("schema", "found"), [("opened int", "date"), ("account_id date", "int")])
+def test_a_column_that_cannot_be_converted_stops_the_load(bank: JdbcDatabase, schema: str, found: str) -> None:
+    name, kind = schema.split()
+    wanted = spec("balance decimal(18,2), " + schema, key=("balance",))
+    with pytest.raises(
+        BadInput, match=f"ACCOUNTS: column '{name}' is {found}, which cannot be read as {kind}; declare"
+    ):
+        bulk(bank, wanted).plan(None, None)
+
+
 @pytest.mark.postgres
 @pytest.mark.slow
 @pytest.mark.parametrize(

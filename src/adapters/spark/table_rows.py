@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
 from attrs import define
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -63,6 +64,9 @@ class TableRows:
             rows: the rows.
             unread: for some of the table's columns, the column with the texts of values that Spark cannot read. Such a
                 value makes a dead letter.
+
+        Raises:
+            BadInput: a column cannot be converted to its declared type.
         """
         unread = unread or {}
         own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
@@ -74,6 +78,7 @@ class TableRows:
             source, found = named(own[column.name]), types[own[column.name]]
             value = self._value(source, found, column.type, f"column {column.name!r}")
             wrong = list(_errors(source, found, value, column))
+            self._check_cast(rows, found, column, [value, *wrong])
             if (text := unread.get(own[column.name])) is not None:
                 wrong.append(_not_read(named(text), column))
             errors += wrong
@@ -140,6 +145,20 @@ class TableRows:
             return F.struct(own, inside.alias(value.name))
 
         return sorted_entries(source, of)
+
+    def _check_cast(
+        self, rows: DataFrame, found: spark_types.DataType, column: schema.Column, used: Sequence[Column]
+    ) -> None:
+        """Check that Spark can convert a column to its declared type, and back to notice losses."""
+        if column.type.is_nested or _fits(found, spark_type(column.type)):
+            return
+        try:
+            rows.select(*used)
+        except AnalysisException as error:
+            raise BadInput(
+                f"table {self.name}: column {column.name!r} is {found.simpleString()}, which cannot be read as"
+                f" {column.type.ddl}; declare its own type, or read a view that converts it"
+            ) from error
 
     def _check_inside(self, found: spark_types.DataType, kind: DataType, what: str) -> None:
         if not kind.is_nested and not _fits(found, spark_type(kind)):
