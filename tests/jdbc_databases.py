@@ -80,7 +80,8 @@ class JdbcDatabase:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table as they are now."""
-        return [row.asDict() for row in self.opened.table(f"{self.schema}.{table}").collect()]
+        name = self.opened.table_name(f"{self.schema}.{table}")
+        return [row.asDict() for row in self.opened.read(name, table).collect()]
 
 
 def _busy() -> Any:
@@ -92,13 +93,13 @@ def _busy() -> Any:
 
         between: Callable[[], None]
 
-        def table(self, name: str) -> Any:
+        def columns(self, table: str) -> Any:
             self.between()
-            return super().table(name)
+            return super().columns(table)
 
-        def row(self, sql: str, parameters: Any = ()) -> Any:
+        def row(self, sql: str) -> Any:
             self.between()
-            return super().row(sql, parameters)
+            return super().row(sql)
 
         def now(self, sql: str | None) -> Any:
             self.between()

@@ -16,6 +16,7 @@ from attrs import define, evolve, field
 from headwater import Headwater
 from headwater.adapters.jdbc.bulk import JdbcBulk, TableSettings
 from headwater.adapters.jdbc.database import Database, JdbcSettings
+from headwater.adapters.jdbc.keys import KeyColumn
 from headwater.adapters.shared.chunks import Progress
 from headwater.app.config import load
 from headwater.domain.epoch.epoch import OffsetRange
@@ -23,7 +24,7 @@ from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import BadInput, ConfigError, SourceUnavailable
 from headwater.domain.source.bulk import BulkSpec
 from headwater.domain.source.record_spec import RecordSpec
-from headwater.domain.table.schema import Schema
+from headwater.domain.table.schema import DataType, Schema
 from tests.jdbc_databases import JdbcDatabase, derby
 
 from .conftest import rows
@@ -127,14 +128,16 @@ def test_several_chunks_make_an_epoch_each_with_its_own_number(bank: JdbcDatabas
 
 
 def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabase) -> None:
-    source = bulk(bank)
-    table = bank.opened.table(f"{bank.schema}.ACCOUNTS")
-    condition = source._within(table, [[3], [9]])
-    assert condition is not None
-    plan = table.filter(condition)._jdf.queryExecution().executedPlan().toString()
-    assert "GreaterThan(ACCOUNT_ID,3)" in plan
-    assert "LessThanOrEqual(ACCOUNT_ID,9)" in plan
-    assert not table.filter(condition)._jdf.queryExecution().sparkPlan().toString().startswith("Filter")
+    database = bank.opened
+    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False)
+    table = f"{bank.schema}.ACCOUNTS"
+    columns = dict.fromkeys(database.columns(table))
+    found, unread = database.chunk(table, columns, [key], [3], [9])
+    assert found.select("ACCOUNT_ID").orderBy("ACCOUNT_ID").collect() == [(5,), (7,), (9,)]
+    assert unread == {}
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert '("ACCOUNT_ID" > ' in plan
+    assert '("ACCOUNT_ID" <= ' in plan
 
 
 def test_keys_of_several_columns_are_walked_column_by_column(database: JdbcDatabase) -> None:
@@ -147,6 +150,20 @@ def test_keys_of_several_columns_are_walked_column_by_column(database: JdbcDatab
     epochs, _ = loaded(bulk(database, wanted, table="Line items", chunk_rows=2))
     assert [(line["order"], line["no"]) for lines in epochs for line in lines] == keys
     assert [len(lines) for lines in epochs] == [2, 2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("chunk_rows", [2, 5, 7])
+def test_a_row_without_a_key_is_read_once_wherever_the_chunks_end(database: JdbcDatabase, chunk_rows: int) -> None:
+    database.run('CREATE TABLE "LINES" ("A" INTEGER, "B" VARCHAR(9), "N" INTEGER)')
+    keys = [(1, None), (1, "a"), (1, "b"), (2, None), (None, "c"), (2, "a"), (2, "b"), (None, None), (3, "a")]
+    database.insert('"LINES"', [(*each, number) for number, each in enumerate(keys)])
+    one, _ = loaded(bulk(database, spec("a bigint, n int", key=("a",)), table="LINES", chunk_rows=chunk_rows))
+    assert sorted(line["n"] for lines in one for line in lines) == list(range(len(keys)))
+    two, _ = loaded(
+        bulk(database, spec("a bigint, b string, n int", key=("a", "b")), table="LINES", chunk_rows=chunk_rows)
+    )
+    assert sorted(line["n"] for lines in two for line in lines) == list(range(len(keys)))
+    assert {line["n"] for line in two[-1]} >= {0, 3, 4, 7}
 
 
 def test_a_chunk_that_another_process_planned_is_read_anew_with_the_moment_of_that(bank: JdbcDatabase) -> None:
@@ -255,6 +272,101 @@ def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase
     one, other = rows(source.read(planned(source, None)).rows)  # type: ignore[arg-type]
     assert (one["_error"], one["_row_kind"], one["owner"]) == ("column 'owner': int wanted, not o'1", None, None)
     assert other["_error"] == "column 'balance': decimal(18,1) wanted, not 0.75"
+
+
+@pytest.mark.parametrize(("schema", "found"), [("opened int", "date"), ("account_id date", "int")])
+def test_a_column_that_cannot_be_converted_stops_the_load(bank: JdbcDatabase, schema: str, found: str) -> None:
+    name, kind = schema.split()
+    wanted = spec("balance decimal(18,2), " + schema, key=("balance",))
+    with pytest.raises(
+        BadInput, match=f"ACCOUNTS: column '{name}' is {found}, which cannot be read as {kind}; declare"
+    ):
+        bulk(bank, wanted).plan(None, None)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "declared", "keys"),
+    [
+        ("uuid", "string", [f"{each:08x}-0000-4000-8000-000000000000" for each in (0x9, 0xA0, 0xF00, 0xFFFFFFFF)]),
+        ("mood", "string", ["sad", "ok", "happy", "elated"]),
+        ("inet", "string", ["9.0.0.0", "10.0.0.0/8", "10.0.0.0", "192.168.0.1"]),
+        ("date", "date", ["0044-03-15 BC", "2024-02-29", "20000-01-01", "infinity"]),
+        ("numeric", "decimal(38,9)", ["-1e30", "1.50000000000000000001", "1.50000000000000000002", "NaN"]),
+        ("numeric", "bigint", ["-1", "1.5", "9223372036854775807", "9223372036854775808"]),
+    ],
+)
+def test_keys_are_walked_in_the_order_of_their_own_type(
+    postgres_bank: JdbcDatabase, kind: str, declared: str, keys: list[str]
+) -> None:
+    postgres_bank.run("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy', 'elated')")
+    postgres_bank.run(f'CREATE TABLE "KEYS" ("K" {kind}, "N" INTEGER, PRIMARY KEY ("K", "N"))')
+    own = [(key, number) for key in keys for number in (1, 2)]
+    postgres_bank.insert('"KEYS"', own)
+    source = bulk(postgres_bank, spec(f"k {declared}, n int", key=("k", "n")), table="KEYS", chunk_rows=1)
+    epochs, _ = loaded(source)
+    lines = [line for lines in epochs[:-1] for line in lines]  # the last chunk is empty
+    assert [len(each) for each in epochs] == [1] * len(own) + [0]
+    raws = [json.loads(line["_raw"]) for line in lines]
+    assert [raw["N"] for raw in raws] == [1, 2] * len(keys)
+    if declared == "string":
+        assert [(line["k"], line["n"]) for line in lines] == own
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value", "declared"),
+    [
+        ("date", "infinity", "date"),
+        ("timestamp", "-infinity", "timestamp"),
+        ("timestamptz", "infinity", "timestamp"),
+        ("timestamptz", "294276-12-31 00:00:00+00", "timestamp"),
+        ("numeric(9,2)", "NaN", "decimal(9,2)"),
+        ("numeric", "NaN", "double"),
+        ("numeric", "Infinity", "decimal(38,9)"),
+        ("numeric", "123456789012345678901234567890", "decimal(18,2)"),
+        ("numeric", "0.0000000000000000001", "decimal(38,18)"),
+        ("numeric", "0.5", "bigint"),
+        ("numeric(3,-2)", "NaN", "int"),
+    ],
+)
+def test_a_value_that_spark_cannot_read_is_a_dead_letter(
+    postgres_bank: JdbcDatabase, kind: str, value: str, declared: str
+) -> None:
+    fits = "2024-02-29" if "numeric" not in kind else "1200"
+    postgres_bank.run(f'CREATE TABLE "ODD" ("ID" INTEGER PRIMARY KEY, "V" {kind})')
+    postgres_bank.insert('"ODD"', [(1, value), (2, fits), (3, None)])
+    ((bad, good, null),), _ = loaded(bulk(postgres_bank, spec(f"id int, v {declared}", key=("id",)), table="ODD"))
+    assert bad["_error"].startswith(f"column 'v': {declared} wanted, not {value.split(maxsplit=1)[0]}")
+    assert (bad["_row_kind"], bad["id"], bad["v"]) == (None, None, None)
+    assert json.loads(bad["_raw"])["ID"] == 1
+    assert json.loads(bad["_raw"])["V"]
+    assert (good["_error"], null["_error"], null["v"]) == (None, None, None)
+    assert good["v"] is not None
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("numeric", "0.0000000000000000001", "0.0000000000000000001"),
+        ("numeric(9,7)", "0.0000001", "0.0000001"),
+        ("numeric", "NaN", "NaN"),
+        ("time", "10:00:00.5", "10:00:00.5"),
+        ("timetz", "10:00:00.5+02", "10:00:00.5+02"),
+        ("timestamptz", "2024-02-29 10:00:00.5+02", "2024-02-29 08:00:00.5"),
+        ("timestamp", "infinity", "infinity"),
+        ("uuid", "00000009-0000-4000-8000-000000000000", "00000009-0000-4000-8000-000000000000"),
+    ],
+)
+def test_a_text_is_the_one_of_the_database(postgres_bank: JdbcDatabase, kind: str, value: str, text: str) -> None:
+    postgres_bank.run(f'CREATE TABLE "TEXTS" ("ID" INTEGER PRIMARY KEY, "V" {kind})')
+    postgres_bank.insert('"TEXTS"', [(1, value)])
+    ((line,),), _ = loaded(bulk(postgres_bank, spec("id int, v string", key=("id",)), table="TEXTS"))
+    assert (line["v"], line["_error"]) == (text, None)
 
 
 def test_wall_times_are_those_of_the_declared_zone(bank: JdbcDatabase) -> None:

@@ -18,18 +18,17 @@ from ...domain.table.schema import INTEGERS
 from ..shared.chunks import CHUNK_POSITIONS, Chunks, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
+from .keys import KeyColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.table.schema import Column as TableColumn
     from ...domain.table.schema import Schema
     from ..shared.chunks import Chunk, Frontier, Piece
-    from .database import Database, Key
+    from .database import Database
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
@@ -88,7 +87,7 @@ class JdbcBulk(BulkSource):
     _rows: TableRows = field(init=False)
     _chunks: Chunks = field(init=False)
     _fetched: dict[str, _Read] = field(init=False, factory=dict)
-    _key: tuple[TableColumn, ...] | None = field(init=False, default=None)
+    _key: tuple[KeyColumn, ...] | None = field(init=False, default=None)
     _uncut: str | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -188,29 +187,16 @@ class JdbcBulk(BulkSource):
 
     def _fetch(self, piece: Piece) -> _Read:
         low = self._position()
-        rows = self.database.table(self.settings.table)
-        with self.database.translate_errors(f"reading {self.settings.table}"):
-            chosen = rows.filter(condition) if (condition := self._within(rows, piece)) is not None else rows
-            wanted = chosen.select(*map(named, self._rows.names(rows.columns).values()))
+        table, key, (after, until, *_read_at) = self.settings.table, self._key_columns(), piece
+        columns = self.database.columns(table)
+        own = self._rows.names(each.name for each in columns)
+        wanted = {own[each.name]: each.type for each in self._rows.spec.schema.columns if each.name in own}
+        given = {each: wanted.get(each.name) for each in columns}
+        chosen, unread = self.database.chunk(table, given, key, after, until)
+        with self.database.translate_errors(f"reading {table}"):
             # Lost rows must not be queried again: they may have changed since.
-            kept = wanted.localCheckpoint(eager=True)
-        return _Read(self._rows.typed(kept), self.database.now(self.settings.clock), low, self._position())
-
-    def _within(self, rows: DataFrame, piece: Piece) -> Column | None:
-        """The condition for a chunk's keys, in the table's own types, so that the database can filter by it."""
-        after, until, *_read_at = piece
-        own = [column.name for column in self._key_columns()]
-        types = {each.name: each.dataType for each in rows.schema.fields}
-        columns = [named(name) for name in own]
-
-        def bound(key: Key) -> list[Column]:
-            return [F.lit(value).cast(types[name]) for name, value in zip(own, key, strict=True)]
-
-        low = None if after is None else _is_after(columns, bound(after))
-        high = None if until is None else ~_is_after(columns, bound(until))
-        if low is None or high is None:
-            return high if low is None else low
-        return low & high
+            kept = chosen.select(*map(named, (*own.values(), *unread.values()))).localCheckpoint(eager=True)
+        return _Read(self._rows.typed(kept, unread), self.database.now(self.settings.clock), low, self._position())
 
     def _position(self) -> tuple[str, ...]:
         asked = self.settings.position
@@ -222,12 +208,13 @@ class JdbcBulk(BulkSource):
             raise BadInput(f"{asked!r} must give one row with a column for each of the position: {wanted}")
         return tuple(map(str, found))
 
-    def _key_columns(self) -> tuple[TableColumn, ...]:
+    def _key_columns(self) -> tuple[KeyColumn, ...]:
         """The columns of the key, under their names in the database."""
         if self._key is None:
-            own = self._rows.names(self.database.table(self.settings.table).columns)
+            there = {each.name: each for each in self.database.columns(self.settings.table)}
+            own = self._rows.names(there)
             declared = self.schema.select(self.spec.key).columns
-            self._key = tuple(evolve(each, name=own[each.name]) for each in declared)
+            self._key = tuple(KeyColumn(own[each.name], each.type, there[own[each.name]].nullable) for each in declared)
         return self._key
 
     def _range(self, piece: Piece) -> KeyRange:
@@ -235,7 +222,8 @@ class JdbcBulk(BulkSource):
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
-        low, high = (None if key is None else key[0] for key in piece[:2])
+        # A bound that is not a whole number is one of a dead letter.
+        low, high = (key[0] if key and isinstance(key[0], int) else None for key in piece[:2])
         return KeyRange(low, high)
 
     def _with_metadata(self, at: int, chunk: Chunk) -> DataFrame:
@@ -255,12 +243,3 @@ class JdbcBulk(BulkSource):
             *reach,
             *(positions.get(name, F.col(name)).alias(name) for name in BATCH_COLUMNS),
         )
-
-
-def _is_after(columns: Sequence[Column], key: Sequence[Column]) -> Column:
-    """Whether a row's key comes after another, compared column by column."""
-    *first, last = zip(columns, key, strict=True)
-    after = last[0] > last[1]
-    for column, value in reversed(first):
-        after = (column > value) | ((column == value) & after)
-    return after

@@ -6,25 +6,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
-from ...domain.table.schema import INTEGERS, Column, DataType
+from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
+from . import postgresql
+from .keys import Key, KeyColumn, Value, condition_after, condition_within, not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Value: TypeAlias = int | str
-"""One column of a key, in JSON values: decimals and dates as text."""
-
-Key: TypeAlias = Sequence[Value]
-"""The columns of a key."""
 
 _SPARKS = "org.apache.spark.sql"
 _NO_DRIVER = ("java.lang.ClassNotFoundException", "No suitable driver")
@@ -47,6 +44,13 @@ _DRIVERS = {
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
 _LIMITED = ("mysql", "mariadb", "sqlite")
+_POSTGRESQL = "postgresql"
+_WHOLE = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
+_NO_NULLS = 0
+"""`java.sql.ResultSetMetaData.columnNoNulls`."""
+_UNREAD = "unread_{}"
+"""The alias of a column with the texts of values that Spark cannot read."""
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -86,6 +90,31 @@ class JdbcSettings:
         return text
 
 
+@frozen
+class DatabaseColumn:
+    """A column of a table, as the driver describes it.
+
+    Args:
+        name: its name.
+        type: the database's name of its type.
+        precision: the digits of a number; 0 if they are not limited.
+        scale: the digits of a number after the point.
+        nullable: whether it may be null; False only if it is declared so.
+    """
+
+    name: str
+    type: str
+    precision: int
+    scale: int
+    nullable: bool
+
+    @classmethod
+    def of(cls, found: Any, at: int) -> DatabaseColumn:
+        """A column of a result set's metadata, by its place from 1."""
+        numbers = found.getPrecision(at), found.getScale(at), found.isNullable(at) != _NO_NULLS
+        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers)
+
+
 @define(eq=False)
 class Database:
     """One database.
@@ -98,11 +127,12 @@ class Database:
     session: SparkSession
     settings: JdbcSettings
 
-    def table(self, name: str) -> DataFrame:
-        """A table or view; it is read when the frame is computed.
+    def read(self, relation: str, name: str) -> DataFrame:
+        """The rows of a relation; it is read when the frame is computed.
 
         Args:
-            name: with its schema, each part spelled as in the database.
+            relation: SQL: a quoted name, or a query in parentheses with an alias.
+            name: the name of the table, for messages.
 
         Raises:
             SourceUnavailable: the database does not answer, or has no such table.
@@ -115,10 +145,61 @@ class Database:
             "preferTimestampNTZ": "true",
             **self.settings.connection_options,
             "url": self.settings.url,
-            "dbtable": self.table_name(name),
+            "dbtable": relation,
         }
         with self.translate_errors(f"reading {name}"):
             return self.session.read.format("jdbc").options(**options).load()
+
+    def columns(self, table: str) -> list[DatabaseColumn]:
+        """The columns of a table or view.
+
+        Args:
+            table: its name with its schema, each part spelled as in the database.
+
+        Raises:
+            SourceUnavailable: the database does not answer, or has no such table.
+            NotInstalled: there is no driver for it.
+        """
+        asked = f"SELECT * FROM {self.table_name(table)} WHERE 1 = 0"  # noqa: S608 - the name is quoted
+        with self.translate_errors(f"reading {table}"), self._connection() as connection:
+            found = connection.prepareStatement(asked).executeQuery().getMetaData()
+            return [DatabaseColumn.of(found, at + 1) for at in range(found.getColumnCount())]
+
+    def chunk(
+        self,
+        table: str,
+        columns: Mapping[DatabaseColumn, DataType | None],
+        key: Sequence[KeyColumn],
+        after: Key | None,
+        until: Key | None,
+    ) -> tuple[DataFrame, dict[str, str]]:
+        """The rows of a range of the key, and the columns with the texts of values that Spark cannot read.
+
+        Rows with a null in the key are in the range without `until`.
+
+        Args:
+            table: its name.
+            columns: all its columns, each with its declared type (None: it is not wanted).
+            key: the columns of the key, under their names in the database.
+            after: the key before the range; None: the range begins with the first key.
+            until: the last key of the range; None: the range ends with the last key.
+
+        Returns:
+            The second has a column of the frame for the name of each column that may have such values. The text is
+            null for values that Spark can read; else the value is null.
+        """
+        selected, unread = list[str](), dict[str, str]()
+        for at, (column, wanted) in enumerate(columns.items()):
+            value, text = self._select(column, wanted)
+            selected.append(f"{value} AS {self.quoted(column.name)}")
+            if text is not None:
+                unread[column.name] = _UNREAD.format(at)
+                selected.append(f"{text} AS {unread[column.name]}")
+        names, nullable = self._names(key)
+        within = condition_within(names, nullable, self._literals(key, after), self._literals(key, until))
+        where = "" if within is None else f" WHERE {within}"
+        asked = f"SELECT {', '.join(selected)} FROM {self.table_name(table)}{where}"  # noqa: S608 - names are quoted
+        return self.read(f"({asked}) headwater_chunk", table), unread
 
     def table_name(self, name: str) -> str:
         """A table's name, quoted for SQL."""
@@ -129,8 +210,10 @@ class Database:
         quote = "`" if self.settings.kind in ("mysql", "mariadb") else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
-    def nth(self, table: str, key: Sequence[Column], after: Key | None, number: int) -> Key | None:
+    def nth(self, table: str, key: Sequence[KeyColumn], after: Key | None, number: int) -> Key | None:
         """The key of the row that is `number` rows after another one, in the database's order; None if there is none.
+
+        Rows with a null in the key are not counted.
 
         Args:
             table: its name.
@@ -138,39 +221,33 @@ class Database:
             after: the key of the other row; None to count from the beginning.
             number: how many rows, at least one.
         """
-        names = [self.quoted(each.name) for each in key]
-        listed, where, used = ", ".join(names), "", list[int]()
-        if after is not None:
-            condition, used = condition_after(names, after)
-            where = f" WHERE {condition}"
-        skipped = number - 1
+        names, nullable = self._names(key)
+        conditions = not_null(nullable)
+        if (literals := self._literals(key, after)) is not None:
+            conditions.append(condition_after(names, literals))
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        listed, skipped = ", ".join(names), number - 1
         standard = f"OFFSET {skipped} ROWS FETCH NEXT 1 ROWS ONLY"
         last = f"LIMIT 1 OFFSET {skipped}" if self.settings.kind in _LIMITED else standard
-        # Names are quoted, and values are parameters.
-        asked = f"SELECT {listed} FROM {self.table_name(table)}{where} ORDER BY {listed} {last}"  # noqa: S608 - as said
-        given = [(after[at], key[at].type) for at in used] if after is not None else []
-        found = self.row(asked, given)
-        return None if found is None else [_plain(each, column.type) for each, column in zip(found, key, strict=True)]
+        found = self.row(
+            f"SELECT {listed} FROM {self.table_name(table)}{where} ORDER BY {listed} {last}"  # noqa: S608 - as above
+        )
+        if found is None:
+            return None
+        return [_plain(each, column.type) for each, column in zip(found, key, strict=True)]
 
-    def row(self, sql: str, parameters: Sequence[tuple[Value, DataType]] = ()) -> list[Any] | None:
-        """The first row of a query's result, as Python or Java values; None if there is none.
-
-        Args:
-            sql: the query.
-            parameters: the values of its parameters, each with its type.
+    def row(self, sql: str) -> list[Any] | None:
+        """The first row of a query's result, as the driver's texts (None: null); None if there is none.
 
         Raises:
             SourceUnavailable: the database does not answer, or rejects the query.
             NotInstalled: there is no driver for it.
         """
         with self.translate_errors("asking the database"), self._connection() as connection:
-            statement = connection.prepareStatement(sql)
-            for at, (value, kind) in enumerate(parameters, 1):
-                _give(self.session, statement, at, value, kind)
-            rows = statement.executeQuery()
+            rows = connection.prepareStatement(sql).executeQuery()
             if not rows.next():
                 return None
-            return [rows.getObject(at + 1) for at in range(rows.getMetaData().getColumnCount())]
+            return [rows.getString(at + 1) for at in range(rows.getMetaData().getColumnCount())]
 
     def now(self, sql: str | None) -> datetime:
         """The database's time (UTC), rounded up to a microsecond.
@@ -223,6 +300,38 @@ class Database:
         finally:
             connection.close()
 
+    def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
+        """A column's value in SQL, and the text of those values that Spark cannot read."""
+        name = self.quoted(column.name)
+        if wanted is None or self.settings.kind != _POSTGRESQL:
+            return name, None
+        return postgresql.select(column, name, wanted)
+
+    def _names(self, key: Sequence[KeyColumn]) -> tuple[list[str], list[str]]:
+        """The quoted names of a key's columns, and of those that may be null."""
+        return [self.quoted(each.name) for each in key], [self.quoted(each.name) for each in key if each.nullable]
+
+    def _literals(self, key: Sequence[KeyColumn], values: Key | None) -> list[str] | None:
+        if values is None:
+            return None
+        return [self._literal(value, column.type) for value, column in zip(values, key, strict=True)]
+
+    def _literal(self, value: Value, kind: DataType) -> str:
+        """A value in SQL, in the column's own type: a comparison with another type would not use the index."""
+        text = str(value)
+        # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
+        if self.settings.kind != _POSTGRESQL:
+            if kind.name == "date":
+                date = java_class(self.session, "java.sql.Date").valueOf(text)
+                return str(self._dialect.compileValue(date))
+            if kind.name != "string" and _NUMBER.fullmatch(text):
+                return text
+        return "'" + text.replace("'", "''") + "'"
+
+    @property
+    def _dialect(self) -> Any:
+        return java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.url)
+
     def _factory(self) -> Any:
         """Spark's own connection factory, which finds drivers among the session's jars."""
         given = java_class(self.session, "java.util.HashMap")()
@@ -230,39 +339,12 @@ class Database:
             given.put(name, value)
         options = java_class(self.session, f"{_SPARKS}.execution.datasources.jdbc.JDBCOptions")
         utils = java_class(self.session, "org.apache.spark.api.python.PythonUtils")
-        dialect = java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.url)
         # It requires a table name, but none is used here.
-        return dialect.createConnectionFactory(options(self.settings.url, "nothing", utils.toScalaMap(given)))
+        return self._dialect.createConnectionFactory(options(self.settings.url, "nothing", utils.toScalaMap(given)))
 
 
-def condition_after(names: Sequence[str], after: Key) -> tuple[str, list[int]]:
-    """An SQL condition for keys after a given one, and the index of the key column for each parameter.
-
-    >>> condition_after(["a"], [1])
-    ('a > ?', [0])
-    >>> condition_after(["a", "b"], [1, 2])
-    ('a >= ? AND (a > ? OR (a = ? AND (b > ?)))', [0, 0, 0, 1])
-    """
-    sql, used = f"{names[-1]} > ?", [len(after) - 1]
-    for at in reversed(range(len(names) - 1)):
-        sql, used = f"{names[at]} > ? OR ({names[at]} = ? AND ({sql}))", [at, at, *used]
-    # The first condition tells an index where to begin; an OR alone would not.
-    return (sql, used) if len(names) == 1 else (f"{names[0]} >= ? AND ({sql})", [0, *used])
-
-
-def _plain(value: Any, kind: DataType) -> Value:
+def _plain(text: str, kind: DataType) -> Value:
     """A key value as a JSON value."""
-    return int(str(value)) if kind.name in INTEGERS else str(value)
-
-
-def _give(session: SparkSession, statement: Any, at: int, value: Value, kind: DataType) -> None:
-    """Set a parameter in the column's own type: a comparison with another type would not use the index."""
-    match kind.name:
-        case "date":
-            statement.setDate(at, java_class(session, "java.sql.Date").valueOf(value))
-        case "decimal":
-            statement.setBigDecimal(at, java_class(session, "java.math.BigDecimal")(value))
-        case "string":
-            statement.setString(at, value)
-        case _:
-            statement.setLong(at, value)
+    if kind.name in INTEGERS and _WHOLE.fullmatch(text):
+        return int(text)
+    return f"{Decimal(text):f}" if kind.name == "decimal" and _NUMBER.fullmatch(text) else text

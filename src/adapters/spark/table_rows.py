@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
 from attrs import define
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -54,11 +55,20 @@ class TableRows:
         wanted = {each.name: found.get(each.name.lower()) for each in self.spec.schema.columns}
         return {name: own for name, own in wanted.items() if own is not None}
 
-    def typed(self, rows: DataFrame) -> DataFrame:
+    def typed(self, rows: DataFrame, unread: Mapping[str, str] | None = None) -> DataFrame:
         """The declared columns and those of `Batch.rows`, from the table's own rows.
 
         A wall-clock time for a column of instants is taken in the spec's time zone.
+
+        Args:
+            rows: the rows.
+            unread: for some of the table's columns, the column with the texts of values that Spark cannot read. Such a
+                value makes a dead letter.
+
+        Raises:
+            BadInput: a column cannot be converted to its declared type.
         """
+        unread = unread or {}
         own, types = self.names(rows.columns), {each.name: each.dataType for each in rows.schema.fields}
         values, errors = [], [F.lit(None).cast("string")]
         for column in self.spec.schema.columns:
@@ -67,16 +77,22 @@ class TableRows:
                 continue
             source, found = named(own[column.name]), types[own[column.name]]
             value = self._value(source, found, column.type, f"column {column.name!r}")
-            errors += _errors(source, found, value, column)
+            wrong = list(_errors(source, found, value, column))
+            self._check_cast(rows, found, column, [value, *wrong])
+            if (text := unread.get(own[column.name])) is not None:
+                wrong.append(_not_read(named(text), column))
+            errors += wrong
             values.append(value.alias(column.name))
         error = F.coalesce(*errors)
+        # A value or its text is null, and is left out of the JSON.
+        texts = [named(text).alias(name) for name, text in unread.items() if name in own.values()]
         usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
         return rows.select(
             *(usable if len(errors) > 1 else values),
             F.when(error.isNull(), F.lit(INSERT)).alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
             (F.lit(self.name) if self.origin is None else F.col(self.origin)).alias(ORIGIN),
-            F.to_json(F.struct(*(named(each) for each in own.values()))).alias(RAW),
+            F.to_json(F.struct(*map(named, own.values()), *texts)).alias(RAW),
             F.lit(None).cast("binary").alias(BYTES),
             error.alias(ERROR),
         )
@@ -130,6 +146,20 @@ class TableRows:
 
         return sorted_entries(source, of)
 
+    def _check_cast(
+        self, rows: DataFrame, found: spark_types.DataType, column: schema.Column, used: Sequence[Column]
+    ) -> None:
+        """Check that Spark can convert a column to its declared type, and back to notice losses."""
+        if column.type.is_nested or _fits(found, spark_type(column.type)):
+            return
+        try:
+            rows.select(*used)
+        except AnalysisException as error:
+            raise BadInput(
+                f"table {self.name}: column {column.name!r} is {found.simpleString()}, which cannot be read as"
+                f" {column.type.ddl}; declare its own type, or read a view that converts it"
+            ) from error
+
     def _check_inside(self, found: spark_types.DataType, kind: DataType, what: str) -> None:
         if not kind.is_nested and not _fits(found, spark_type(kind)):
             raise BadInput(
@@ -146,6 +176,10 @@ def _errors(source: Column, found: spark_types.DataType, value: Column, column: 
         yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
     if TIMES & {kind.name for _, kind in column.type.leaves()}:
         yield F.when(_outside(value, column.type), _out_of_range(source, column))
+
+
+def _not_read(text: Column, column: schema.Column) -> Column:
+    return F.concat(F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not "), text)
 
 
 def _outside(value: Column, kind: DataType) -> Column:
