@@ -27,7 +27,7 @@ from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from tests.kafka_reading import Found, committed
+from tests.kafka_reading import Found, committed, remake
 
 if TYPE_CHECKING:
     from headwater.testing.kafka_broker import KafkaBroker
@@ -243,14 +243,20 @@ def _murmur2(text: str) -> int:
 
 def test_a_topic_made_anew_holds_nothing(topic: Topic) -> None:
     publish(topic.claimed(), 0, (1, None, "+I"))
-    admin = topic.broker.admin()
-    admin.delete_topics([topic.name])[topic.name].result()
-    while topic.name in admin.list_topics().topics:
-        time.sleep(0.1)
-    topic.broker.create_topic(topic.name)
-    while topic.name not in admin.list_topics().topics:
-        time.sleep(0.1)
+    remake(topic.broker, topic.name)
     assert topic.sink().published() is None
+
+
+def test_changes_do_not_go_to_a_topic_made_anew(topic: Topic) -> None:
+    sink = topic.claimed()
+    publish(sink, 0, (1, None, "+I"))
+    remake(topic.broker, topic.name)
+    with pytest.raises(SinkUnavailable, match="was deleted while the run published to it; once it exists again, it"):
+        publish(sink, 1, (2, None, "+I"))
+    assert topic.holds() == []
+    assert sink.published() is sink.claim() is None
+    publish(sink, 1, (1, None, "+I"), (2, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
 
 
 def test_a_topic_that_is_not_there(kafka: KafkaBroker) -> None:

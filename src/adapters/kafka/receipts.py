@@ -9,7 +9,7 @@ from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
 from .errors import translate_errors
@@ -37,6 +37,7 @@ class Receipts:
     settings: SinkSettings
     feed: str
     _topic_id: str = field(init=False, default="")
+    _kept_admin: AdminClient | None = field(init=False, default=None)
 
     @property
     def topic(self) -> str:
@@ -73,17 +74,36 @@ class Receipts:
         """The record of a receipt; call `newest` before."""
         return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
 
+    def check_same(self) -> None:
+        """Check that the sink's topic is the one that `newest` found; it takes a millisecond or two.
+
+        Raises:
+            SinkUnavailable: it was deleted, and perhaps created again; or the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            if self._id_of(self.settings.topic) != self._topic_id:
+                raise SinkUnavailable(
+                    f"Kafka topic {self.settings.topic!r} was deleted while the run published to it; once it exists"
+                    " again, it first gets all rows of the view"
+                )
+
+    @property
+    def _admin(self) -> AdminClient:
+        """A client that stays connected."""
+        if self._kept_admin is None:
+            self._kept_admin = AdminClient(self.settings.client)
+        return self._kept_admin
+
     def _id_of(self, topic: str) -> str | None:
         """Kafka's own id of a topic; None if the topic does not exist."""
-        found = describe(AdminClient(self.settings.client), [topic]).get(topic)
+        found = describe(self._admin, [topic]).get(topic)
         return found.id if found else None
 
     def _create(self) -> None:
-        admin = AdminClient(self.settings.client)
         # Only closed segments are compacted, and by default they close at 1 GB.
         new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
         try:
-            admin.create_topics([new], operation_timeout=ANSWER_SECONDS)[self.topic].result()
+            self._admin.create_topics([new], operation_timeout=ANSWER_SECONDS)[self.topic].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
