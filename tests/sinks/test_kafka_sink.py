@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from attrs import define
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.cimpl import NewPartitions
 
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
@@ -173,6 +174,20 @@ def test_each_feed_has_its_own_receipts(topic: Topic) -> None:
         Receipt.of(publication(0)),
         Receipt.of(publication(69)),
     )
+
+
+def test_a_receipt_is_found_in_each_partition_of_a_topic_made_beforehand(topic: Topic) -> None:
+    """And after partitions were added, when a feed's next receipts may be in another one than its first."""
+    receipts, feeds = f"{topic.name}.epochs", ("a", "b", "c", "d")
+    topic.broker.create_topic(receipts, partitions=3, cleanup_policy="compact")
+    for feed in feeds:
+        publish(topic.claimed(pipeline=feed), 0)
+        assert topic.sink(pipeline=feed).published() == Receipt.of(publication(0))
+    admin = topic.broker.admin()
+    admin.create_partitions([NewPartitions(receipts, 8)])[receipts].result()
+    for feed in feeds:
+        publish(topic.claimed(pipeline=feed), 1)
+        assert topic.sink(pipeline=feed).published() == Receipt.of(publication(1))
 
 
 def test_what_a_killed_run_left_open_is_undone(topic: Topic) -> None:

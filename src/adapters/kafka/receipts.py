@@ -13,7 +13,7 @@ from ...domain.errors import ConfigError, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
 from .errors import translate_errors
-from .plan import Slice
+from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings
 from .topics import ANSWER_SECONDS, describe
 
@@ -109,22 +109,19 @@ class Receipts:
                 raise
 
     def _last(self) -> Receipt | None:
-        """The last receipt of this feed, searched from the end in growing steps."""
+        """The newest receipt of this feed for the present topic, from all partitions: there may be several."""
         reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
-        held = reader.offset_bounds()[self.topic, 0]
+        lines = (self._last_line(reader, *each) for each in reader.offset_bounds().items())
+        receipts = [Receipt(line["epoch"], line["state"]) for line in lines if line.get("topic_id") == self._topic_id]
+        return max(receipts, key=lambda each: each.epoch, default=None)
+
+    def _last_line(self, reader: TopicReader, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
+        """The last line of this feed in a partition, searched from the end in growing steps; empty if there is none."""
         start, window = held.high, _WINDOW
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
-            runs = reader.runs([self._slice(start, end)])
-            lines = [json.loads(value or b"{}") for run in runs for value in run.values]
+            runs = reader.runs([Slice(0, *partition, start, end)])
+            lines: list[dict[str, Any]] = [json.loads(value or b"{}") for run in runs for value in run.values]
             if mine := [line for line in lines if line.get("feed") == self.feed]:
-                return self._receipt(mine[-1])
-        return None
-
-    def _slice(self, start: int, end: int) -> Slice:
-        return Slice(0, self.topic, 0, start, end)
-
-    def _receipt(self, line: dict[str, Any]) -> Receipt | None:
-        if line["topic_id"] != self._topic_id:
-            return None
-        return Receipt(line["epoch"], line["state"])
+                return mine[-1]
+        return {}
