@@ -219,12 +219,21 @@ def test_a_second_writer_turns_the_first_away(topic: Topic) -> None:
 
 def test_an_epoch_that_fails_halfway_shows_nothing(topic: Topic) -> None:
     sink = topic.claimed(options={"message.max.bytes": "1000"}, schema=Schema.parse("id bigint, word string"))
-    with pytest.raises(SinkUnavailable, match="Message size too large"):
+    with pytest.raises(ConfigError, match=r"a record is larger than .* takes: raise max\.message\.bytes of the topic"):
         publish(sink, 0, (1, "a", "+I"), (2, "b" * 2000, "+I"))
     assert topic.holds() == []
     assert sink.claim() is None
     publish(sink, 0, (1, "a", "+I"))
     assert len(topic.holds()) == 1
+
+
+def test_a_record_that_is_larger_than_the_topic_takes(kafka: KafkaBroker) -> None:
+    topic = Topic(kafka, f"prices-{uuid4().hex[:8]}")
+    kafka.create_topic(topic.name, max_message_bytes="20000")
+    sink = topic.claimed(schema=Schema.parse("id bigint, word string"))
+    with pytest.raises(ConfigError, match=r"a record is larger than .* takes: raise max\.message\.bytes of the topic"):
+        publish(sink, 0, (1, "b" * 30_000, "+I"))
+    assert topic.holds() == []
 
 
 def test_an_epoch_may_be_larger_than_what_waits_to_be_sent(topic: Topic) -> None:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from ...domain.errors import ConfigError, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
+from .clients import create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings
@@ -91,7 +92,7 @@ class Receipts:
     def _admin(self) -> AdminClient:
         """A client that stays connected."""
         if self._kept_admin is None:
-            self._kept_admin = AdminClient(self.settings.client)
+            self._kept_admin = create_client(AdminClient, self.settings.client, self.settings)
         return self._kept_admin
 
     def _id_of(self, topic: str) -> str | None:
