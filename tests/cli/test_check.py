@@ -240,7 +240,7 @@ def test_options_that_kafkas_client_refuses(
     change(config, old, f'{kafka}\nservers = "127.0.0.1:1"\noptions = {{ "sasl.user" = "me" }}')
     message = refused(config, capsys)
     assert f": {place}: " in message
-    assert message.endswith('Kafka\'s client refuses the `options`: No such configuration property: "sasl.user"\n')
+    assert message.endswith('Kafka\'s client refuses the options: No such configuration property: "sasl.user"\n')
 
 
 @pytest.mark.parametrize("case", [("avro", "fastavro"), ("protobuf", "google.protobuf"), ("protobuf", "google.type")])

@@ -33,7 +33,7 @@ def create_client(
         return make(options)
     except KafkaException as error:
         reason = _without_values(error.args[0].str(), settings.options)
-        raise ConfigError(f"{settings.title}: Kafka's client refuses the `options`: {reason}") from error
+        raise ConfigError(f"{settings.title}: Kafka's client refuses the options: {reason}") from error
 
 
 def _without_values(text: str, options: Mapping[str, str]) -> str:
