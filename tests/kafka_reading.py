@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -58,6 +59,17 @@ def _read(consumer: Consumer, topic: str, number: int, *, keyed: bool) -> Iterat
         value = message.value()
         yield Found(json.loads(message.key()) if keyed else None, None if value is None else json.loads(value))
     raise AssertionError(f"no end of {topic}/{number} within 20 s")
+
+
+def remake(broker: KafkaBroker, topic: str, partitions: int = 1) -> None:
+    """Delete a topic, and create it again."""
+    admin = broker.admin()
+    admin.delete_topics([topic])[topic].result()
+    while topic in admin.list_topics().topics:
+        time.sleep(0.1)
+    broker.create_topic(topic, partitions)
+    while topic not in admin.list_topics().topics:
+        time.sleep(0.1)
 
 
 def replica(records: Iterable[Found], row_kind: str = "row_kind") -> list[Row]:

@@ -67,7 +67,8 @@ class Webhook:
             return
 
     def _send(self, event: Mapping[str, Any]) -> None:
-        body = json.dumps(event, ensure_ascii=False).encode()
+        # A file name that is not UTF-8 has surrogates, which many readers of JSON refuse.
+        body = json.dumps(event, ensure_ascii=False).encode(errors="replace")
         request = Request(self.address, body, {"Content-Type": "application/json", "User-Agent": "headwater"})  # noqa: S310 - http
         with build_opener(_NoRedirect).open(request, timeout=self.timeout.total_seconds()) as answer:
             answer.read()

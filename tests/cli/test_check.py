@@ -226,6 +226,23 @@ def test_what_kafka_needs(config: Path, capsys: pytest.CaptureFixture[str], monk
     assert "run pip install 'headwater[kafka]'" in refused(config, capsys, code=1)
 
 
+@pytest.mark.parametrize(
+    ("old", "kafka", "place"),
+    [
+        ('kind = "files"\npath = "topic"', 'kind = "kafka"\ntopics = ["words"]', "sources.topic"),
+        ('order_by = "at"', 'order_by = "at"\n[pipelines.ranked.publish]\ntopic = "ranks"', "pipelines.ranked.publish"),
+    ],
+)
+def test_options_that_kafkas_client_refuses(
+    config: Path, capsys: pytest.CaptureFixture[str], old: str, kafka: str, place: str
+) -> None:
+    pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
+    change(config, old, f'{kafka}\nservers = "127.0.0.1:1"\noptions = {{ "sasl.user" = "me" }}')
+    message = refused(config, capsys)
+    assert f": {place}: " in message
+    assert message.endswith('Kafka\'s client refuses the options: No such configuration property: "sasl.user"\n')
+
+
 @pytest.mark.parametrize("case", [("avro", "fastavro"), ("protobuf", "google.protobuf"), ("protobuf", "google.type")])
 def test_what_a_schema_registry_needs(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, case: tuple[str, str]

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from attrs import define
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.cimpl import NewPartitions
 
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
@@ -27,7 +28,7 @@ from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from tests.kafka_reading import Found, committed
+from tests.kafka_reading import Found, committed, remake
 
 if TYPE_CHECKING:
     from headwater.testing.kafka_broker import KafkaBroker
@@ -175,6 +176,20 @@ def test_each_feed_has_its_own_receipts(topic: Topic) -> None:
     )
 
 
+def test_a_receipt_is_found_in_each_partition_of_a_topic_made_beforehand(topic: Topic) -> None:
+    """And after partitions were added, when a feed's next receipts may be in another one than its first."""
+    receipts, feeds = f"{topic.name}.epochs", ("a", "b", "c", "d")
+    topic.broker.create_topic(receipts, partitions=3, cleanup_policy="compact")
+    for feed in feeds:
+        publish(topic.claimed(pipeline=feed), 0)
+        assert topic.sink(pipeline=feed).published() == Receipt.of(publication(0))
+    admin = topic.broker.admin()
+    admin.create_partitions([NewPartitions(receipts, 8)])[receipts].result()
+    for feed in feeds:
+        publish(topic.claimed(pipeline=feed), 1)
+        assert topic.sink(pipeline=feed).published() == Receipt.of(publication(1))
+
+
 def test_what_a_killed_run_left_open_is_undone(topic: Topic) -> None:
     sink = topic.claimed()
     publish(sink, 0, (1, None, "+I"))
@@ -204,12 +219,21 @@ def test_a_second_writer_turns_the_first_away(topic: Topic) -> None:
 
 def test_an_epoch_that_fails_halfway_shows_nothing(topic: Topic) -> None:
     sink = topic.claimed(options={"message.max.bytes": "1000"}, schema=Schema.parse("id bigint, word string"))
-    with pytest.raises(SinkUnavailable, match="Message size too large"):
+    with pytest.raises(ConfigError, match=r"a record is larger than .* takes: raise max\.message\.bytes of the topic"):
         publish(sink, 0, (1, "a", "+I"), (2, "b" * 2000, "+I"))
     assert topic.holds() == []
     assert sink.claim() is None
     publish(sink, 0, (1, "a", "+I"))
     assert len(topic.holds()) == 1
+
+
+def test_a_record_that_is_larger_than_the_topic_takes(kafka: KafkaBroker) -> None:
+    topic = Topic(kafka, f"prices-{uuid4().hex[:8]}")
+    kafka.create_topic(topic.name, max_message_bytes="20000")
+    sink = topic.claimed(schema=Schema.parse("id bigint, word string"))
+    with pytest.raises(ConfigError, match=r"a record is larger than .* takes: raise max\.message\.bytes of the topic"):
+        publish(sink, 0, (1, "b" * 30_000, "+I"))
+    assert topic.holds() == []
 
 
 def test_an_epoch_may_be_larger_than_what_waits_to_be_sent(topic: Topic) -> None:
@@ -243,14 +267,20 @@ def _murmur2(text: str) -> int:
 
 def test_a_topic_made_anew_holds_nothing(topic: Topic) -> None:
     publish(topic.claimed(), 0, (1, None, "+I"))
-    admin = topic.broker.admin()
-    admin.delete_topics([topic.name])[topic.name].result()
-    while topic.name in admin.list_topics().topics:
-        time.sleep(0.1)
-    topic.broker.create_topic(topic.name)
-    while topic.name not in admin.list_topics().topics:
-        time.sleep(0.1)
+    remake(topic.broker, topic.name)
     assert topic.sink().published() is None
+
+
+def test_changes_do_not_go_to_a_topic_made_anew(topic: Topic) -> None:
+    sink = topic.claimed()
+    publish(sink, 0, (1, None, "+I"))
+    remake(topic.broker, topic.name)
+    with pytest.raises(SinkUnavailable, match="was deleted while the run published to it; once it exists again, it"):
+        publish(sink, 1, (2, None, "+I"))
+    assert topic.holds() == []
+    assert sink.published() is sink.claim() is None
+    publish(sink, 1, (1, None, "+I"), (2, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
 
 
 def test_a_topic_that_is_not_there(kafka: KafkaBroker) -> None:

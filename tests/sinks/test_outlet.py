@@ -25,7 +25,7 @@ from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Fault
 from headwater.testing.frames import polars_frame
 from tests.failing_sink import FailingSink
-from tests.kafka_reading import committed, replica
+from tests.kafka_reading import committed, remake, replica
 from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
@@ -120,6 +120,19 @@ def test_a_fault_after_all_was_told_tells_nothing_twice(race: Race) -> None:
     race.run(Fault(before=False, commit=2, passing=True)).run(until_idle=True)
     assert race.told() == [(3, 1), (5, 2)]
     assert [report.epoch.number for report in race.reports] == [0, 1]
+
+
+def test_a_topic_made_anew_while_a_run_goes_on_first_gets_all_rows(race: Race) -> None:
+    race.give(5, 3)
+    runner = race.run()
+    runner.run(until_idle=True)
+    remake(race.broker, race.topic)
+    race.give(4)
+    runner.run(until_idle=True)
+    assert race.told() == [(3, 1), (4, 2), (5, 3)]
+    race.give(2)
+    race.run().run(until_idle=True)
+    assert race.told() == [(2, 1), (3, 2), (4, 3), (5, 4)]
 
 
 def test_a_second_run_that_only_looks_disturbs_nobody(race: Race) -> None:

@@ -156,6 +156,48 @@ def test_a_schema_may_refer_to_others(registry: SchemaRegistry) -> None:
     assert (row["id"], row["place"]) == (1, '{"city":"x"}')
 
 
+def test_a_decimal_has_all_its_digits_whatever_the_precision_says(registry: SchemaRegistry) -> None:
+    def order(precision: int, type_: Any) -> Any:
+        return record(("d", logical(type_, "decimal", precision=precision, scale=2)))
+
+    fixed = {"type": "fixed", "name": "Nine", "size": 9}
+    registry.add(1, order(4, "bytes"))
+    registry.add(2, record(("d", {**fixed, "logicalType": "decimal", "precision": 4, "scale": 2})))
+    registry.add(3, order(1000, "bytes"))
+    digits = Decimal("123456.78")
+    wide = record(("d", {**fixed, "logicalType": "decimal", "precision": 20, "scale": 2}))
+    exact = [registry.message(1, {"d": digits}, order(20, "bytes")), registry.message(2, {"d": -digits}, wide)]
+    long = registry.message(3, {"d": Decimal("1" * 39 + ".11")})
+    found = decoded(registry, spec("d decimal(18,2)"), *exact, long)
+    assert [row["d"] for row in found] == [digits, -digits, None]
+    assert found[2]["_error"].startswith("column 'd': decimal(18,2) wanted, not 1111")
+
+
+def test_a_schema_may_be_a_name_or_a_union_of_names(registry: SchemaRegistry) -> None:
+    """Confluent's way to have several types of events in a topic is a union of references."""
+    person, place = record(("name", "string"), name="Person"), record(("city", "string"), name="Place")
+    for name, each in (("Person", person), ("Place", place)):
+        registry.answers[f"/subjects/{name}/versions/1"] = {"schema": json.dumps(each)}
+    references = [{"name": f"shop.{name}", "subject": name, "version": 1} for name in ("Person", "Place")]
+    registry.add(1, ["shop.Person", "shop.Place"], references=references)
+    registry.add(2, "shop.Person", references=references[:1])
+    registry.add(3, [person, place])
+    found = decoded(
+        registry,
+        spec("name string, city string"),
+        registry.message(1, {"name": "Ann"}, [person, place]),
+        registry.message(1, {"city": "Ulm"}, [person, place]),
+        registry.message(2, {"name": "Bob"}, person),
+        registry.message(3, {"city": "Bern"}),
+    )
+    assert [(row["name"], row["city"], row["_error"]) for row in found] == [
+        ("Ann", None, None),
+        (None, "Ulm", None),
+        ("Bob", None, None),
+        (None, "Bern", None),
+    ]
+
+
 def test_what_cannot_be_decoded_is_a_dead_letter_and_is_read_again(registry: SchemaRegistry) -> None:
     registry.add(1, ORDER)
     registry.add(2, record(("id", "int")), schemaType="PROTOBUF")
@@ -360,6 +402,7 @@ def test_debeziums_avro_describes_what_is_inside(registry: SchemaRegistry) -> No
     inside = record(("m", micros), ("plain", "long"), name="Inside")
     value = record(
         ("days", {"type": "array", "items": {"type": "int", "connect.name": "io.debezium.time.Date"}}),
+        ("named", {"type": "map", "values": {"type": "int", "connect.name": "io.debezium.time.Date"}}),
         ("at", ["null", inside]),
         ("same", again),
         name="Value",
@@ -367,13 +410,21 @@ def test_debeziums_avro_describes_what_is_inside(registry: SchemaRegistry) -> No
     registry.add(
         1, record(("before", ["null", value]), ("after", ["null", "shop.Value"]), ("op", "string"), name="Envelope")
     )
-    row = {"days": [1], "at": {"m": 1_000_000, "plain": 5}, "same": []}
+    row = {"days": [1], "named": {"a": 2}, "at": {"m": 1_000_000, "plain": 5}, "same": []}
     message = registry.message(1, {"before": None, "after": row, "op": "c"})
-    declared = spec("days array<date>, at struct<m:timestamp>, same array<struct<days:array<date>>>", format=DEBEZIUM)
-    (found,) = decoded(registry, declared, message)
-    assert (found["_error"], found["days"], found["at"]) == (
+    registry.answers["/subjects/envelope/versions/1"] = registry.answers["/schemas/ids/1"]
+    registry.add(2, "shop.Envelope", references=[{"name": "shop.Envelope", "subject": "envelope", "version": 1}])
+    referred = b"\0\0\0\0\2" + message[5:]
+    declared = spec(
+        "days array<date>, named map<string,date>, at struct<m:timestamp>, same array<struct<days:array<date>>>",
+        format=DEBEZIUM,
+    )
+    found, same = decoded(registry, declared, message, referred)
+    assert (same["days"], same["at"]) == (found["days"], found["at"])
+    assert (found["_error"], found["days"], found["named"], found["at"]) == (
         None,
         [date(1970, 1, 2)],
+        [{"key": "a", "value": date(1970, 1, 3)}],
         {"m": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)},
     )
     (refused,) = decoded(registry, spec("at struct<plain:timestamp>", format=DEBEZIUM), message)

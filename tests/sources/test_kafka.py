@@ -21,6 +21,7 @@ from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.kafka_broker import kafka_broker
+from tests.kafka_reading import remake
 
 from .conftest import Engine, rows
 
@@ -264,19 +265,11 @@ def patiently(source: StreamSource, after: Any) -> None:
             time.sleep(0.2)
 
 
-def remake(kafka: KafkaBroker, topic: str) -> None:
-    """Delete a topic, and create it again."""
-    admin = kafka.admin()
-    admin.delete_topics([topic])[topic].result()
-    time.sleep(0.5)
-    kafka.create_topic(topic, partitions=2)
-
-
 def test_a_topic_created_again_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
     source = source_of(engine, kafka, topic)
     found = planned(source)
-    remake(kafka, topic)
+    remake(kafka, topic, partitions=2)
     with pytest.raises(SourceChanged, match="created again"):
         patiently(source, found.until)
 
@@ -288,7 +281,7 @@ def test_a_topic_created_again_with_as_many_records_is_noticed(
     kafka.produce(topic, messages(*range(10)), partition=0)
     source = source_of(engine, kafka, topic)
     found = planned(source)
-    remake(kafka, topic)
+    remake(kafka, topic, partitions=2)
     kafka.produce(topic, messages(*range(100, 100 + count)), partition=0)
     with pytest.raises(SourceChanged, match="it was deleted and created again"):
         patiently(source, found.until)
@@ -303,7 +296,7 @@ def test_a_topic_created_again_with_as_many_records_is_noticed(
 def test_a_restored_topic_is_read_on(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
     found = planned(source_of(engine, kafka, topic))
-    remake(kafka, topic)
+    remake(kafka, topic, partitions=2)
     kafka.produce(topic, messages(*range(12)), partition=0)
     trusting = engine.kafka(KafkaSettings(kafka.servers, (topic,), topic_ids="ignore"), SPEC)
     restored = planned(trusting, found.until)

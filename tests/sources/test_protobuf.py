@@ -175,6 +175,27 @@ def test_nested_columns_take_lists_and_messages(registry: SchemaRegistry) -> Non
     assert row["_error"] == "column 'numbers[1]': int wanted, not 9007199254740993 (out of range)"
 
 
+def test_whole_numbers_of_a_struct_are_whole(registry: SchemaRegistry) -> None:
+    """A Struct has doubles only; from 2**53 on, one may stand for several whole numbers."""
+    events = file(message("Event", ".google.protobuf.Struct more"), imports=["google/protobuf/struct.proto"])
+    registry.add_file(1, events)
+
+    def event(**values: Any) -> bytes:
+        made = message_class("Event", events)()
+        made.more.update(values)
+        return wire(1, made.SerializeToString())
+
+    def read(column: str, **values: Any) -> Any:
+        (row,) = decoded(registry, spec(f"more {column}"), event(**values))
+        return row["more"] or row["_error"]
+
+    assert read("string", a=3, b=[-1, 2.5], c=float("inf")) == '{"a":3,"b":[-1,2.5],"c":null}'
+    assert read("map<string,bigint>", a=3, b=1 - 2**53) == [{"key": "a", "value": 3}, {"key": "b", "value": 1 - 2**53}]
+    assert read("struct<a:double>", a=3) == {"a": 3.0}
+    assert read("struct<a:bigint>", a=2.5) == "column 'more.a': bigint wanted, not 2.5"
+    assert read("struct<a:bigint>", a=2**53) == f"column 'more.a': bigint wanted, not {float(2**53)}"
+
+
 def test_old_schemas_say_defaults_and_requirements(registry: SchemaRegistry) -> None:
     old = message("Order", "required int32 id; int32 unset; int32 seven; repeated int32 many")
     old.field[2].default_value = "7"

@@ -13,12 +13,14 @@ import msgspec
 from attrs import define
 
 from ...domain.errors import NotInstalled
+from ...domain.source.changelog.values import scaled
 from ...domain.source.conversion import Undecodable
 from .message_parser import HEADER, MessageParser
 from .registry import Registry, SchemaKind
 
 try:
     from fastavro import parse_schema, schemaless_reader
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType
 except ImportError as missing:
     raise NotInstalled("Avro needs fastavro: pip install 'headwater[avro]'") from missing
@@ -26,6 +28,17 @@ except ImportError as missing:
 _UNREADABLE = (EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, InvalidOperation)
 """What fastavro raises for bytes that were not written with the schema, and for times out of range."""
 _TIMES = ("date", "timestamp-millis", "timestamp-micros")
+_DECIMAL = "headwater-decimal"
+"""In place of Avro's own logical type: fastavro rounds decimals to the precision of the schema, which need not hold."""
+_WHOLE = "value"
+"""A message is read as the only field of a record: fastavro takes a name, or a union of names, only inside a schema."""
+
+
+def _read_decimal(data: bytes, schema: dict[Any, Any] | None = None, _: Any = None) -> Decimal:
+    return scaled(int.from_bytes(data, signed=True), (schema or {}).get("scale", 0))
+
+
+LOGICAL_READERS.update({f"{type_}-{_DECIMAL}": _read_decimal for type_ in ("bytes", "fixed")})
 
 
 @define(eq=False)
@@ -42,7 +55,8 @@ class AvroParser(MessageParser):
         schema, stream = self._schema(number, _CONNECT if self.changelog else _PLAIN), BytesIO(raw)
         stream.seek(HEADER)
         try:
-            record = msgspec.to_builtins(schemaless_reader(stream, schema.parsed, None), builtin_types=(Decimal,))
+            read: Any = schemaless_reader(stream, schema.parsed, None)
+            record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal,))
         except _UNREADABLE as error:
             raise Undecodable(f"not a record of schema {number}: {str(error) or type(error).__name__}") from error
         if rest := len(raw) - stream.tell():
@@ -55,10 +69,10 @@ class AvroParser(MessageParser):
 @lru_cache(maxsize=4096)
 def _described(registry: Registry, number: int) -> dict[str, Any] | None:
     """The columns of Debezium's envelope, as Kafka Connect describes them in JSON; None if it has no ``after``."""
-    schema = registry.schema(number, _CONNECT).parsed
-    for each in schema.get("fields", ()) if isinstance(schema, Mapping) else ():
+    parsed = registry.schema(number, _CONNECT).parsed
+    named, whole = parsed["__named_schemas"], parsed["fields"][0]["type"]
+    for each in () if isinstance(whole, list) else _of_kind(whole, "fields", named).get("fields", ()):
         if each["name"] == "after":
-            named = schema.get("__named_schemas", {})
             columns = _of_kind(each["type"], "fields", named).get("fields", ())
             return {"fields": [{"field": "after", "fields": [_column(column, named) for column in columns]}]}
     return None
@@ -70,8 +84,9 @@ def _column(column: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, An
 
 def _value(type_: Any, named: Mapping[str, Any]) -> dict[str, Any]:
     """A value with the name of its logical type in Kafka Connect, unless Avro's has made a number of it already."""
-    if items := _of_kind(type_, "items", named):
-        return {"items": _value(items["items"], named)}
+    for part in ("items", "values"):
+        if several := _of_kind(type_, part, named):
+            return {part: _value(several[part], named)}
     if record := _of_kind(type_, "fields", named):
         outside = {name: each for name, each in named.items() if each is not record}  # a record may contain itself
         return {"fields": [_column(each, outside) for each in record["fields"]]}
@@ -80,7 +95,7 @@ def _value(type_: Any, named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_kind(type_: Any, part: str, named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The type with ``fields``, or ``items``, in a type that may be a union, or the name of a type; empty if none."""
+    """The type with ``fields``, ``items`` or ``values`` in a type that may be a union, or a name; empty if none."""
     found = (named.get(each) if isinstance(each, str) else each for each in _branches(type_))
     return next((each for each in found if isinstance(each, Mapping) and part in each), {})
 
@@ -89,33 +104,40 @@ def _branches(type_: Any) -> list[Any]:
     return type_ if isinstance(type_, list) else [type_]
 
 
-def _parsed(registry: Registry, answer: Mapping[str, Any], *, connect: bool, named: dict[str, Any]) -> Any:
-    """Parse a schema after those that it refers to.
+def _parse(registry: Registry, answer: Mapping[str, Any], *, connect: bool) -> Any:
+    """Parse a schema as that of the only field of a record."""
+    named: dict[str, Any] = {}
+    only = {"name": _WHOLE, "type": _known(registry, answer, connect=connect, named=named)}
+    return parse_schema({"type": "record", "name": "HeadwaterMessage", "fields": [only]}, named_schemas=named)
+
+
+def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, named: dict[str, Any]) -> Any:
+    """A schema, after those that it refers to have become known.
 
     Args:
         registry: where it was found.
         answer: the schema as the registry returned it.
         connect: whether times of Kafka Connect stay numbers, as the decoder of Debezium's messages reads them.
-        named: the named types that are known; those of the schema are added.
+        named: the named types that are known; those that it refers to are added.
     """
     for each in answer.get("references") or ():
-        _parsed(registry, registry.referred(each), connect=connect, named=named)
-    schema = json.loads(answer["schema"])
-    return parse_schema(_with_numbers(schema) if connect else schema, named_schemas=named)
+        parse_schema(_known(registry, registry.referred(each), connect=connect, named=named), named_schemas=named)
+    return _adapted(json.loads(answer["schema"]), connect=connect)
 
 
-def _with_numbers(schema: Any) -> Any:
-    """A schema in which times of Kafka Connect are numbers, not logical types of Avro."""
+def _adapted(schema: Any, *, connect: bool) -> Any:
+    """A schema whose decimals are exact and, for `connect`, whose times of Kafka Connect have no logical type."""
     if isinstance(schema, list):
-        return [_with_numbers(each) for each in schema]
+        return [_adapted(each, connect=connect) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    is_time = "connect.name" in schema and schema.get("logicalType") in _TIMES
-    return {name: _with_numbers(each) for name, each in schema.items() if not (is_time and name == "logicalType")}
-
-
-def _parse(registry: Registry, answer: Mapping[str, Any], *, connect: bool) -> Any:
-    return _parsed(registry, answer, connect=connect, named={})
+    adapted = {name: _adapted(each, connect=connect) for name, each in schema.items()}
+    kind = schema.get("logicalType")
+    if connect and "connect.name" in schema and kind in _TIMES:
+        del adapted["logicalType"]
+    elif kind == "decimal" and "precision" in schema:
+        adapted["logicalType"] = _DECIMAL
+    return adapted
 
 
 _INVALID = (ValueError, TypeError, KeyError, SchemaParseException, UnknownType)

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from .clients import create_client
 from .plan import OffsetBounds, Partition
 from .reading import Reading
 from .topics import ANSWER_SECONDS, NO_ID, describe
@@ -101,7 +102,7 @@ class TopicReader:
 
     def _describe(self) -> dict[str, Topic]:
         if self._admin is None:
-            self._admin = AdminClient(self.settings.admin)
+            self._admin = create_client(AdminClient, self.settings.admin, self.settings)
         deadline = monotonic() + _NEW_SECONDS
         while missing := set(self.settings.topics) - (found := describe(self._admin, self.settings.topics)).keys():
             if monotonic() > deadline:
@@ -123,7 +124,7 @@ class TopicReader:
         try:
             reading = idle.pop()
         except IndexError:
-            reading = Reading(Consumer(_client_options(self.settings)))
+            reading = Reading(create_client(Consumer, _client_options(self.settings), self.settings))
         with ExitStack() as closing:
             closing.callback(reading.consumer.close)
             try:
@@ -132,6 +133,16 @@ class TopicReader:
                 raise _translate(error, self.settings) from error
             closing.pop_all()
         idle.append(reading)
+
+
+def check_options(settings: KafkaSettings) -> None:
+    """Check that the clients of a source take its options; nothing is asked of the cluster.
+
+    Raises:
+        ConfigError: they refuse one.
+    """
+    create_client(AdminClient, settings.admin, settings)
+    create_client(Consumer, _client_options(settings), settings).close()
 
 
 def _client_options(settings: KafkaSettings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ...domain.errors import EpochConflict, SinkUnavailable
+from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable
 from .settings import SinkSettings
 
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
@@ -27,6 +27,11 @@ def _translate(cause: KafkaError, settings: SinkSettings) -> Exception:
         return EpochConflict(
             f"another run publishes to topic {settings.topic!r} by now (or this epoch took longer than"
             " transaction.timeout.ms): stop one of the two, or raise that option"
+        )
+    if cause.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return ConfigError(
+            f"a record is larger than Kafka topic {settings.topic!r} takes: raise max.message.bytes of the topic and,"
+            " for records above 1000000 bytes, message.max.bytes in `options` under publish"
         )
     return SinkUnavailable(
         f"Kafka at {settings.servers} does not accept records for topic {settings.topic!r} now ({cause.str()});"

@@ -64,7 +64,8 @@ class Slice:
 def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int | None) -> OffsetRange | None:
     """The next range, at most `limit` offsets (None: all of them); None if there is nothing new.
 
-    The range has a start for every partition, so the broker need not be asked when it is read again.
+    The range has a start for every partition, so the broker need not be asked when it is read again. A partition that
+    was added to a topic since the given offsets begins at offset 0.
 
     Raises:
         SourceChanged: records after the given offsets have been deleted, or the topic has been created again.
@@ -75,7 +76,7 @@ def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: i
     check_same(after or {}, ids)
     topics = {topic for topic, _ in held}
     ids |= {topic: each[_ID] for topic, each in (after or {}).items() if _ID in each and topic not in topics}
-    starts = {each: _start(each, read.get(each), held[each]) for each in sorted(held)}
+    starts = _starts(read, held)
     available = {each: held[each].high - start for each, start in starts.items()}
     quotas = available if limit is None else _shares(available, limit)
     if not any(quotas.values()):
@@ -162,6 +163,13 @@ def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, Offse
     for topic, partition in read:
         if topic in topics and (topic, partition) not in held:
             raise SourceChanged(f"partition {partition} of topic {topic!r} is gone: the topic was recreated; {_ANEW}")
+
+
+def _starts(read: dict[Partition, int], held: Mapping[Partition, OffsetBounds]) -> dict[Partition, int]:
+    """Where each partition is read from; one that was added to a topic begins at its very first record."""
+    followed = {topic for topic, _ in read}
+    known = read | {each: 0 for each in held if each[0] in followed and each not in read}
+    return {each: _start(each, known.get(each), held[each]) for each in sorted(held)}
 
 
 def _start(partition: Partition, read: int | None, held: OffsetBounds) -> int:

@@ -19,6 +19,8 @@ Read: TypeAlias = Callable[[Any], Any]
 """Makes a value of JSON from a value of Protobuf."""
 
 _1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written by hand
+_AMBIGUOUS = 2**53
+"""Below it a whole double stands for one whole number, from it on for several."""
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
@@ -204,6 +206,8 @@ def _json(message: Any) -> Any:
     if kind is None or kind == "null_value":
         return None
     value = getattr(message, kind)
+    if kind == "number_value":
+        return int(value) if value.is_integer() and abs(value) < _AMBIGUOUS else value
     convert = _AS_VALUES[value.DESCRIPTOR.full_name] if kind in {"struct_value", "list_value"} else None
     return value if convert is None else convert(value)
 

@@ -9,11 +9,12 @@ from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
+from .clients import create_client
 from .errors import translate_errors
-from .plan import Slice
+from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings
 from .topics import ANSWER_SECONDS, describe
 
@@ -37,6 +38,7 @@ class Receipts:
     settings: SinkSettings
     feed: str
     _topic_id: str = field(init=False, default="")
+    _kept_admin: AdminClient | None = field(init=False, default=None)
 
     @property
     def topic(self) -> str:
@@ -73,38 +75,54 @@ class Receipts:
         """The record of a receipt; call `newest` before."""
         return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
 
+    def check_same(self) -> None:
+        """Check that the sink's topic is the one that `newest` found; it takes a millisecond or two.
+
+        Raises:
+            SinkUnavailable: it was deleted, and perhaps created again; or the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            if self._id_of(self.settings.topic) != self._topic_id:
+                raise SinkUnavailable(
+                    f"Kafka topic {self.settings.topic!r} was deleted while the run published to it; once it exists"
+                    " again, it first gets all rows of the view"
+                )
+
+    @property
+    def _admin(self) -> AdminClient:
+        """A client that stays connected."""
+        if self._kept_admin is None:
+            self._kept_admin = create_client(AdminClient, self.settings.client, self.settings)
+        return self._kept_admin
+
     def _id_of(self, topic: str) -> str | None:
         """Kafka's own id of a topic; None if the topic does not exist."""
-        found = describe(AdminClient(self.settings.client), [topic]).get(topic)
+        found = describe(self._admin, [topic]).get(topic)
         return found.id if found else None
 
     def _create(self) -> None:
-        admin = AdminClient(self.settings.client)
         # Only closed segments are compacted, and by default they close at 1 GB.
         new = NewTopic(self.topic, 1, config={"cleanup.policy": "compact", "segment.bytes": str(2**24)})
         try:
-            admin.create_topics([new], operation_timeout=ANSWER_SECONDS)[self.topic].result()
+            self._admin.create_topics([new], operation_timeout=ANSWER_SECONDS)[self.topic].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
     def _last(self) -> Receipt | None:
-        """The last receipt of this feed, searched from the end in growing steps."""
+        """The newest receipt of this feed for the present topic, from all partitions: there may be several."""
         reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
-        held = reader.offset_bounds()[self.topic, 0]
+        lines = (self._last_line(reader, *each) for each in reader.offset_bounds().items())
+        receipts = [Receipt(line["epoch"], line["state"]) for line in lines if line.get("topic_id") == self._topic_id]
+        return max(receipts, key=lambda each: each.epoch, default=None)
+
+    def _last_line(self, reader: TopicReader, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
+        """The last line of this feed in a partition, searched from the end in growing steps; empty if there is none."""
         start, window = held.high, _WINDOW
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
-            runs = reader.runs([self._slice(start, end)])
-            lines = [json.loads(value or b"{}") for run in runs for value in run.values]
+            runs = reader.runs([Slice(0, *partition, start, end)])
+            lines: list[dict[str, Any]] = [json.loads(value or b"{}") for run in runs for value in run.values]
             if mine := [line for line in lines if line.get("feed") == self.feed]:
-                return self._receipt(mine[-1])
-        return None
-
-    def _slice(self, start: int, end: int) -> Slice:
-        return Slice(0, self.topic, 0, start, end)
-
-    def _receipt(self, line: dict[str, Any]) -> Receipt | None:
-        if line["topic_id"] != self._topic_id:
-            return None
-        return Receipt(line["epoch"], line["state"])
+                return mine[-1]
+        return {}

@@ -55,6 +55,11 @@ class KafkaSettings:
     topic_ids: str = "check"
 
     @property
+    def title(self) -> str:
+        """What messages call the source."""
+        return f"the source of Kafka topics {', '.join(self.topics)}"
+
+    @property
     def compares_ids(self) -> bool:
         """Whether a topic that was created again is noticed by its id."""
         return self.topic_ids == "check"
@@ -85,6 +90,11 @@ class SinkSettings:
     servers: str
     topic: str
     options: Mapping[str, str] = field(factory=dict, repr=False)
+
+    @property
+    def title(self) -> str:
+        """What messages call the sink."""
+        return f"publish to Kafka topic {self.topic!r}"
 
     @property
     def client(self) -> dict[str, Any]:

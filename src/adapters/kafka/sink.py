@@ -16,6 +16,7 @@ from ...domain.ports import FrameEngine, Receipt, StreamSink
 from ...domain.service.feed import Feed
 from ...domain.table.row_kind import ROW_KIND
 from ..records.json_rows import json_rows
+from .clients import create_client
 from .errors import translate_errors
 from .receipts import Receipts
 from .settings import SinkSettings
@@ -73,7 +74,7 @@ class KafkaSink(StreamSink):
     def claim(self) -> Receipt | None:
         self._receipts.ensure()
         with translate_errors(self.settings):
-            self._producer = Producer(self._producer_options())
+            self._producer = create_client(Producer, _options(self.settings, self._name), self.settings)
             # Waits until the transaction that the producer before left open is committed or aborted.
             self._producer.init_transactions(_CLAIM_SECONDS)
         return self._receipts.newest()
@@ -88,9 +89,23 @@ class KafkaSink(StreamSink):
                 value = None if message.value is None else _json(message.value)
                 _send(producer, self.settings.topic, _json(message.key), value)
             _send(producer, self._receipts.topic, self._name.encode(), self._receipts.line(Receipt.of(publication)))
+            # Changes that fit the old topic must not go to a new one of its name. Asked as late as possible: when
+            # all records are with the broker.
+            producer.flush(_COMMIT_SECONDS)
+            self._receipts.check_same()
 
-    def _producer_options(self) -> dict[str, Any]:
-        return {**_TUNED, **self.settings.client, "transactional.id": f"headwater.{self._name}.{self.settings.topic}"}
+
+def check_options(settings: SinkSettings) -> None:
+    """Check that the client of a sink takes its options; nothing is asked of the cluster.
+
+    Raises:
+        ConfigError: it refuses one.
+    """
+    create_client(Producer, _options(settings, "check"), settings)
+
+
+def _options(settings: SinkSettings, name: str) -> dict[str, Any]:
+    return {**_TUNED, **settings.client, "transactional.id": f"headwater.{name}.{settings.topic}"}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from os import fspath
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
+from ...domain.ports import Now
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
 from ..read.find_view import find_readers, find_service
@@ -304,12 +305,13 @@ class Headwater(Declarations, ViewReader):
         Raises:
             ConfigError: the pipeline is not a wide table, has been run already, or its load began with other tables.
             NotSupported: the backend does not read a table's format.
+            SourceChanged: the stream does not have the records after the offsets in `stream_from` any more.
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         runner = self._runner(pipeline).for_large()
         tables = {topic: HistoryTable.parse(str(table)) for topic, table in history.items()}
         service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
-        stream = stream_offsets(stream_from, runner.source.members)
+        stream = stream_offsets(stream_from, runner.source.members, Now(runner.clock.now()))
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)
         self._load = Bootstrap.of(runner, service, history_source, self._report)
         with runner.engine.working():

@@ -27,7 +27,7 @@ from ..config.json_schema import json_schema
 from ..config.template import template
 from ..registry.backends import load_backend, on_one_session
 from ..services.kind import kind_of
-from ..wiring.checks import check_packages, check_queries, describe_engines
+from ..wiring.checks import check_clients, check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
 from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_bars, print_message
@@ -206,6 +206,7 @@ def check(*, config: str) -> None:
     """Check the configuration, and explain its tables and views; starts nothing."""
     headwater = Headwater.from_config(config)
     check_packages(headwater.deployment)
+    check_clients(headwater.deployment)
     open_questions = list(check_queries(headwater.deployment, headwater.services))
     engines = describe_engines(headwater.deployment, headwater.services)
     for line in explain_deployment(headwater, engines):

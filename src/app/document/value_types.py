@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from re import fullmatch
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -103,6 +104,19 @@ def _some_texts(value: Any) -> tuple[str, ...]:
     if not (texts := _texts(value)):
         raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}")
     return texts
+
+
+def _topic(value: Any) -> str:
+    if not isinstance(value, str) or not fullmatch(_TOPIC_NAME, value) or value in {".", ".."}:
+        raise ConfigError(f"{value!r} is not {TOPIC.expects}")
+    return value
+
+
+def _topics(value: Any) -> tuple[str, ...]:
+    names = tuple(map(_topic, _some_texts(value)))
+    if twice := sorted({each for each in names if names.count(each) > 1}):
+        raise ConfigError(f"{twice[0]!r} is given twice; name it once")
+    return names
 
 
 def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
@@ -238,6 +252,7 @@ def _limit(value: Any) -> Limit:
 
 
 _A_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_TOPIC_NAME = "[A-Za-z0-9._-]{1,249}"
 _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 TEXT = Kind("a text", _text, json=_A_TEXT)
@@ -246,6 +261,12 @@ LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
 LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json={"type": "array", "items": _A_TEXT})
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None, json={**TEXTS.json, "minItems": 1})
+TOPIC = Kind(
+    "a name for a Kafka topic: at most 249 letters, digits, dots, underscores and hyphens",
+    _topic,
+    json={"type": "string", "pattern": f"^{_TOPIC_NAME}$"},
+)
+TOPICS = Kind('at least one topic, such as ["a"]', _topics, None, json={**SOME_TEXTS.json, "items": TOPIC.json})
 ANY_TEXT = Kind("a text, which may be empty", _any_text, json={"type": "string"})
 TEXT_OR_TEXTS = Kind(
     'a text, or a list of texts such as ["", "NULL"]',

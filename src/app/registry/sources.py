@@ -52,6 +52,14 @@ class SourceKind(ABC, Generic[_I]):
             ConfigError: names file, line and key of the first mistake, and what is allowed.
         """
 
+    def check(self, settings: _I) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check settings that only the client of the source can judge, for ``headwater check``; without the network.
+
+        Raises:
+            ConfigError: the client refuses a setting.
+        """
+        return
+
     def open_polars(self, settings: _I, records: RecordSpec, backend: str) -> StreamSource:  # noqa: ARG002
         """Return a source of Polars frames that can plan epochs; it need not be reachable yet.
 

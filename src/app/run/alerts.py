@@ -48,8 +48,11 @@ def send_alerts(settings: AlertSettings, runners: Sequence[Runner]) -> Iterator[
         closing.callback(logging.getLogger(_LOGGER).removeHandler, handler)
         try:
             yield alerts.check
-        except HeadwaterError as error:
-            alerts.send("stopped", f"the run has ended: {error}")
+        except (KeyboardInterrupt, SystemExit):  # whoever ends the run knows of it
+            raise
+        except BaseException as error:  # a panic of Polars is no Exception
+            known = isinstance(error, HeadwaterError)
+            alerts.send("stopped", f"the run has ended: {error if known else f'{type(error).__name__}: {error}'}")
             raise
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...domain.epoch.epoch import Offsets, Publication
-    from ...domain.ports import StreamSource
+    from ...domain.ports import Now, StreamSource
     from ...domain.service.base import Service
     from .report import EpochReport
 
@@ -67,15 +67,17 @@ class HistoryTable:
         return evolve(named, path=resolve(named.path, Path.cwd()))
 
 
-def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource]) -> Offsets:
-    """Return the offsets at which the stream takes over.
+def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], now: Now) -> Offsets:
+    """Return the offsets at which the stream takes over; those that a user gives must be readable.
 
     Args:
         wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file.
         topics: the stream of each topic.
+        now: the present.
 
     Raises:
         ConfigError: the text is not one of these.
+        SourceChanged: records after these offsets have been deleted; it is better to know before a long load.
     """
     if wanted == "beginning":
         return {}
@@ -87,6 +89,8 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource]) ->
         raise ConfigError(
             f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(topics)}"
         )
+    for topic, own in offsets.items():
+        topics[topic].plan(own, now)
     return offsets
 
 

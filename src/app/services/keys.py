@@ -7,14 +7,27 @@ from ...domain.service.feed import FEED_FORMATS
 from ...domain.service.input import PlainTable
 from ..deployment.deployment import KafkaOutput, PipelineSettings
 from ..document.section import Section
-from ..document.value_types import DURATION, FLAG, OPTIONS, PATH, TEXT, TEXTS, Key, choice, keys_of, table_of, whole
+from ..document.value_types import (
+    DURATION,
+    FLAG,
+    OPTIONS,
+    PATH,
+    TEXT,
+    TEXTS,
+    TOPIC,
+    Key,
+    choice,
+    keys_of,
+    table_of,
+    whole,
+)
 
 RETAIN = keys_of(Retention, versions=whole(1), duration=DURATION)
 PUBLISH = keys_of(
     KafkaOutput,
     view=TEXT,
     servers=TEXT,
-    topic=TEXT,
+    topic=TOPIC,
     format=choice(*FEED_FORMATS),
     row_kind=TEXT,
     tombstones=FLAG,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS
 from ..deployment.deployment import KafkaInput
-from ..document.value_types import ADDRESS, OPTIONS, SOME_TEXTS, TEXT, Key, choice, whole
+from ..document.value_types import ADDRESS, OPTIONS, TEXT, TOPICS, Key, choice, whole
 from ..registry.packages import require
 from ..registry.sources import SourceKind
 from .secrets import read_secret
@@ -31,7 +31,7 @@ class KafkaKind(SourceKind[KafkaInput]):
     packages = MappingProxyType({"confluent_kafka": "kafka"})
     keys: ClassVar[Mapping[str, Key]] = {
         "servers": Key(TEXT, required=True),
-        "topics": Key(SOME_TEXTS, required=True),
+        "topics": Key(TOPICS, required=True),
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),
         "options": Key(OPTIONS, {}),
@@ -56,6 +56,12 @@ class KafkaKind(SourceKind[KafkaInput]):
         if "@" in urlsplit(table["registry"] or "").netloc:
             raise table.error("must not contain a password: set registry_auth or registry_auth_file", "registry")
         return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": read_secret(table, "registry_auth")})
+
+    def check(self, settings: KafkaInput) -> None:
+        with require("confluent_kafka", extra="kafka"):
+            from ...adapters.kafka.broker import check_options
+
+        check_options(_settings(settings))
 
     def open_polars(self, settings: KafkaInput, records: RecordSpec, backend: str) -> StreamSource:
         with require("confluent_kafka", extra="kafka"):

@@ -28,6 +28,7 @@ from ..services.texts import Columns, Text
 from .blueprints import in_order, prefix_errors
 from .engine_parts import EngineParts
 from .memory import local_bytes
+from .sinks import check_sink
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -57,6 +58,21 @@ def check_packages(deployment: Deployment) -> None:
     for package, extra in needed.items():
         if not is_installed(package):
             raise not_installed(package, extra)
+
+
+def check_clients(deployment: Deployment) -> None:
+    """Refuse settings of sources and outputs that only their clients can judge; nothing is asked over the network.
+
+    Raises:
+        ConfigError: names the place and the setting.
+    """
+    for name in dict.fromkeys(name for pipeline in deployment.pipelines.values() for name in pipeline.sources):
+        source = deployment.sources[name]
+        with prefix_errors(source.place or name):
+            load_source_kind(source.input.kind).check(source.input)
+    for output in filter(None, (each.publish for each in deployment.pipelines.values())):
+        with prefix_errors(output.place or output.topic):
+            check_sink(output)
 
 
 def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> Iterator[str]:

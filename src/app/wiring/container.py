@@ -14,7 +14,6 @@ from uuid import uuid4
 from ...domain.errors import ConfigError, NotSupported
 from ..read.keyed_views import feed_of
 from ..registry.backends import chosen_backend
-from ..registry.packages import require
 from ..registry.sources import spark_packages
 from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
@@ -28,6 +27,7 @@ from .checks import find_refusals
 from .digest import digest_settings
 from .engine_parts import EngineParts
 from .memory import local_bytes
+from .sinks import open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -256,14 +256,9 @@ def _keep_interrupt() -> Iterator[None]:
 def _sink_publisher(
     pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine
 ) -> SinkPublisher:
-    with require("confluent_kafka", extra="kafka"):
-        from ...adapters.kafka.settings import SinkSettings
-        from ...adapters.kafka.sink import KafkaSink
-
     feed = feed_of(pipeline.name, output, service)
     table = f"{pipeline.name}.{feed.view.name}" if feed.view.name in pipeline.materialize else None
-    sink = KafkaSink(SinkSettings(output.servers, output.topic, output.options), feed, engine)
-    return SinkPublisher(service, feed.view.name, table, sink, engine)
+    return SinkPublisher(service, feed.view.name, table, open_sink(output, feed, engine), engine)
 
 
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:

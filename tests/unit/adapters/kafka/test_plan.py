@@ -69,6 +69,22 @@ def test_a_topic_that_is_not_read_keeps_its_id() -> None:
     assert found.until["former"] == former["former"]
 
 
+def test_a_partition_that_was_added_is_read_from_its_very_first_record() -> None:
+    added = held(0) | {("t", 2): OffsetBounds(0, 7)}
+    found = plan(READ, added, None)
+    assert found
+    assert (found.after, found.until) == (READ | {"t": {**READ["t"], "2": 0}}, {"t": {"0": 40, "1": 5, "2": 7}})
+    gone = held(0) | {("t", 2): OffsetBounds(5, 7)}
+    with pytest.raises(SourceChanged, match="topic 't' partition 2: offsets 0 to 4 were removed before they were read"):
+        plan(READ, gone, None)
+
+
+def test_a_topic_that_was_added_is_read_from_what_it_holds() -> None:
+    found = plan(READ, held(0) | {("more", 0): OffsetBounds(5, 7)}, None)
+    assert found
+    assert found.after == READ | {"more": {"0": 5}}
+
+
 def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
     check_complete(None, READ | {"former": {"0": 9}}, held(0))
 

@@ -284,7 +284,8 @@ def test_a_mistake_about_a_changelog(refusal, old, new, message):
     [
         ('view = "top"', 'veiw = "top"', "deploy.toml:28: pipelines.contract_rank.publish.veiw: unknown key; allowed: "
          "format, options, rename, row_kind, servers, tombstones, topic, view; did you mean 'view'?"),
-        ('topic = "contracts.top"\n', "", "deploy.toml:27: pipelines.contract_rank.publish.topic: is missing; it is a text"),
+        ('topic = "contracts.top"\n', "", "deploy.toml:27: pipelines.contract_rank.publish.topic: is missing; it is a name for "
+         "a Kafka topic: at most 249 letters, digits, dots, underscores and hyphens"),
         ('"debezium-json"', '"debezium"', "deploy.toml:31: pipelines.contract_rank.publish.format: 'debezium' is unknown; "
          "allowed: json, upsert-json, debezium-json; did you mean 'debezium-json'?"),
         ("tombstones = false", 'tombstones = "no"', "deploy.toml:32: pipelines.contract_rank.publish.tombstones: 'no' is not "
@@ -312,6 +313,23 @@ def test_what_no_view_can_be_published_as(deploy, old, new, message):
     with pytest.raises(ConfigError) as caught:
         blueprints(deployment)
     assert str(caught.value).endswith(f"deploy.toml:27: pipelines.contract_rank.publish: {message}")
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ('["a", "b", "a"]', "'a' is given twice; name it once"),
+        ('["my topic"]', "'my topic' is not a name for a Kafka topic: at most 249 letters, digits, dots, underscores and"
+         " hyphens"),
+        ('[".."]', "'..' is not a name for a Kafka topic: at most 249 letters, digits, dots, underscores and hyphens"),
+    ],
+)  # fmt: skip
+def test_names_of_topics(refusal, topics, message):
+    text = GOOD + changed('["shop.orders"]', topics, KAFKA)
+    told = refusal(text, BROKER_PASSWORD="s3cret")
+    assert told.endswith(f"sources.orders.topics: {message}")
+    published = GOOD + changed("contracts.top", "x" * 250, PUBLISH)
+    assert "is not a name for a Kafka topic" in refusal(published, BROKER_PASSWORD="s3cret")
 
 
 def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):

@@ -15,7 +15,7 @@ import pytest
 from headwater import Headwater
 from headwater.adapters import webhook
 from headwater.adapters.webhook import Webhook
-from headwater.app.run.alerts import Alerts
+from headwater.app.run.alerts import Alerts, send_alerts
 from headwater.domain.errors import BadInput, ConfigError
 from headwater.testing.clock import NOW
 
@@ -95,6 +95,38 @@ def test_the_end_of_a_run_by_an_error_is_sent(receiver: Receiver, tmp_path: Path
     (event,) = receiver.events
     assert event["kind"] == "stopped"
     assert "column 'at' is missing from the header" in event["message"]
+
+
+class Panic(BaseException):
+    """As Polars raises one."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such luck"), Panic("no such luck")])
+def test_the_end_of_a_run_by_an_unexpected_error_is_sent(
+    receiver: Receiver, tmp_path: Path, error: BaseException
+) -> None:
+    headwater = headwater_for(receiver, tmp_path)
+    with pytest.raises(type(error)), send_alerts(headwater.deployment.alerts, headwater.start()):
+        raise error
+    (event,) = receiver.events
+    assert (event["kind"], event["message"]) == (
+        "stopped",
+        f"the run has ended: {type(error).__name__}: no such luck",
+    )
+
+
+def test_an_operator_who_interrupts_a_run_is_not_told(receiver: Receiver, tmp_path: Path) -> None:
+    headwater = headwater_for(receiver, tmp_path)
+    with pytest.raises(KeyboardInterrupt), send_alerts(headwater.deployment.alerts, headwater.start()):
+        raise KeyboardInterrupt
+    assert receiver.events == []
+
+
+def test_a_name_that_is_not_utf_8_is_sent(receiver: Receiver) -> None:
+    sending = Webhook(receiver.address, timedelta(seconds=5))
+    sending.post({"message": "file né\udcff.txt skipped"})
+    sending.close()
+    assert receiver.events == [{"message": "file né?.txt skipped"}]
 
 
 def test_nothing_is_sent_of_a_run_without_problems(receiver: Receiver, tmp_path: Path) -> None:

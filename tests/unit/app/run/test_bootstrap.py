@@ -16,7 +16,7 @@ from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
 from headwater.domain.epoch.epoch import Epoch
-from headwater.domain.errors import ConfigError, NotSupported
+from headwater.domain.errors import ConfigError, NotSupported, SourceChanged
 from headwater.domain.service.history_load import HistorySource, takes_over
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
@@ -43,6 +43,13 @@ def rows():
     return source
 
 
+class Trimmed(RowsSource):
+    """A source whose first rows are gone."""
+
+    def plan(self, after, now):  # noqa: ARG002 - the port's
+        raise SourceChanged("rows were removed before they were read")
+
+
 class TestOffsets:
     def test_chunks_carry_where_the_stream_takes_over(self, rows):
         history = HistorySource(rows, {"info": "/dump:csv"}, {"info": {"at": 7}})
@@ -60,21 +67,26 @@ class TestOffsets:
         with pytest.raises(ConfigError, match="resume it with info=/dump:csv"):
             HistorySource(rows, {"info": "/dump2:csv"}, {}).plan(begun.until, NOW)
 
-    @pytest.mark.parametrize("wanted", ['{"info": {"at": 1}}', {"info": {"at": 1}}])
+    @pytest.mark.parametrize("wanted", ['{"info": {"rows": 1}}', {"info": {"rows": 1}}])
     def test_the_stream_starts_where_it_is_told(self, rows, wanted):
-        assert stream_offsets(wanted, {"info": rows}) == {"info": {"at": 1}}
+        assert stream_offsets(wanted, {"info": rows}, NOW) == {"info": {"rows": 1}}
+
+    def test_a_place_that_cannot_be_read_is_refused_before_the_load(self, rows):
+        source = Trimmed(rows.schema, rows.frame)
+        with pytest.raises(SourceChanged, match="were removed"):
+            stream_offsets({"info": {"rows": 1}}, {"info": source}, NOW)
 
     def test_a_file_tells_where_the_stream_starts(self, rows, tmp_path):
-        (tmp_path / "at.json").write_text(json.dumps({"info": {"at": 2}}))
+        (tmp_path / "at.json").write_text(json.dumps({"info": {"rows": 2}}))
         topics = {"info": rows}
-        assert stream_offsets(str(tmp_path / "at.json"), topics) == {"info": {"at": 2}}
-        assert stream_offsets("beginning", topics) == {}
-        assert stream_offsets("now", topics) == {"info": {"rows": 5}}
+        assert stream_offsets(str(tmp_path / "at.json"), topics, NOW) == {"info": {"rows": 2}}
+        assert stream_offsets("beginning", topics, NOW) == {}
+        assert stream_offsets("now", topics, NOW) == {"info": {"rows": 5}}
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
         with pytest.raises(ConfigError, match=r"takes over"):
-            stream_offsets(wanted, {"info": rows})
+            stream_offsets(wanted, {"info": rows}, NOW)
 
 
 class TestEnds:
