@@ -92,7 +92,8 @@ def parted(request: pytest.FixtureRequest, tmp_path: Path) -> Parted:
         schema = batch_schema(given.rows)
         rows = backend.frame([tuple(line[name] for name in schema.names) for line in batch], schema)
         of = nw.col("_origin") if lane else None
-        both = split_complete(rows, backend.engine, transactions=given.transactions, order=[POSITION], lane=of)
+        how = {"transactions": given.transactions, "order": [POSITION], "lane": of, "key": ["id"]}
+        both = split_complete(rows, backend.engine, **how)
         counting, waiting = (each.sort(POSITION).collect(backend="pyarrow").to_arrow().to_pylist() for each in both)
         backend.engine.release()
         return counting, waiting
@@ -179,6 +180,21 @@ def test_the_next_transaction_of_a_log_ends_the_one_before_it_and_no_other_logs(
     assert [line["id"] for line in waiting] == [9, 8]
 
 
+def test_a_row_waits_for_a_transaction_of_two_logs_that_changes_the_same_row_before_it(parted: Parted) -> None:
+    given = spec("maxwell-json")
+    rows = ((7, 1, False), (8, 1, True), (9, 2, True), (7, 3, False), (7, 3, True))
+    batch = lines(
+        given,
+        *(maxwell("accounts", xid, 1, id=key, commit=commit) for xid, key, commit in rows),
+        origins=("a", "a", "a", "b", "b"),
+    )
+    counting, waiting = parted(given, batch[:-1], lane=True)
+    assert [line["id"] for line in counting] == [2]
+    assert [line["_transaction"] for line in waiting] == ["7", "8", "7"]
+    counting, waiting = parted(given, [*waiting, batch[-1]], lane=True)
+    assert ([line["_transaction"] for line in counting], waiting) == (["7", "8", "7", "7"], [])
+
+
 def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their_end_counts(parted: Parted) -> None:
     given = spec("debezium-json", COUNTED)
     first, second = debezium("accounts", "571:5", 1, 1), debezium("accounts", "571:5", 3, 2)
@@ -192,7 +208,7 @@ def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their
     assert (counting, len(waiting)) == ([], 2)
     again = {**batch[1], "_position": 15_000}  # sent twice, as Debezium may after a crash
     counting, waiting = parted(given, [*batch[:2], again])
-    assert (counting, len(waiting)) == ([], 3)
+    assert (counting, len(waiting)) == ([], 2)
     counting, waiting = parted(given, batch)
     assert [(line["id"], line[AT]) for line in counting] == [(1, at(9)), (3, at(9))]
     assert waiting == []
@@ -200,10 +216,38 @@ def test_debeziums_transactions_are_whole_when_as_many_events_are_there_as_their
 
 def test_rows_before_their_transactions_end_wait_though_others_follow(parted: Parted) -> None:
     given = spec("debezium-json", COUNTED)
-    batch = lines(given, debezium("accounts", "a", 1, 1), debezium("accounts", "b", 1, 2), ended("b", accounts=1))
+    batch = lines(given, debezium("accounts", "a", 1, 1), debezium("accounts", "b", 2, 2), ended("b", accounts=1))
     counting, waiting = parted(given, batch)
     assert [line["_transaction"] for line in counting] == ["b"]
     assert [line["_transaction"] for line in waiting] == ["a"]
+
+
+def test_a_transaction_waits_for_the_one_before_it_that_changes_the_same_row(parted: Parted) -> None:
+    given = spec("debezium-json", COUNTED)
+
+    def change(name: str | None, event: int, key: int) -> str:
+        return debezium("accounts", name, event, event, after={"id": key, "balance": 5})
+
+    batch = lines(
+        given,
+        *(change("a", 1, 1), change("b", 1, 1), change("b", 2, 2), change("c", 1, 2), change("d", 1, 3)),
+        *(change(None, 1, 2), change(None, 1, 4)),
+        *(ended("a", accounts=2), ended("b", accounts=2), ended("c", accounts=1), ended("d", accounts=1)),
+        change("a", 2, 5),
+        origins=tuple(f"log/0@{offset}" for offset in range(12)),
+    )
+    counting, waiting = parted(given, batch[:-1])
+    assert [line["id"] for line in counting] == [3, 4]
+    assert [line["id"] for line in waiting if line["id"]] == [1, 1, 2, 2, 2]
+    counting, waiting = parted(given, [*waiting, batch[-1]])
+    assert ([line["id"] for line in counting], waiting) == ([1, 1, 2, 2, 2, 5], [])
+
+
+def test_the_first_of_two_copies_of_an_event_counts(parted: Parted) -> None:
+    given = spec("debezium-json", COUNTED)
+    event = debezium("accounts", "a", 1, 1)
+    counting, waiting = parted(given, lines(given, event, ended("a", accounts=1), event, ended("a", accounts=1)))
+    assert ([line["_position"] for line in counting], waiting) == ([0], [])
 
 
 def test_a_transaction_of_other_tables_leaves_no_mark() -> None:
@@ -231,12 +275,15 @@ def test_in_order_debeziums_rows_go_by_the_databases_own_transaction(parted: Par
 
 def test_canals_transactions_go_by_their_gtid(parted: Parted) -> None:
     given = spec("canal-json", ORDERED, "row")
-    data = [{"id": "1", "balance": "5"}, {"id": "2", "balance": "6"}]
-    message = {"type": "INSERT", "database": "bank", "table": "accounts", "es": 1_709_283_601_000, "data": data}
-    batch = lines(given, *(json.dumps(message | {"gtid": gtid}) for gtid in ("u:1", "u:2", "")))
+    message = {"type": "INSERT", "database": "bank", "table": "accounts", "es": 1_709_283_601_000}
+
+    def change(gtid: str, *ids: int) -> str:
+        return json.dumps({**message, "gtid": gtid, "data": [{"id": key, "balance": "5"} for key in ids]})
+
+    batch = lines(given, change("u:1", 1, 2), change("u:2", 1, 2), change("", 3, 4))
     assert [line["_transaction"] for line in batch] == ["u:1"] * 2 + ["u:2"] * 2 + [None] * 2
     counting, _ = parted(given, batch)
-    assert [(line["id"], line["_transaction"]) for line in counting] == [(1, "u:1"), (2, "u:1"), (1, None), (2, None)]
+    assert [(line["id"], line["_transaction"]) for line in counting] == [(1, "u:1"), (2, "u:1"), (3, None), (4, None)]
 
 
 @pytest.mark.parametrize("format_", ["json", "canal-json"])

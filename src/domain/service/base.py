@@ -73,11 +73,13 @@ class PendingRows:
         rows: the number of rows.
         size: the size of their files, in bytes (`TableHistory.size`).
         chunks: the number of bulk-load chunks that they belong to; None if they are not of a bulk load.
+        oldest: the earliest commit time of rows that wait for the rest of their transactions (UTC); else None.
     """
 
     rows: int
     size: int
     chunks: int | None = None
+    oldest: datetime | None = None
 
 
 class ServiceSettings(Protocol):

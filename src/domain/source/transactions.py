@@ -13,8 +13,9 @@ from typing import Any
 
 import narwhals as nw
 
-from ..epoch.batch import ERROR
+from ..epoch.batch import ERROR, ORIGIN
 from ..ports import FrameCache
+from ..table.collect import collect_small
 from ..table.row_kind import ROW_KIND
 from .changelog.settings import COUNTED
 
@@ -41,6 +42,7 @@ AT = "_at"
 """timestamp (UTC): the time at which a row takes effect, that of its transaction's commit."""
 
 _LANE, _OPEN, _TOLD, _SEEN = "_lane", "_open", "_told", "_seen"
+_UNIT, _WAITING, _COUNT = "_unit", "_waiting", "_count"
 
 
 def is_mark() -> nw.Expr:
@@ -49,27 +51,42 @@ def is_mark() -> nw.Expr:
 
 
 def split_complete(
-    rows: nw.LazyFrame[Any], engine: FrameCache, *, transactions: str, order: Sequence[str], lane: nw.Expr | None
+    rows: nw.LazyFrame[Any],
+    engine: FrameCache,
+    *,
+    transactions: str,
+    order: Sequence[str],
+    lane: nw.Expr | None,
+    key: Sequence[str],
 ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
-    """Split rows into those of complete transactions and those that wait for the rest of theirs.
+    """Split rows into those that can take effect and those that wait.
+
+    A transaction waits for its missing rows. It also waits while an earlier row of one of its keys waits: otherwise the
+    earlier row would take effect after it. If events are counted, an event that occurs again is dropped.
 
     Args:
-        rows: the rows that waited so far and the new rows, with `TRANSACTION_COLUMNS`, ``_row_kind`` and ``_error``.
+        rows: the rows that waited so far and the new rows, with `TRANSACTION_COLUMNS` and `BATCH_COLUMNS`.
         engine: persists frames that are used several times.
         transactions: how the end of a transaction is recognised, ``ordered`` or ``counted``; see `ChangeSpec`.
         order: columns that order the rows of a lane as in the log; rows that waited come first.
         lane: the log of a row, each log being in order (Kafka partitions); None if all rows are of one log.
+        key: the columns that identify a row of the table; all rows of one key are in one lane.
 
     Returns:
         The rows of complete transactions and the rows without one, with `AT` and without marks; and the waiting rows,
         unchanged, marks included.
     """
-    rows = engine.persist(rows)
+    counted = transactions == COUNTED
+    # A row without a transaction waits with the other rows of its record.
+    unit = nw.coalesce(nw.col(TRANSACTION), nw.col(ORIGIN)).alias(_UNIT)
+    rows = engine.persist((_drop_copies(rows, order) if counted else rows).with_columns(unit))
     in_transactions = rows.filter(~nw.col(TRANSACTION).is_null())
     commits = in_transactions.group_by(TRANSACTION).agg(nw.col(COMMIT_TIME).max().alias(AT))
-    still_open = _incomplete(in_transactions) if transactions == COUNTED else _open_tails(in_transactions, order, lane)
-    states = commits.join(still_open, on=TRANSACTION, how="left")
-    labelled = engine.persist(rows.join(states, on=TRANSACTION, how="left"))
+    incomplete = _incomplete(in_transactions) if counted else _open_tails(in_transactions, order, lane)
+    waiting = _with_followers(incomplete.select(nw.col(TRANSACTION).alias(_UNIT)), rows, engine, order, key)
+    states = waiting.with_columns(nw.lit(value=True).alias(_OPEN))
+    labelled = rows.join(commits, on=TRANSACTION, how="left").join(states, on=_UNIT, how="left").drop(_UNIT)
+    labelled = engine.persist(labelled)
     is_open = nw.col(_OPEN).fill_null(value=False)
     # A row without a transaction takes effect at its own time.
     moment = nw.coalesce(nw.col(AT), nw.col(COMMIT_TIME))
@@ -77,12 +94,41 @@ def split_complete(
     return complete, labelled.filter(is_open).drop(_OPEN, AT)
 
 
+def _drop_copies(rows: nw.LazyFrame[Any], order: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The rows without events that were sent again: a later copy would replace newer images of its key."""
+    numbered = ~nw.col(TRANSACTION).is_null() & ~nw.col(EVENT).is_null()
+    first = rows.filter(numbered).unique(subset=[TRANSACTION, EVENT, ROW_KIND], keep="first", order_by=list(order))
+    return nw.concat([rows.filter(~numbered), first])
+
+
+def _with_followers(
+    waiting: nw.LazyFrame[Any], rows: nw.LazyFrame[Any], engine: FrameCache, order: Sequence[str], key: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    """Add the units of which a row comes after a waiting row of its key, and those that come after these in turn."""
+    images = rows.filter(nw.col(ERROR).is_null(), ~nw.col(ROW_KIND).is_null()).select(_UNIT, *key, *order)
+    waiting = engine.persist(waiting.unique())
+    known, count = 0, _count(waiting)
+    while count > known:
+        states = waiting.with_columns(nw.lit(1).alias(_WAITING))
+        labelled = images.join(states, on=_UNIT, how="left").with_columns(nw.col(_WAITING).fill_null(0))
+        so_far = nw.col(_WAITING).cum_sum().over(*key, order_by=list(order))
+        followers = labelled.with_columns(so_far.alias(_COUNT)).filter(nw.col(_COUNT) > 0).select(_UNIT)
+        waiting = engine.persist(nw.concat([waiting, followers]).unique())
+        known, count = count, _count(waiting)
+    return waiting
+
+
+def _count(rows: nw.LazyFrame[Any]) -> int:
+    (line,) = collect_small(rows.select(nw.len().alias(_COUNT)))
+    return int(line[_COUNT])
+
+
 def _open_tails(rows: nw.LazyFrame[Any], order: Sequence[str], lane: nw.Expr | None) -> nw.LazyFrame[Any]:
     """The transactions that their log may continue: the last one of each lane, unless its commit has been read."""
     lanes = rows.with_columns((nw.lit("") if lane is None else lane).alias(_LANE))
     last = lanes.unique(subset=[_LANE], keep="last", order_by=list(order))
     uncommitted = last.filter(~nw.col(COMMIT).fill_null(value=False))
-    return uncommitted.select(TRANSACTION).unique().with_columns(nw.lit(value=True).alias(_OPEN))
+    return uncommitted.select(TRANSACTION).unique()
 
 
 def _incomplete(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -93,4 +139,4 @@ def _incomplete(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     both = totals.join(seen, on=TRANSACTION, how="left")
     missing = nw.col(_SEEN).fill_null(0) < nw.col(_TOLD)
     is_open = nw.col(_TOLD).is_null() & ~nw.col(_SEEN).is_null() | missing.fill_null(value=False)
-    return both.select(TRANSACTION, is_open.alias(_OPEN)).filter(nw.col(_OPEN))
+    return both.filter(is_open).select(TRANSACTION)

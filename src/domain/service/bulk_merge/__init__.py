@@ -26,6 +26,7 @@ from ...table.change import Matching
 from ...table.fingerprint import changed_settings
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt, Service, Step
+from .applied_transactions import AppliedTransactions
 from .complete_transactions import TransactionFilter
 from .events import Events
 from .late_chunks import LateChunks
@@ -58,7 +59,8 @@ class BulkMerge(Service):
         self._dated = settings.timed and not settings.transactional
         self.tables = tables.in_order(settings)
         self.views = view_specs(settings)
-        transactions = TransactionFilter(settings, tables, engine)
+        applied = AppliedTransactions(tables, undo_log, engine) if undo_log and settings.counted else None
+        transactions = TransactionFilter(settings, tables, applied, engine)
         # Only a position can show that a late image is older.
         keeps_deleted = bool(settings.position)
         merger = ImageMerger(settings, tables, events, keeps_deleted, engine)

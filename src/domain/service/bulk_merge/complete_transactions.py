@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import narwhals as nw
 from attrs import define, field, frozen
 
 from ...epoch.batch import ERROR, Batch, lane
-from ...epoch.watermark import instant
+from ...epoch.watermark import format_watermark, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache, Version
-from ...source.transactions import AT, COMMIT_TIME, is_mark, split_complete
+from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, is_mark, split_complete
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
+from .applied_transactions import AppliedTransactions
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 
 _ROWS, _OLDEST = "_rows", "_oldest"
+_LONG = timedelta(hours=1)
+"""How far behind the newest change a transaction may wait before a warning says so; partitions may differ by less."""
 
 
 @frozen(eq=False)
@@ -30,12 +33,16 @@ class CompleteRows:
         pending: the change of the table of waiting rows.
         waits: whether any rows wait.
         oldest: the earliest commit time (UTC) of the waiting rows; None if no rows wait.
+        applied: all rows of complete transactions; None if the names of these are not remembered.
+        repeats: the number of rows that were skipped because their transactions were applied before.
     """
 
     rows: nw.LazyFrame[Any]
     pending: Change
     waits: bool = False
     oldest: datetime | None = None
+    applied: nw.LazyFrame[Any] | None = None
+    repeats: int = 0
 
 
 @frozen
@@ -52,11 +59,13 @@ class TransactionFilter:
 
     Args:
         settings, tables: of the pipeline.
+        applied: the transactions that were applied; None if they are not remembered.
         engine: of the frames.
     """
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
+    applied: AppliedTransactions | None
     engine: FrameCache
     _known: dict[Version, _Pending] = field(init=False, factory=dict)
 
@@ -74,21 +83,56 @@ class TransactionFilter:
         if batch.replay:  # their transactions were complete long ago
             replayed = rows.filter(valid, ~is_mark()).with_columns(nw.col(COMMIT_TIME).alias(AT))
             return CompleteRows(replayed, Change())
+        rows, repeats = self.applied.drop_repeats(rows, snapshot) if self.applied else (rows, 0)
         before = self._pending(snapshot).rows
-        if before:
-            names = self.tables.pending.schema.names
-            rows = nw.concat([snapshot.read(self.tables.pending.name).select(*names), rows.select(*names)])
-        log_lane = lane() if self.settings.lanes else None
-        marking = self.settings.changelog.transactions
-        complete, waiting = split_complete(
-            rows, self.engine, transactions=marking, order=[EPOCH, POSITION], lane=log_lane
-        )
-        waiting = self.engine.persist(waiting)
+        complete, waiting = self._split(rows, snapshot if before else None)
         pending = _summarize(waiting)
         change = (
             Change(overwrite=waiting.select(*self.tables.pending.schema.names)) if before or pending.rows else Change()
         )
-        return CompleteRows(self.engine.persist(complete.filter(valid)), change, bool(pending.rows), pending.oldest)
+        return CompleteRows(
+            self.engine.persist(complete.filter(valid)),
+            change,
+            bool(pending.rows),
+            pending.oldest,
+            complete if self.applied else None,
+            repeats,
+        )
+
+    def _split(self, rows: nw.LazyFrame[Any], snapshot: Snapshot | None) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+        """Split the rows of a batch, and those that waited in a snapshot, into complete and waiting rows."""
+        if snapshot is not None:
+            names = self.tables.pending.schema.names
+            rows = nw.concat([snapshot.read(self.tables.pending.name).select(*names), rows.select(*names)])
+        complete, waiting = split_complete(
+            rows,
+            self.engine,
+            transactions=self.settings.changelog.transactions,
+            order=[EPOCH, POSITION],
+            lane=lane() if self.settings.lanes else None,
+            key=self.settings.key,
+        )
+        return complete, self.engine.persist(waiting)
+
+    def find_warnings(self, complete: CompleteRows, newest: datetime | None) -> tuple[str, ...]:
+        """A warning if a transaction waits although much later changes have been read.
+
+        Args:
+            complete: the rows of the epoch.
+            newest: the newest commit time of the batch (UTC).
+        """
+        waiting, oldest = complete.pending.overwrite, complete.oldest
+        if waiting is None or oldest is None or newest is None or newest - oldest <= _LONG:
+            return ()
+        named = waiting.filter(~nw.col(TRANSACTION).is_null(), ~nw.col(COMMIT_TIME).is_null())
+        first = collect_small(named.sort(COMMIT_TIME, TRANSACTION).head(1).select(TRANSACTION, COMMIT_TIME))
+        return tuple(
+            f"transaction {line[TRANSACTION]} of {format_watermark(instant(line[COMMIT_TIME]))} still waits for its"
+            " other rows. Later changes of the same keys wait for it, and so does the watermark. It goes on by itself"
+            " if its partition is only read later than others. If its rows were lost, send all of them again, or load"
+            " the table with another pipeline name"
+            for line in first
+        )
 
     def oldest(self, snapshot: Snapshot) -> datetime | None:
         """The earliest commit time (UTC) of the waiting rows; None if no rows wait."""

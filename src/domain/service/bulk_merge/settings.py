@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from ...duration import show_duration
 from ...errors import ConfigError
-from ...source.changelog.settings import CHANGE_FORMATS, NONE
+from ...source.changelog.settings import CHANGE_FORMATS, COUNTED, NONE
 from ...source.record_spec import RecordSpec
 from ...table.fingerprint import fingerprint
 from ...table.schema import Column, Schema, check_compared, check_own_names
@@ -116,6 +116,11 @@ class BulkMergeSettings:
     def transactional(self) -> bool:
         """Whether changes are applied as whole transactions, at their commit times."""
         return self.waits and self.changelog.transactions != NONE
+
+    @property
+    def counted(self) -> bool:
+        """Whether a transaction is complete when all of its events have been read, in whatever order they arrive."""
+        return self.transactional and self.changelog.transactions == COUNTED
 
     @property
     def has_before_images(self) -> bool:

@@ -104,8 +104,12 @@ class BulkMergeStep:
             batch.remaining,
             watermark,
         )
-        changes_by_table |= self._plan_changes(epoch_input)
-        return Step(changes_by_table, profile.rows, profile.dead_letters, None, watermark=watermark)
+        changes_by_table |= self._plan_changes(epoch_input, complete)
+        counts = (profile.rows, profile.dead_letters, None)
+        if complete is None:
+            return Step(changes_by_table, *counts, watermark=watermark)
+        warnings = self.transactions.find_warnings(complete, profile.newest)
+        return Step(changes_by_table, *counts, watermark=watermark, repeats=complete.repeats, warnings=warnings)
 
     def _check_late(self, chunks: tuple[Chunk, ...], batch: Batch, snapshot: Snapshot) -> datetime | None:
         """Check the chunks that were read now; return the event time (UTC) after which deletes are known; None: any."""
@@ -142,10 +146,13 @@ class BulkMergeStep:
             newest = min(newest, oldest - _INSTANT + delay)
         return advance(so_far, newest, delay)
 
-    def _plan_changes(self, epoch_input: EpochInput) -> dict[str, Change]:
+    def _plan_changes(self, epoch_input: EpochInput, complete: CompleteRows | None = None) -> dict[str, Change]:
         """The changes of an epoch, except dead letters and pending rows."""
         settlement = self.progress.settle(epoch_input)
         changes, expired_keys = self.progress.changes(epoch_input, settlement), None
+        if applied := self.transactions.applied:
+            rows = complete.applied if complete else None
+            changes[self.tables.applied.name] = applied.change(rows, epoch_input.watermark, epoch_input.snapshot)
         if self.undo_log:
             changes[self.tables.recent.name], expired_keys = self._change_undo_log(epoch_input, self.undo_log)
         changes |= self.merger.changes(epoch_input, settlement, expired_keys)

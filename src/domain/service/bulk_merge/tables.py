@@ -7,7 +7,7 @@ from attrs import field, frozen
 from ...epoch.batch import BATCH_COLUMNS
 from ...source import dead_letter
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
-from ...source.transactions import AT, TRANSACTION_COLUMNS
+from ...source.transactions import AT, TRANSACTION, TRANSACTION_COLUMNS
 from ...table.change import POSITION
 from ...table.merge import Latest
 from ...table.schema import Column, Schema, column
@@ -37,7 +37,8 @@ class BulkMergeTables:
 
     Args:
         dead_letters: see `dead_letter.spec`.
-        pending: changelog rows whose transactions are not complete.
+        pending: changelog rows whose transactions are not complete, and rows that have to be applied after them.
+        applied: the names of transactions that were applied, partitioned by segment of commit time.
         waiting: bulk rows with which the changelog has not caught up yet, partitioned by chunk.
         chunks: one row per chunk that was read.
         load: one row: the position and event time that the changelog has reached, and whether the load is done.
@@ -49,6 +50,7 @@ class BulkMergeTables:
 
     dead_letters: TableSpec
     pending: TableSpec
+    applied: TableSpec
     waiting: TableSpec
     chunks: TableSpec
     load: TableSpec
@@ -77,6 +79,12 @@ class BulkMergeTables:
                     column(EPOCH, "bigint"),
                     *(column(each, ddl) for each, ddl in {**BATCH_COLUMNS, **TRANSACTION_COLUMNS}.items()),
                 ),
+            ),
+            applied=TableSpec(
+                f"{name}.applied",
+                Schema((column(SEGMENT, "bigint"), column(TRANSACTION, "string"), column(AT, "timestamp"))),
+                key=(SEGMENT, TRANSACTION, AT),
+                partition_by=(SEGMENT,),
             ),
             waiting=TableSpec(
                 f"{name}.waiting",
@@ -138,6 +146,8 @@ class BulkMergeTables:
         longer than it has to, but never too short.
         """
         pending = [self.pending] if settings.transactional else []
+        applied = [self.applied] if settings.counted else []
         waiting = [self.waiting] if settings.waits else []
         recent = [self.recent] if settings.timed else []
-        return (self.dead_letters, *pending, *waiting, self.chunks, self.load, self.tombstones, *recent, self.current)
+        before = (self.dead_letters, *pending, *applied, *waiting)
+        return (*before, self.chunks, self.load, self.tombstones, *recent, self.current)

@@ -20,6 +20,7 @@ from .tables import ADDS, DELETED
 if TYPE_CHECKING:
     from ...ledger.ledger import Snapshot
     from ...ports import FrameEngine, Version
+    from ...table.spec import TableSpec
     from .events import Events
     from .settings import BulkMergeSettings
     from .tables import BulkMergeTables
@@ -65,25 +66,40 @@ class UndoLog:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
         return None if watermark is None else _EPOCH + self._first(watermark) * self._interval
 
-    def assign_segments(self, entries: nw.LazyFrame[Any], watermark: datetime | None) -> nw.LazyFrame[Any]:
-        """Entries in the columns of `recent`, with segments. Entries before the cut of the watermark are dropped."""
+    def assign_segments(
+        self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Entries in the columns of a table, with segments. Entries before the cut of the watermark are dropped.
+
+        Args:
+            entries: rows with `AT`.
+            watermark: the watermark after the epoch (UTC).
+            table: the table; None: `recent`.
+        """
         rows = self._segments.assign(entries, self.engine)
         if watermark is not None:
             rows = rows.filter(nw.col(SEGMENT) >= self._first(watermark))
-        return rows.select(*self.tables.recent.schema.names)
+        return rows.select(*(table or self.tables.recent).schema.names)
 
-    def read_expired(self, snapshot: Snapshot, until: datetime | None) -> nw.LazyFrame[Any] | None:
-        """The rows of the log that expire at a watermark, persisted; None if no segment expires.
+    def read_expired(
+        self, snapshot: Snapshot, until: datetime | None, table: TableSpec | None = None
+    ) -> nw.LazyFrame[Any] | None:
+        """The rows of a table that expire at a watermark, persisted; None if no segment expires.
 
         Args:
             snapshot: the newest publication, with the watermark before.
             until: the new watermark (UTC).
+            table: the table, partitioned as `recent`; None: `recent`.
         """
         before = snapshot.publication.watermark if snapshot.publication else None
         if until is None or before is None or self._first(until) == self._first(before):
             return None
         expired = Matching(within={SEGMENT: Between(-_UNBOUNDED, self._first(until) - 1)})
-        return self.engine.persist(snapshot.read(self.tables.recent.name, expired))
+        return self.engine.persist(snapshot.read((table or self.tables.recent).name, expired))
+
+    def since(self, moment: datetime) -> Matching:
+        """A filter for the segments from a moment (UTC) on."""
+        return Matching(within={SEGMENT: Between(self._number(moment), _UNBOUNDED)})
 
     def find_expired_keys(self, expired: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Keys of deleted rows that the log no longer covers: their deletes expire, and they have no later change.

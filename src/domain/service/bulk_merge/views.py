@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ...epoch.watermark import format_watermark
+from ...epoch.watermark import format_watermark, instant
 from ...errors import ConfigError
 from ...source.bulk import CHUNK, SEARCH_TS
+from ...source.transactions import COMMIT_TIME
 from ...table.change import Matching
 from ...table.collect import collect_small
 from ...table.net_changes import net_changes
@@ -125,22 +126,28 @@ class BulkMergeViews:
     def bookkeeping(self, snapshot: Snapshot) -> dict[str, PendingRows]:
         """The temporary rows: those of waiting chunks, of tombstones, and of incomplete transactions."""
         chunks, tables = self.progress.read_state(snapshot).waiting, self.tables
-        counts = {
-            tables.waiting.name: (row_count(chunks), len(chunks)),
-            tables.tombstones.name: (self._count(snapshot, tables.tombstones.name), None),
-            tables.pending.name: (self._count(snapshot, tables.pending.name), None),
+        found = {
+            tables.waiting.name: PendingRows(row_count(chunks), 0, chunks=len(chunks)),
+            tables.tombstones.name: PendingRows(self._aggregate(snapshot, tables.tombstones.name)[_COUNT], 0),
+            tables.pending.name: self._pending(snapshot),
         }
         return {
-            name.removeprefix(f"{self.settings.pipeline}."): PendingRows(rows, snapshot.size(name), chunks=parts)
-            for name, (rows, parts) in counts.items()
-            if rows
+            name.removeprefix(f"{self.settings.pipeline}."): evolve(rows, size=snapshot.size(name))
+            for name, rows in found.items()
+            if rows.rows
         }
 
-    def _count(self, snapshot: Snapshot, table: str) -> int:
+    def _pending(self, snapshot: Snapshot) -> PendingRows:
+        line = self._aggregate(snapshot, self.tables.pending.name, nw.col(COMMIT_TIME).min())
+        oldest = line.get(COMMIT_TIME)
+        return PendingRows(line[_COUNT], 0, oldest=None if oldest is None else instant(oldest))
+
+    def _aggregate(self, snapshot: Snapshot, table: str, *more: nw.Expr) -> dict[str, Any]:
+        """The number of rows of a table, and more aggregates."""
         if snapshot.version(table) is None:
-            return 0
-        (line,) = collect_small(snapshot.read(table).select(nw.len().alias(_COUNT)))
-        return int(line[_COUNT])
+            return {_COUNT: 0}
+        (line,) = collect_small(snapshot.read(table).select(nw.len().alias(_COUNT), *more))
+        return line
 
     def _select_rows(self, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return stored.filter(~nw.col(DELETED)).select(*self.settings.columns)

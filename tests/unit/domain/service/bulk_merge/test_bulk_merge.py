@@ -40,6 +40,13 @@ format = "maxwell-json"
 schema = "id bigint, owner string, balance bigint, at timestamp, pos bigint"
 metadata = { at = "commit_time", pos = "log_position" }
 event_time = "at"
+[sources.debezium]
+kind = "files"
+path = "debezium"
+format = "debezium-json"
+tables = ["bank.accounts"]
+schema = "id bigint, owner string, balance bigint"
+transactions = "counted"
 
 [pipelines.accounts]
 service = "bulk_merge"
@@ -253,6 +260,7 @@ def test_what_waits_is_told_with_its_size_and_freed_as_chunks_settle(trial: Tria
         (PendingRows(12, 999_499), "12 rows, 999 kB"),
         (PendingRows(12, 999_500), "12 rows, 1 MB"),
         (PendingRows(5, 4_200_000_000_000), "5 rows, 4,200 GB"),
+        (PendingRows(2, 1000, oldest=at(1)), "2 rows, 1 kB, the oldest of 2024-03-01T09:00:01Z"),
     ],
 )
 def test_what_is_kept_in_words(found: PendingRows, told: str) -> None:
@@ -364,6 +372,89 @@ def test_no_row_shows_before_its_transaction_is_whole(trial: Trial) -> None:
     assert kept(trial) == {}
     assert rows(trial, as_of=at(24)) == [(1, "ann", 1)]
     assert len(rows(trial, as_of=at(25))) == 3
+
+
+def debezium(name: str, event: int, second: int, key: int, balances: tuple[int | None, int | None]) -> str:
+    """An event of a counted transaction: the balance of an account before and after."""
+    before, after = balances
+
+    def image(balance: int | None) -> dict[str, Any] | None:
+        return None if balance is None else {"id": key, "owner": "ann", "balance": balance}
+
+    change = {"op": "c" if before is None else "d" if after is None else "u", "before": image(before)}
+    source = {"db": "bank", "table": "accounts", "ts_ms": int(at(second).timestamp()) * 1000}
+    transaction = {"id": name, "total_order": event, "data_collection_order": event}
+    return json.dumps({**change, "after": image(after), "source": source, "transaction": transaction})
+
+
+def ended(name: str, events: int, second: int) -> str:
+    counts = [{"data_collection": "bank.accounts", "event_count": events}]
+    end = {"status": "END", "id": name, "event_count": events, "data_collections": counts}
+    return json.dumps({**end, "ts_ms": int(at(second).timestamp()) * 1000})
+
+
+def take(trial: Trial, *lines: str) -> list[tuple[Any, ...]]:
+    """The rows after one more epoch of a counted changelog."""
+    trial.feed("debezium", lines)
+    trial.run()
+    return rows(trial)
+
+
+@pytest.mark.parametrize("later", [True, False])
+@pytest.mark.parametrize(("after", "told"), [(6, [(1, "ann", 6), (2, "ann", 7)]), (None, [(2, "ann", 7)])])
+def test_a_change_waits_for_an_older_transaction_of_its_key(
+    trial: Trial, after: int | None, told: list[tuple[Any, ...]], *, later: bool
+) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    first = [debezium("a", 1, 1, 1, (None, 5)), ended("a", 2, 1)]
+    second = [debezium("b", 1, 2, 1, (5, after)), ended("b", 1, 2)]
+    for batch in [first, second] if later else [[*first, *second]]:
+        assert take(trial, *batch) == []
+    assert take(trial, debezium("a", 2, 1, 2, (None, 7))) == told
+    assert rows(trial, as_of=at(1)) == [(1, "ann", 5), (2, "ann", 7)]
+    assert kept(trial) == {}
+
+
+def test_events_of_applied_transactions_are_skipped(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    one, two, end = debezium("a", 1, 1, 1, (None, 5)), debezium("a", 2, 1, 2, (None, 7)), ended("a", 2, 1)
+    assert take(trial, one, one, end) == []
+    assert take(trial, two) == [(1, "ann", 5), (2, "ann", 7)]
+    newer = [(1, "ann", 5), (2, "ann", 8)]
+    assert take(trial, debezium("b", 1, 2, 2, (7, 8)), ended("b", 1, 2)) == newer
+    assert take(trial, two, end) == newer
+    assert kept(trial) == {}
+    assert take(trial, debezium("c", 1, 3600, 3, (None, 1)), ended("c", 1, 3600)) == [*newer, (3, "ann", 1)]
+    (status,) = trial.reader.status()
+    assert status.publication is not None
+    assert status.publication.watermark == at(3600)
+
+
+def test_a_transaction_whose_name_is_used_again_after_a_reset_of_the_log_is_another_one(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    assert take(trial, debezium("a", 1, 1, 1, (None, 5)), ended("a", 1, 1)) == [(1, "ann", 5)]
+    assert take(trial, debezium("a", 1, 2, 1, (5, 6)), ended("a", 1, 2)) == [(1, "ann", 6)]
+    assert take(trial, debezium("a", 1, 1, 1, (None, 5)), ended("a", 1, 1)) == [(1, "ann", 6)]
+
+
+def test_names_of_applied_transactions_expire_with_history(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    trial.set("pipelines.accounts.history", '"24s"')
+    for number in range(1, 6):
+        take(trial, debezium(f"t{number}", 1, number * 20, number, (None, 5)), ended(f"t{number}", 1, number * 20))
+    _, stored = trial.stored("accounts.applied")
+    assert sorted(stored.collect(backend="polars")["_transaction"].to_list()) == ["t4", "t5"]
+
+
+def test_a_transaction_that_waits_for_long_is_warned_of(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    take(trial, debezium("lost", 1, 1, 1, (None, 5)), ended("lost", 2, 1))
+    take(trial, debezium("b", 1, 3601, 2, (None, 5)), ended("b", 1, 3601))
+    assert not caplog.records
+    take(trial, debezium("c", 1, 3602, 3, (None, 5)), ended("c", 1, 3602))
+    assert "transaction lost of 2024-03-01T09:00:01Z still waits for its other rows" in caplog.text
+    (status,) = trial.reader.status()
+    assert status.bookkeeping["pending"].oldest == at(1)
 
 
 def test_rows_that_waited_are_dropped_together_when_none_or_few_are_left(trial: Trial) -> None:
