@@ -291,6 +291,7 @@ def test_a_column_that_cannot_be_converted_stops_the_load(bank: JdbcDatabase, sc
     [
         ("uuid", "string", [f"{each:08x}-0000-4000-8000-000000000000" for each in (0x9, 0xA0, 0xF00, 0xFFFFFFFF)]),
         ("mood", "string", ["sad", "ok", "happy", "elated"]),
+        ('text COLLATE "C"', "string", ["'", "\\", "\\'", "a\\b"]),
         ("inet", "string", ["9.0.0.0", "10.0.0.0/8", "10.0.0.0", "192.168.0.1"]),
         ("date", "date", ["0044-03-15 BC", "2024-02-29", "20000-01-01", "infinity"]),
         ("numeric", "decimal(38,9)", ["-1e30", "1.50000000000000000001", "1.50000000000000000002", "NaN"]),

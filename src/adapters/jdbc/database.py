@@ -18,7 +18,7 @@ from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
 from . import postgresql
-from .keys import Key, KeyColumn, Value, condition_after, condition_within, not_null
+from .keys import MYSQLS, POSTGRESQL, Key, KeyColumn, Value, condition_after, condition_within, not_null, text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +43,7 @@ _DRIVERS = {
     "postgresql": "org.postgresql.Driver",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-_LIMITED = ("mysql", "mariadb", "sqlite")
-_POSTGRESQL = "postgresql"
+_LIMITED = (*MYSQLS, "sqlite")
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
 _NO_NULLS = 0
@@ -207,7 +206,7 @@ class Database:
 
     def quoted(self, name: str) -> str:
         """A name, quoted for the database's SQL."""
-        quote = "`" if self.settings.kind in ("mysql", "mariadb") else '"'
+        quote = "`" if self.settings.kind in MYSQLS else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
     def nth(self, table: str, key: Sequence[KeyColumn], after: Key | None, number: int) -> Key | None:
@@ -303,7 +302,7 @@ class Database:
     def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""
         name = self.quoted(column.name)
-        if wanted is None or self.settings.kind != _POSTGRESQL:
+        if wanted is None or self.settings.kind != POSTGRESQL:
             return name, None
         return postgresql.select(column, name, wanted)
 
@@ -320,13 +319,13 @@ class Database:
         """A value in SQL, in the column's own type: a comparison with another type would not use the index."""
         text = str(value)
         # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
-        if self.settings.kind != _POSTGRESQL:
+        if self.settings.kind != POSTGRESQL:
             if kind.name == "date":
                 date = java_class(self.session, "java.sql.Date").valueOf(text)
                 return str(self._dialect.compileValue(date))
             if kind.name != "string" and _NUMBER.fullmatch(text):
                 return text
-        return "'" + text.replace("'", "''") + "'"
+        return text_literal(text, self.settings.kind)
 
     @property
     def _dialect(self) -> Any:
