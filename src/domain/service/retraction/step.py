@@ -142,9 +142,14 @@ class RetractionStep:
             self._cuts[version] = lines[0][CUT] if lines else None
         return self._cuts[version]
 
-    def day_of(self, moment: datetime) -> date:
-        """Return the day of a moment in the pipeline's zone, as in `_segment`."""
-        return _day(self.days.number_of(moment))
+    def default_cut(self, watermark: datetime | None, now: datetime) -> date:
+        """Return the day of the watermark, or today in the pipeline's zone if there is no watermark."""
+        return _day(self.days.number_of(now) if watermark is None else self._day_of_watermark(watermark))
+
+    def _day_of_watermark(self, watermark: datetime) -> int:
+        """The day of a watermark, as in `_segment`. The watermark of an event time without a zone has none either."""
+        days = evolve(self.days, zone="UTC") if self.settings.has_wall_watermark else self.days
+        return days.number_of(watermark)
 
     def _evaluate(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the columns of the measures' arguments and conditions."""
@@ -187,7 +192,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        to = self.days.number_of(subtract(watermark, self.settings.roll_after))
+        to = self._day_of_watermark(subtract(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from attrs import evolve
 from headwater.app.run.options import RunOptions
 from headwater.domain.errors import ConfigError, SumOverflow
 from headwater.domain.service.retraction import PastTable, PlainTable
+from headwater.domain.table.schema import Schema
 
 from .counting import Shop, march, measures, moment, order, settings
 
@@ -262,4 +263,22 @@ def test_moments_are_days_of_the_pipelines_zone() -> None:
     shop.read(order("+I", "new", "01 15:59:59"), order("+I", "new", "01 16:00"))
     assert shop.shows("deltas") == [(march(1), "new", 1), (march(2), "new", 1)]
     service: Any = shop.runner().service
-    assert service.day_of(moment("01 16:00")) == march(2)
+    assert service.default_cut(moment("01 16:00"), moment("05 09:00")) == march(2)
+    assert service.default_cut(None, moment("01 16:00")) == march(2)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+@pytest.mark.parametrize(
+    ("kind", "hour"), [("timestamp_ntz", 2), ("timestamp_ntz", 20), ("date", 0)], ids=["morning", "evening", "date"]
+)
+def test_days_of_times_without_a_zone_are_not_shifted(kind: str, hour: int, zone: str) -> None:
+    schema = Schema.parse(f"state string, mtime {kind}")
+    own = settings(schema=schema, measures=measures(schema, orders="count(*)"), time_zone=zone, event_time="mtime")
+    time = date(2024, 3, 6) if kind == "date" else datetime(2024, 3, 6, hour)
+    shop = Shop(evolve(own, roll_after=timedelta(hours=1)))
+    for _ in range(2):  # a cut is due by the watermark of the epoch before
+        shop.read({"_row_kind": "+I", "state": "new", "mtime": time})
+    assert shop.shows("by_day") == [(march(6), "new", 2)]
+    runner: Any = shop.runner()
+    assert runner.service.default_cut(runner.ledger.latest.watermark, moment("09 09:00")) == march(6)
+    assert runner.service.default_cut(None, moment("09 12:00")) == march(9)
