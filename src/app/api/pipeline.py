@@ -304,6 +304,8 @@ class Pipeline:
 
         Raises:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
+            EpochConflict: the pipeline is running; nothing is changed.
+            BadInput: a number of the user-supplied past cannot be stored as it is; nothing is changed.
         """
         default_cut = self.runner.service.default_cut
         if default_cut is None:
