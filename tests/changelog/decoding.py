@@ -23,10 +23,17 @@ class Decoding:
     ddl: str
     time_zone: str = "UTC"
     changes: ChangeSpec = field(factory=ChangeSpec)
+    needs_whole_rows: bool = False
 
     def lines(self, *raws: str | None) -> list[dict[str, Any]]:
         """All columns of the rows of some records."""
-        spec = RecordSpec(Schema.parse(self.ddl), self.format, time_zone=self.time_zone, changes=self.changes)
+        spec = RecordSpec(
+            Schema.parse(self.ddl),
+            self.format,
+            time_zone=self.time_zone,
+            changes=self.changes,
+            needs_whole_rows=self.needs_whole_rows,
+        )
         records = [Record(raw and raw.encode(), at * STEP, "log") for at, raw in enumerate(raws)]
         lines: list[dict[str, Any]] = RecordDecoder(spec).batch(records).to_pylist()
         return lines

@@ -204,6 +204,36 @@ def test_a_delete_that_tells_the_key_alone_is_refused() -> None:
     assert why == f"before: a delete that has only the key; {FULL}"
 
 
+@pytest.mark.parametrize(
+    ("key", "remedy"), [([], ". If the table did not have that column yet, declare the source's key"), (["id"], "")]
+)
+@pytest.mark.parametrize("before", [{"email": "annek@noanswer.org"}, {}])
+def test_a_delete_that_tells_another_index_is_refused_where_rows_are_subtracted(
+    before: dict[str, str], key: list[str], remedy: str
+) -> None:
+    decoding = Decoding("debezium-json", CUSTOMERS.ddl, changes=ChangeSpec(key=key), needs_whole_rows=True)
+    reasons = {
+        f"before: a delete without its whole old image: id is missing; {FULL}{remedy}",
+        f"before: a delete that has only the key; {FULL}",
+    }
+    assert decoding.refusal(change("d", before, None, POSTGRES)) in reasons
+
+
+def test_without_a_known_key_a_delete_that_may_be_the_key_alone_is_refused_where_rows_are_subtracted() -> None:
+    decoding = Decoding("debezium-json", CUSTOMERS.ddl, needs_whole_rows=True)
+    why = decoding.refusal(change("d", {"id": 1004}, None, POSTGRES))
+    assert why.startswith(f"before: a delete without its whole old image: email is missing; {FULL}.")
+    assert CUSTOMERS.rows(change("d", {"id": 1004}, None, POSTGRES)) == [("-D", 1004, None, None)]
+
+
+def test_with_a_known_key_a_column_that_the_table_did_not_have_yet_is_null() -> None:
+    changes = ChangeSpec(key=["id"], metadata={"base": "database"})
+    decoding = Decoding("debezium-json", f"{CUSTOMERS.ddl}, base string", changes=changes, needs_whole_rows=True)
+    rows = decoding.rows(change("d", {"id": 1004, "name": "Anne"}, None))
+    assert rows == [("-D", 1004, "Anne", None, "inventory")]
+    assert decoding.rows(change("d", ANNE, None)) == [("-D", *ANNE.values(), "inventory")]
+
+
 UNSENT = "__debezium_unavailable_value"
 
 

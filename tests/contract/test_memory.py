@@ -37,6 +37,16 @@ class Memory(PolarsFrames, StoreHarness):
         return self.only
 
 
+class TestMemoryKeys(Memory):
+    def test_a_key_that_is_not_a_number_is_found_in_a_run_of_one_row(self, store: MemoryStore) -> None:
+        table = self.table(store, spec_of("key double, n bigint", ["key"]))
+        for n in range(3):
+            table.commit(merge=[(float("nan"), n)])
+        assert [n for _, n in table.rows().elements()] == [2]
+        table.commit(delete=[(float("nan"),)])
+        assert table.rows() == bag()
+
+
 class TestMemoryStore(Memory, StoreContract):
     pass
 

@@ -247,7 +247,7 @@ class Writer:
     def _debezium(self) -> str:
         draw = self.random
         op = draw.choice("tmx") if self._breaks(0.2) else draw.choice("cruud")
-        before = self._row() if op in "ud" and not self._breaks(0.2) else "null"
+        before = self._row(self._sent(op)) if op in "ud" and not self._breaks(0.2) else "null"
         after = self._row() if op != "d" else "null"
         source = "null" if self._breaks(0.1) else self._object(self._source())
         message = self._object(
@@ -264,6 +264,10 @@ class Writer:
             return message
         schema = draw.choice(_SCHEMAS) if draw.random() < 0.05 else _SCHEMAS[0]
         return f'{{"schema":{schema},"payload":{message}}}'
+
+    def _sent(self, op: str) -> Sequence[str] | None:
+        """The columns of an old image: all, or those of a replica identity."""
+        return self.random.choice([*_OLDS, ("id",)]) if op == "d" and self._breaks() else None
 
     def _source(self) -> Fields:
         draw, (database, table) = self.random, self._table()

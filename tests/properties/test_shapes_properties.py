@@ -67,6 +67,7 @@ def specs(draw: st.DrawFn) -> RecordSpec:
         tells_absent=absent,
         tells_log=told == "log",
         tells_transactions=told == "transactions",
+        needs_whole_rows=draw(st.booleans()),
     )
 
 

@@ -325,6 +325,17 @@ class TestDebezium:
             "column mtime is null, so it has no day",
         ]
 
+    def test_deletes_with_only_the_columns_of_an_index_are_set_aside(self, trial: Trial) -> None:
+        shop = Shop(trial, "debezium-json")
+        shop.read(
+            debezium("c", None, at(1, "new", "1.00")),
+            debezium("d", {"id": 1}, None),
+            debezium("d", {"amount": "1.00", "mtime": 1709280000000}, None),
+        )
+        assert shop.shows() == [("new", 1, money("1.00"))]
+        assert len(shop.dead()) == 2
+        assert all(why.startswith("before: a delete without its whole old image: ") for why in shop.dead())
+
     def test_a_snapshots_rows_share_their_place_and_are_not_taken_for_repeats(self, trial: Trial) -> None:
         shop = Shop(trial, "debezium-json", more=PLACE, keys=PLACED, pipeline=IDENTITY)
         place = {"file": "bin.000003", "pos": 484, "row": 0}

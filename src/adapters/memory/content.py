@@ -15,7 +15,7 @@ from attrs import define, evolve, frozen
 from ...domain.table.schema import Schema
 from ..polars.schema import stack
 
-_HIT = "_hit"
+_ROW = "_row_number"
 # Copying this many rows is faster than searching one more run.
 _FEW = 1_000
 
@@ -48,9 +48,10 @@ class Run:
         return self.frame.filter(other.gone if self.gone is None else other.gone & ~self.gone)
 
     def _hits(self, keys: pl.DataFrame) -> pl.Series:
-        marked = keys.with_columns(pl.lit(value=True).alias(_HIT))
-        hit = self.frame.select(keys.columns).join(marked, on=keys.columns, how="left", maintain_order="left")[_HIT]
-        return hit.fill_null(value=False) if self.gone is None else hit.fill_null(value=False) & ~self.gone
+        numbered = self.frame.select(keys.columns).with_row_index(_ROW)
+        found = numbered.join(keys, on=keys.columns, how="semi")[_ROW]  # a left join of one row with one row misses NaN
+        hit = pl.repeat(value=False, n=self.frame.height, eager=True).scatter(found, values=True)
+        return hit if self.gone is None else hit & ~self.gone
 
 
 @frozen(eq=False)

@@ -304,12 +304,14 @@ class Pipeline:
 
         Raises:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
+            EpochConflict: the pipeline is running; nothing is changed.
+            BadInput: a number of the user-supplied past cannot be stored as it is; nothing is changed.
         """
-        day_of = self.runner.service.day_of
-        if day_of is None:
+        default_cut = self.runner.service.default_cut
+        if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
         latest = self.ledger.latest
-        day = cut or day_of((latest and latest.watermark) or self.clock.now())
+        day = cut or default_cut(latest.watermark if latest else None, self.clock.now())
         self.runner.do(partial(_roll, day))
         return day
 
@@ -378,7 +380,7 @@ class Pipeline:
 
 def _roll(day: date, runner: Runner) -> None:
     roll = runner.service.roll
-    assert roll is not None  # it has a `day_of`
+    assert roll is not None  # it has a `default_cut`
     runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...domain.ports import Source
 from ...domain.service.cumulate import LATE, TICKS, Cumulate, CumulateSettings
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import DURATION, LISTS, ZONE, choice, keys_of
 from .keys import OF_ONE_SOURCE
-from .kind import Parts, ServiceKind
+from .kind import Parts, ServiceKind, SourceParts
 from .measures import MEASURES, check_old_images, measures
 from .texts import Columns, Text, of_measures
 
@@ -50,6 +51,10 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
 
     def build(self, settings: CumulateSettings, parts: Parts) -> Cumulate:
         return Cumulate(settings, parts.engine, parts.queries)
+
+    def open(self, settings: CumulateSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - they do not matter
+        """Open the source; its deletes are whole, because their rows are subtracted."""
+        return parts.open(pipeline.sources[0], needs_whole_rows=True)
 
     def texts(self, settings: CumulateSettings, service: Cumulate, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - it has no inputs
         yield from of_measures(settings.measures, settings.schema)

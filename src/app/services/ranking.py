@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from ...domain.ports import Source
 from ...domain.service.ranking import METHODS, Ranking, RankingSettings
 from ...domain.service.segments import Segments
 from ...domain.table.schema import Schema
@@ -12,7 +13,7 @@ from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXT, TEXTS, ZONE, choice, keys_of, whole
 from .keys import OF_ONE_SOURCE
-from .kind import Parts, ServiceKind
+from .kind import Parts, ServiceKind, SourceParts
 
 
 class RankingKind(ServiceKind[RankingSettings, Ranking]):
@@ -36,6 +37,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         source = table.pick("source", sources)
         schema, order_by = source.records.rows, table["order_by"].removeprefix("-")
+        _check_old_images(table, source)
         table.check_columns("group", schema)
         table.check_columns("id", schema)
         table.check_columns("order_by", schema, [order_by])
@@ -51,6 +53,21 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
 
     def build(self, settings: RankingSettings, parts: Parts) -> Ranking:
         return Ranking(settings, parts.engine)
+
+    def open(self, settings: RankingSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
+        """Open the source; its deletes are whole if a deleted row is found by its values, not only by its id."""
+        return parts.open(pipeline.sources[0], needs_whole_rows=settings.repeats == "same-segment")
+
+
+def _check_old_images(table: Section, source: SourceSettings) -> None:
+    """Refuse to look for the earlier row of an id by its old image, if updates may lack it."""
+    if table["repeats"] == "same-segment" and source.records.changes.before == "optional":
+        raise table.error(
+            f'source {source.name!r} has before = "optional", and repeats = "same-segment" finds the earlier row of an'
+            " id by its old image: an update without it would leave the row as it was. Leave `repeats` out of the"
+            ' pipeline ("anywhere" finds the row by its id), or `before` out of the source',
+            "repeats",
+        )
 
 
 def _check_segments(table: Section, schema: Schema, order_by: str) -> None:

@@ -95,8 +95,8 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         return Retraction(settings, parts.engine, parts.queries)
 
     def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
-        """Open the source; its rows have their position in the log if the service needs it."""
-        return parts.open(pipeline.sources[0], tells_log=settings.tells_log)
+        """Open the source; its rows have their position in the log if the service needs it, and deletes are whole."""
+        return parts.open(pipeline.sources[0], tells_log=settings.tells_log, needs_whole_rows=True)
 
     def texts(self, settings: RetractionSettings, service: Retraction, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
         yield from of_measures(settings.measures, settings.schema)

@@ -111,8 +111,10 @@ class Service(Protocol):
     reads: Mapping[str, str] = MappingProxyType({})
     """The pipelines that an epoch on a schedule reads, by input."""
 
-    day_of: Callable[[datetime], date] | None = None
-    """Returns the day of a moment in the pipeline's zone; None if the service has no past that is cut by day."""
+    default_cut: Callable[[datetime | None, datetime], date] | None = None
+    """Returns the cut for a watermark and a clock (UTC): the day of the watermark, or today in the pipeline's zone if
+    there is none. None if the service has no past that is cut by day.
+    """
 
     roll: Callable[[date, Snapshot], Step] | None = None
     """Moves the days before a cut into the past; None if the service has no past that is cut by day."""

@@ -49,6 +49,8 @@ class RecordSpec:
         layout: of JSON files: a record in each line (``lines``), or one ``array`` of records.
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
+        needs_whole_rows: whether a delete without its whole old image is an error, because the service subtracts it.
+            Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
             missing.
         tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and some rows are marks (`transactions.is_mark`).
@@ -63,6 +65,7 @@ class RecordSpec:
     tells_absent: bool = False
     tells_transactions: bool = False
     tells_log: bool = False
+    needs_whole_rows: bool = False
     optional: tuple[str, ...] = ()
     csv: CsvFormat = RFC_4180
     layout: str = LINES

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 import polars as pl
 
-from ....domain.source.changelog.debezium import row_number_of
+from ....domain.source.changelog.debezium import DeletedRows, row_number_of
 from ....domain.source.changelog.settings import COUNTED
 from ....domain.source.changelog.values import CONNECT_DATES, CONNECT_DECIMAL, CONNECT_UNITS, fields_of
+from ....domain.source.conversion import Undecodable
 from ....domain.source.transactions import COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import SOME_TEXT, Writing, safe_numeral
@@ -46,8 +47,7 @@ def _check(draft: Draft, before: Node | None, after: Node | None) -> None:
     """Check that the images are those that the decoder wants."""
     whole_images = draft.spec.changes.before == "required"
     if draft.kind == DELETE:
-        if before is None or (whole_images and before.items.keys() <= set(draft.spec.changes.key)):
-            raise Unlearnable("before")
+        _check_delete(draft, before)
     elif draft.kind == UPDATE_AFTER:
         has_old = before is not None and before.kind == "object"
         if has_old and (after is None or before is None or before.items.keys() != after.items.keys()):
@@ -56,6 +56,15 @@ def _check(draft: Draft, before: Node | None, after: Node | None) -> None:
             raise Unlearnable("before")
         if not has_old:
             draft.keep(before)
+
+
+def _check_delete(draft: Draft, before: Node | None) -> None:
+    if before is None:
+        raise Unlearnable("before")
+    try:
+        DeletedRows.of(draft.spec).check(map(str, before.items))
+    except Undecodable as refusal:
+        raise Unlearnable(str(refusal)) from refusal
 
 
 def _open(draft: Draft) -> Callable[[str], Writing]:

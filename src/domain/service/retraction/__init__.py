@@ -77,9 +77,9 @@ class Retraction(Service):
         """
         return self._step.roll(cut, snapshot)
 
-    def day_of(self, moment: datetime) -> date:
-        """Return the day of a moment in the pipeline's zone."""
-        return self._step.day_of(moment)
+    def default_cut(self, watermark: datetime | None, now: datetime) -> date:
+        """Return the day of the watermark, or today in the pipeline's zone if there is no watermark."""
+        return self._step.default_cut(watermark, now)
 
     def repeats(self, snapshot: Snapshot) -> int | None:
         return self._repeats.count(snapshot) if self._settings.place_columns else None

@@ -13,15 +13,13 @@ from narwhals.dtypes import DType
 from ...errors import ConfigError
 from ...ports import QueryEngine
 from ...sql import with_parameters
-from ...table.collect import collect_small
 from ...table.groups import as_key
-from ...table.schema import DataType, Schema
-from ...table.sums import overflow
+from ...table.schema import Schema
 from ..input import PlainTable
 from ..measures import ROWS, Measure, ValueMeasure
+from .past_values import check_count, check_integers, check_sum
 
 HOLDS = ("rows", "totals")
-_BIGINT = DataType("bigint")
 
 
 @frozen
@@ -71,7 +69,8 @@ class PastTable:
 
         Raises:
             ConfigError: a column is missing, or has another type than in the source.
-            SumOverflow: a total does not fit into the type of its measure.
+            BadInput: a number cannot be stored as it is; see `past_values`.
+            SumOverflow: a sum does not fit into the type of its measure.
         """
         tables = {name: queries.scan(each.path, each.format) for name, each in self.tables.items()}
         if self.sql is None:
@@ -81,8 +80,7 @@ class PastTable:
         if self.holds == "rows":
             return _cast(table, rows, ())
         totals = _cast(table, group, [measure.name for measure in measures])
-        for measure in measures:
-            _check_fits(totals, measure, group.names)
+        _Totals(measures).check(totals, group.names)
         return totals
 
     def to_sums(self, rows: nw.LazyFrame[Any], group: Schema, measures: Sequence[Measure]) -> nw.LazyFrame[Any]:
@@ -100,6 +98,16 @@ class _Totals:
 
     measures: Sequence[Measure]
 
+    def check(self, totals: nw.LazyFrame[Any], group: Sequence[str]) -> None:
+        """Check that all totals can be stored as they are; see `past_values`."""
+        for measure in self._of("count"):
+            check_count(totals, measure.name, group)
+        for measure in self._of("sum"):
+            check_sum(totals, measure, self._find(measure, "count").name, group)
+
+    def _of(self, function: str) -> list[Measure]:
+        return [measure for measure in self.measures if measure.aggregate.function == function]
+
     def sums_of(self, measure: Measure) -> list[nw.Expr]:
         """Return the sums of a measure, computed from the totals.
 
@@ -112,7 +120,7 @@ class _Totals:
             self._refuse(measure, "its values")
         count, *others = measure.sums
         count_measure = measure if measure.aggregate.function == "count" else self._find(measure, "count")
-        sums = [nw.col(count_measure.name).cast(nw.Int64).fill_null(0).alias(count.name)]
+        sums = [nw.col(count_measure.name).cast(nw.Int64).alias(count.name)]
         for each in others:
             sum_measure = measure if measure.aggregate.function == "sum" else self._find(measure, "sum")
             zero, total = nw.lit(0).cast(each.type.narwhals), nw.col(sum_measure.name).cast(each.type.narwhals)
@@ -144,6 +152,7 @@ def _cast(table: nw.LazyFrame[Any], columns: Schema, numbers: Sequence[str]) -> 
 
     Raises:
         ConfigError: a column is missing, or has another type.
+        BadInput: an integer does not fit into its declared type.
     """
     found = table.collect_schema()
     for name in (*columns.names, *numbers):
@@ -155,23 +164,9 @@ def _cast(table: nw.LazyFrame[Any], columns: Schema, numbers: Sequence[str]) -> 
     for name in numbers:
         if not found[name].is_numeric():
             raise _type_error(name, found[name], "number")
+    check_integers(table, columns)
     casts = [nw.col(each.name).cast(each.type.narwhals) for each in columns.columns]
     return table.with_columns(*casts) if casts else table
-
-
-def _check_fits(table: nw.LazyFrame[Any], measure: Measure, group: Sequence[str]) -> None:
-    """Check that all totals fit into the measure's type; an engine would turn others into null or another number.
-
-    Raises:
-        SumOverflow: a total does not fit; the error names its group.
-    """
-    kind, found = measure.type, table.collect_schema()[measure.name]
-    if measure.aggregate.function != "sum" or found == kind.narwhals or (kind == _BIGINT and found.is_integer()):
-        return
-    limit = 2.0**63 if kind.precision is None else 10.0 ** (kind.precision - (kind.scale or 0))
-    too_large = table.filter(nw.col(measure.name).cast(nw.Float64).abs() >= limit).select(*group).head(1)
-    if lines := collect_small(too_large):
-        raise overflow(f"measure {measure.name!r} in the past's totals", kind.ddl, lines[0])
 
 
 def _matches(declared: DType, found: DType) -> bool:

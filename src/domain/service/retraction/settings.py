@@ -135,6 +135,11 @@ class RetractionSettings:
         return IN_LOG if self.identity == AUTO and self.tells_log else self.identity_columns
 
     @property
+    def has_wall_watermark(self) -> bool:
+        """Whether event times have no zone (a date or a timestamp_ntz), so that the watermark is a wall time."""
+        return self.event_time is not None and self.schema[self.event_time].name != "timestamp"
+
+    @property
     def groups(self) -> Schema:
         """The columns of the group."""
         return self.schema.select(self.group)

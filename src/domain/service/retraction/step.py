@@ -74,12 +74,13 @@ class RetractionStep:
         checked, profile, jumps = self._prepare(evolve(batch, rows=self._evaluate(batch.rows)), snapshot)
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
+        new = checked.filter(~nw.col(REPEAT))
         if profile.dead_letters:
-            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
-        good = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(new, batch))
+        good = new.filter(nw.col(ERROR).is_null())
         if jumps:
             changes[self.tables.places.name] = Change(overwrite=self.repeats.restart_logs(checked, jumps, snapshot))
-        elif self.settings.place_columns and (profile.days or profile.repeats):
+        elif self.settings.place_columns and profile.rows:
             changes[self.tables.places.name] = Change(merge=self.repeats.summarize_logs(checked))
         changes |= self._change_sums(good, profile, snapshot)
         counts = (profile.rows, profile.dead_letters, profile.newest)
@@ -142,9 +143,14 @@ class RetractionStep:
             self._cuts[version] = lines[0][CUT] if lines else None
         return self._cuts[version]
 
-    def day_of(self, moment: datetime) -> date:
-        """Return the day of a moment in the pipeline's zone, as in `_segment`."""
-        return _day(self.days.number_of(moment))
+    def default_cut(self, watermark: datetime | None, now: datetime) -> date:
+        """Return the day of the watermark, or today in the pipeline's zone if there is no watermark."""
+        return _day(self.days.number_of(now) if watermark is None else self._day_of_watermark(watermark))
+
+    def _day_of_watermark(self, watermark: datetime) -> int:
+        """The day of a watermark, as in `_segment`. The watermark of an event time without a zone has none either."""
+        days = evolve(self.days, zone="UTC") if self.settings.has_wall_watermark else self.days
+        return days.number_of(watermark)
 
     def _evaluate(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the columns of the measures' arguments and conditions."""
@@ -160,7 +166,7 @@ class RetractionStep:
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
-            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
+            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD] and not line[REPEAT]),
             days=tuple(sorted({line[SEGMENT] for line in good})),
             newest=newest_of(line["_newest_time"] for line in good) if event_time else None,
             repeats=sum(line["_rows_read"] for line in lines if line[REPEAT]),
@@ -187,7 +193,7 @@ class RetractionStep:
         watermark = snapshot.publication.watermark if snapshot.publication else None
         if self.settings.roll_after is None or watermark is None:
             return None
-        to = self.days.number_of(subtract(watermark, self.settings.roll_after))
+        to = self._day_of_watermark(subtract(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:

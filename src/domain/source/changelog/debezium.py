@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..conversion import Choose, Undecodable, shown
 from ..presence import UNAVAILABLE, Presence
+from ..record_spec import RecordSpec
 from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, Message, Read, Rows, as_object
 from .values import debezium_described, debezium_written, fields_of
@@ -57,12 +58,57 @@ _SAYS: Mapping[str, Read] = {
 }
 
 
+@frozen
+class DeletedRows:
+    """Refuses deletes whose old image may lack values of the row.
+
+    PostgreSQL sends only the columns of the table's replica identity: the primary key, or another index. If the key is
+    declared, other columns may be missing: the table may not have had them yet.
+
+    Args:
+        columns: the declared columns of the row.
+        key: those of the key; empty if it is not declared.
+        whole: whether more than the key is needed.
+        subtracted: whether all values are needed.
+    """
+
+    columns: frozenset[str]
+    key: frozenset[str]
+    whole: bool
+    subtracted: bool
+
+    @classmethod
+    def of(cls, spec: RecordSpec) -> DeletedRows:
+        """The check for a source."""
+        changes = spec.changes
+        columns = frozenset(spec.columns.names) - changes.metadata.keys()
+        whole = changes.before == "required"
+        return cls(columns, columns & frozenset(changes.key), whole, whole and spec.needs_whole_rows)
+
+    def check(self, sent: Iterable[str]) -> None:
+        """Check an old image, by the columns that were sent.
+
+        Raises:
+            Undecodable: it may lack values that are needed.
+        """
+        if not self.whole:
+            return
+        sent = frozenset(sent)
+        if sent <= self.key < self.columns:
+            raise Undecodable(f"before: a delete that has only the key; {_REPLICA}")
+        if self.subtracted and (missing := (self.key or self.columns) - sent):
+            remedy = "" if self.key else ". If the table did not have that column yet, declare the source's key"
+            raise Undecodable(
+                f"before: a delete without its whole old image: {min(missing)} is missing; {_REPLICA}{remedy}"
+            )
+
+
 @define(eq=False)
 class DebeziumDecoder(ChangeDecoder):
     """Makes rows from Debezium's messages."""
 
-    _key: frozenset[str] = field(init=False)
     _whole: bool = field(init=False)
+    _deletes: DeletedRows = field(init=False)
     _rows: Mapping[str, Callable[[Message, Images], Rows]] = field(init=False)
     _undescribed: Images = field(init=False)
     _described: dict[int, tuple[object, Images]] = field(init=False, factory=dict)
@@ -70,8 +116,8 @@ class DebeziumDecoder(ChangeDecoder):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         changes = self.spec.changes
-        self._key = frozenset(changes.key)
         self._whole = changes.before == "required"
+        self._deletes = DeletedRows.of(self.spec)
         self._undescribed = self._images_of(debezium_written(changes.time_unit))
         self._rows = {
             "c": self._inserted,
@@ -139,8 +185,7 @@ class DebeziumDecoder(ChangeDecoder):
 
     def _deleted(self, message: Message, images: Images) -> Rows:
         before = as_object(message.get("before"), "before")
-        if self._whole and before.keys() <= self._key < images.names:
-            raise Undecodable(f"before: a delete that has only the key; {_REPLICA}")
+        self._deletes.check(before.keys())
         return ((DELETE, images.image(_available(before, {}, images), message), None),)
 
     def _emptied(self, _message: Message, _images: Images) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import pytest
 from attrs import evolve
 
 from headwater.app.run.options import RunOptions
-from headwater.domain.errors import ConfigError, SumOverflow
+from headwater.domain.errors import BadInput, ConfigError, SumOverflow
 from headwater.domain.service.retraction import PastTable, PlainTable
+from headwater.domain.table.schema import Schema
 
 from .counting import Shop, march, measures, moment, order, settings
 
@@ -257,9 +258,126 @@ def test_narrower_whole_numbers_and_a_past_without_groups_are_welcome(tmp_path: 
     assert shop.shows() == [(6,)]
 
 
+def a_past_of(tmp_path: Path, rows: pl.DataFrame, holds: str, **changed: Any) -> Shop:
+    """A shop with one order, whose past is cut from these rows."""
+    rows.write_parquet(tmp_path / "past.parquet")
+    past = PastTable({"past": PlainTable(str(tmp_path / "past.parquet"), "parquet")}, holds=holds)
+    shop = Shop(settings(past=past, **changed))
+    shop.read({"_row_kind": "+I", "state": "new", "mtime": moment("02 09:00")})
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "value"),
+    [
+        ("int", pl.Int64, 2**31),
+        ("int", pl.Int64, -(2**31) - 1),
+        ("int", pl.UInt32, 2**31),
+        ("tinyint", pl.Int16, 128),
+    ],
+)
+@pytest.mark.parametrize("measure", ["sum(a)", "max(a)", "group"])
+def test_integers_of_a_past_that_do_not_fit_stop_the_cut(
+    tmp_path: Path, kind: str, stored: Any, value: int, measure: str
+) -> None:
+    schema = Schema.parse(f"state string, a {kind}, mtime timestamp")
+    own = {"group": ["state", "a"]} if measure == "group" else {"measures": measures(schema, most=measure)}
+    rows = pl.DataFrame({"state": ["old"], "a": [value]}, schema={"state": pl.String, "a": stored})
+    shop = a_past_of(tmp_path, rows, "rows", schema=schema, **own)
+    before = shop.shows()
+    with pytest.raises(BadInput, match=f"the past's column 'a' has the value {value}, which does not fit into {kind}"):
+        shop.roll(2)
+    assert shop.shows() == before
+
+
+def test_integers_of_a_wider_type_that_fit_are_welcome(tmp_path: Path) -> None:
+    schema = Schema.parse("state string, a int, mtime timestamp")
+    most = measures(schema, most="max(a)", least="min(a)")
+    rows = pl.DataFrame({"state": ["new"] * 3, "a": [2**31 - 1, -(2**31), None]})
+    shop = a_past_of(tmp_path, rows, "rows", schema=schema, measures=most)
+    shop.roll(2)
+    assert shop.shows() == [("new", 2**31 - 1, -(2**31))]
+
+
+MONEYS = measures(orders="count(*)", amount="sum(amount)", amounts="count(amount)")
+FITS = {
+    "state": pl.Series(["new"]),
+    "orders": pl.Series([3]),
+    "amount": pl.Series([Decimal("7.50")], dtype=pl.Decimal(19, 2)),
+    "amounts": pl.Series([2]),
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("orders", pl.Series([None], dtype=pl.Int64), r"value null in group \(state = new\), but it is a count"),
+        ("amounts", pl.Series([None], dtype=pl.Int64), r"write coalesce\(amounts, 0\) in the past's sql"),
+        ("orders", pl.Series([1.7]), r"value 1.7 in group \(state = new\), which is not a bigint"),
+        ("orders", pl.Series([Decimal("1.7")]), "which is not a bigint, and is not rounded silently"),
+        (
+            "orders",
+            pl.Series([2**63 + 5], dtype=pl.UInt64),
+            "has the value 9223372036854775813 .*does not fit into bigint",
+        ),
+        ("orders", pl.Series([float("nan")]), "has the value NaN .*does not fit into bigint"),
+        (
+            "amount",
+            pl.Series([Decimal("1.0049")]),
+            r"value 1.0049 in group \(state = new\), which is not a decimal\(19,2\)",
+        ),
+        ("amount", pl.Series([1.0049]), r"which is not a decimal\(19,2\)"),
+        ("amount", pl.Series([None], dtype=pl.Decimal(19, 2)), "value null in group .*but amounts is not 0"),
+    ],
+)
+def test_totals_that_cannot_be_stored_as_they_are_stop_the_cut(
+    tmp_path: Path, column: str, value: pl.Series, why: str
+) -> None:
+    shop = a_past_of(tmp_path, pl.DataFrame(FITS | {column: value}), "totals", measures=MONEYS)
+    before = shop.shows()
+    with pytest.raises(BadInput, match=rf"the past's column '{column}' has the {why}" if why[0] == "v" else why):
+        shop.roll(2)
+    assert shop.shows() == before
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("orders", pl.Series([3.0])),
+        ("orders", pl.Series([Decimal("3.00")])),
+        ("orders", pl.Series([3], dtype=pl.UInt64)),
+        ("amount", pl.Series([Decimal("7.5000")])),
+        ("amount", pl.Series([7.5])),
+        ("amounts", pl.Series([2], dtype=pl.Int8)),
+    ],
+)
+def test_totals_of_other_types_that_need_no_rounding_are_welcome(tmp_path: Path, column: str, value: pl.Series) -> None:
+    shop = a_past_of(tmp_path, pl.DataFrame(FITS | {column: value}), "totals", measures=MONEYS)
+    shop.roll(2)
+    assert shop.shows() == [("new", 4, Decimal("7.50"), 2)]
+
+
 def test_moments_are_days_of_the_pipelines_zone() -> None:
     shop = Shop(settings(time_zone="Asia/Shanghai"))
     shop.read(order("+I", "new", "01 15:59:59"), order("+I", "new", "01 16:00"))
     assert shop.shows("deltas") == [(march(1), "new", 1), (march(2), "new", 1)]
     service: Any = shop.runner().service
-    assert service.day_of(moment("01 16:00")) == march(2)
+    assert service.default_cut(moment("01 16:00"), moment("05 09:00")) == march(2)
+    assert service.default_cut(None, moment("01 16:00")) == march(2)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+@pytest.mark.parametrize(
+    ("kind", "hour"), [("timestamp_ntz", 2), ("timestamp_ntz", 20), ("date", 0)], ids=["morning", "evening", "date"]
+)
+def test_days_of_times_without_a_zone_are_not_shifted(kind: str, hour: int, zone: str) -> None:
+    schema = Schema.parse(f"state string, mtime {kind}")
+    own = settings(schema=schema, measures=measures(schema, orders="count(*)"), time_zone=zone, event_time="mtime")
+    time = date(2024, 3, 6) if kind == "date" else datetime(2024, 3, 6, hour)
+    shop = Shop(evolve(own, roll_after=timedelta(hours=1)))
+    for _ in range(2):  # a cut is due by the watermark of the epoch before
+        shop.read({"_row_kind": "+I", "state": "new", "mtime": time})
+    assert shop.shows("by_day") == [(march(6), "new", 2)]
+    runner: Any = shop.runner()
+    assert runner.service.default_cut(runner.ledger.latest.watermark, moment("09 09:00")) == march(6)
+    assert runner.service.default_cut(None, moment("09 12:00")) == march(9)

@@ -1,0 +1,45 @@
+"""Configuration of rankings: what is refused, and what the message says about it."""
+
+import pytest
+
+from headwater.domain.errors import ConfigError
+
+SAMPLE = """\
+[backend]
+name = "memory"
+
+[sources.contracts]
+kind = "files"
+path = "in"
+format = "debezium-json"
+schema = "id bigint, project string, at timestamp"
+key = ["id"]
+before = "optional"
+
+[pipelines.contract_rank]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["id"]
+order_by = "at"
+"""
+
+
+def test_rows_that_are_found_by_their_old_image_need_it(deploy):
+    with pytest.raises(
+        ConfigError,
+        match=r'18: pipelines.contract_rank.repeats: source .contracts. has before = "optional", and repeats = "same-',
+    ):
+        deploy(f'{SAMPLE}repeats = "same-segment"\n')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SAMPLE,
+        f'{SAMPLE}repeats = "anywhere"\n',
+        f'{SAMPLE}repeats = "same-segment"\n'.replace('before = "optional"', 'before = "required"'),
+    ],
+)
+def test_rows_that_are_found_by_their_id_or_have_an_old_image_are_welcome(deploy, text):
+    deploy(text)
