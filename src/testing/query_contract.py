@@ -16,7 +16,7 @@ import pytest
 
 from ..domain.errors import BadInput, ConfigError, SumOverflow
 from ..domain.ports import QueryEngine
-from ..domain.table.schema import Schema
+from ..domain.table.schema import Column, DataType, Schema
 from .expected import rows_of
 from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
 from .query_cases import QUERIES, T_ROWS, U_ROWS, T, U
@@ -114,6 +114,17 @@ class QueryEngineContract(ABC):
         fields = "select place.city as c, place.`select` as s from t order by id"
         assert answer(fields) == [("x", datetime(2024, 1, 1, tzinfo=UTC)), (None, None), (None, None)]
         assert answer("select count(tags) as t, count(place) as p from t") == [(2, 2)]
+
+    def test_names_may_be_odd(self, queries: QueryEngine) -> None:
+        names = ("id", "n", "n--m", "$n", "a;b", "/* c", "ÄNDERUNG", 'say "it\'s"')
+        row = tuple(range(len(names)))
+        schema = Schema(Column(name, DataType("int")) for name in names)
+        tables = {"e--f": self.frame([row, (9,) * len(names)], schema), "$e": self.frame([row], schema)}
+        found = queries.query("select * from `e--f` where `n--m` = 2 and exists (select 1 as x from `$e`)", tables)
+        assert (tuple(found.collect_schema().names()), rows_of(found)) == (names, [row])
+        sql = "select e.`ÄNDERUNG`, `$n`, sum(e.`a;b`) as s from `e--f` e join `$e` using (`$n`) group by 1, 2"
+        found = queries.query(sql, tables)
+        assert (tuple(found.collect_schema().names()), rows_of(found)) == (("ÄNDERUNG", "$n", "s"), [(6, 3, 4)])
 
     @pytest.mark.parametrize(("sql", "message"), REFUSED, ids=[sql for sql, _ in REFUSED])
     def test_what_cannot_be_answered_is_told_at_once(

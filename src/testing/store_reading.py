@@ -27,6 +27,10 @@ NAMES = spec_of("id bigint, name string", ["id"])
 ODD = 'o\'dd "näme" / x'
 # Two thousand digests take more bytes than this, even when compressed.
 _MANY = 30_000
+_ENDS = [
+    (wall.date(), wall.replace(tzinfo=UTC), wall)
+    for wall in map(datetime.fromisoformat, ("0001-01-01T00:00:00", "9999-12-31T23:59:59.999999"))
+]
 ODD_VALUES = ("it's", 'say "hi"', "back\\slash", "a/b=c%20 d", "naïve 数", "`tick`", " spaced ", "${x}", "null")
 
 
@@ -241,6 +245,23 @@ class ReadingContract(StoreHarness):
         for amount in amounts:
             assert table.rows(table.matching(amount=amount)) == bag(amount)
             assert table.rows(table.matching(amount=Between(*amount, *amount))) == bag(amount)
+
+    def test_literals_may_be_the_first_and_the_last_of_their_type(self, store: KeptStore) -> None:
+        table = self.table(store, spec_of("on date, at timestamp, wall timestamp_ntz"))
+        for row in _ENDS:  # a file each, whose bounds are this row
+            table.commit(append=[row])
+        for day, at, wall in _ENDS:
+            for within in ({"on": (day,)}, {"at": (at,)}, {"wall": (wall,)}, {"at": Between(at, at)}):
+                assert table.rows(table.matching(**within)) == bag((day, at, wall)), within
+
+    def test_texts_may_be_long_and_end_in_the_last_character(self, store: KeptStore) -> None:
+        table = self.table(store, spec_of("word string", ["word"]))
+        words = ["x" * 32 + end for end in ("", "y", "\U0010ffff", "\U0010ffff\U0010ffffz", "\U0010ffff" * 40)]
+        for word in words:  # a file each, whose bounds are this word, or shorter
+            table.commit(append=[(word,)])
+        for word in words:
+            assert table.rows(table.matching(word=(word,))) == bag((word,))
+            assert table.rows(table.matching([(word,)], ["word"])) == bag((word,))
 
 
 class ValuesContract(StoreHarness):

@@ -182,6 +182,13 @@ def test_a_plain_table_that_cannot_be_read(config: Path, capsys: pytest.CaptureF
     assert f"inputs.tags: cannot read {config.parent}/tags.csv as csv: " in refused(config, capsys)
 
 
+def test_a_view_whose_name_is_that_of_a_table(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(config, 'service = "materialized_view"', 'service = "materialized_view"\nmaterialize = ["rows"]')
+    assert "pipelines.view: materialize: 'rows' is stored as table view.rows already; leave it out" in refused(
+        config, capsys
+    )
+
+
 def test_on_spark_names_are_checked_and_functions_are_not(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(config, '"memory"', '"delta"')
     change(config, SUMS, "SELECT shop, soundex(tag) AS amount FROM tags")

@@ -50,7 +50,12 @@ def _bounds(file: DataFile, name: str, data_type: DataType) -> tuple[Any, Any] |
     if low is None or high is None:
         return None
     # Delta truncates times to the millisecond.
-    return (low, high + _MILLISECOND) if isinstance(high, datetime) else (low, high)
+    return (low, _add_millisecond(high)) if isinstance(high, datetime) else (low, high)
+
+
+def _add_millisecond(moment: datetime) -> datetime:
+    last = datetime.max.replace(tzinfo=moment.tzinfo)
+    return moment + min(_MILLISECOND, last - moment)
 
 
 def _value(text: Any, data_type: DataType) -> Any:

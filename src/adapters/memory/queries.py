@@ -81,7 +81,8 @@ class DuckQueries(QueryEngine):
         try:
             with _database() as database:
                 for name, frame in frames.items():
-                    database.register(name, _without_zones(frame).to_arrow())
+                    # In lower case, as the compiled query has them: DuckDB takes A and a for one, but not Ä and ä.
+                    database.register(name, _without_zones(frame).rename(str.lower).to_arrow())
                 rows = database.sql(plan.sql).to_arrow_table()
                 for name in frames:
                     database.unregister(name)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ...domain.table.change import Between, Matching
 from ...domain.table.schema import DataType, Schema
 from ..shared.match import literal
-from .schema import named, spark_type
+from .schema import literal_column, named
 from .size import fits_one_task
 
 
@@ -33,7 +33,4 @@ def _within(name: str, values: tuple[Any, ...] | Between, data_type: DataType) -
 
 
 def _constant(value: Any, data_type: DataType) -> Column:
-    plain = literal(value, data_type)
-    # PySpark takes times without a zone in the machine's zone; as text they are in the session's.
-    written = plain.isoformat(sep=" ") if data_type.name in {"timestamp", "timestamp_ntz"} else plain
-    return F.lit(written).cast(spark_type(data_type))
+    return literal_column(literal(value, data_type), data_type)

@@ -110,16 +110,17 @@ def frame_of(session: SparkSession, schema: Schema, rows: Iterable[tuple[Any, ..
 def literals(row: Mapping[str, Any], schema: Schema) -> Iterator[Column]:
     """The values of a row as columns of a schema."""
     for column in schema.columns:
-        yield _literal(row[column.name], column.type).alias(column.name)
+        yield literal_column(row[column.name], column.type).alias(column.name)
 
 
-def _literal(value: Any, kind: DataType) -> Column:
+def literal_column(value: Any, kind: DataType) -> Column:
+    """A value as a column of a type."""
     if kind.element is not None and value is not None:
-        made = F.array(*(_literal(each, kind.element) for each in value))
+        made = F.array(*(literal_column(each, kind.element) for each in value))
     elif kind.fields and value is not None:
-        made = F.struct(*(_literal(value[each.name], each.type).alias(each.name) for each in kind.fields))
+        made = F.struct(*(literal_column(value[each.name], each.type).alias(each.name) for each in kind.fields))
     else:
-        # As text: a time that is passed as an object would be converted with the zone of the process.
+        # As text: Spark takes a time as an object in the zone of the process, and no date before the year 1000.
         made = F.lit(value.isoformat() if isinstance(value, date) else value)
     return made.cast(spark_type(kind))
 

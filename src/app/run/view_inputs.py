@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
@@ -21,7 +21,6 @@ from .inputs import HOLD, Pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
 
     from ...domain.epoch.epoch import Epoch, Offsets, Publication
     from ...domain.ledger.upkeep import Pin
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from ...domain.service.materialized_view import ViewSettings
     from .runner import Runner
 
+_FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LOOK_BACK = 256
 """The number of publications of a view that are searched for a moment shared with other inputs."""
 
@@ -167,6 +167,8 @@ class ViewInputs(Source):
         for name, publication in latest.items():
             if publication.watermark is None:
                 return Blocker(name, "it has no watermark yet")
+            if publication.watermark - _FIRST < self.settings.slack:
+                return Blocker(name, f"its watermark is {format_watermark(_FIRST)}, before which nothing can be shown")
             limit = publication.watermark if limit is None else min(limit, publication.watermark)
         assert limit is not None  # there is an input
         moment = self._shared_moment(limit - self.settings.slack)

@@ -108,9 +108,14 @@ def prefix_errors(place: str) -> Iterator[None]:
 
 
 def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
-    possible = keyed_views(service)
+    own = {table.name for table in service.tables}
+    tables = {name: f"{pipeline.name}.{name}" for name in keyed_views(service)}
+    possible = [name for name, table in tables.items() if table not in own]
     for place, name in enumerate(pipeline.materialize):
+        if name in tables and tables[name] in own:
+            raise ConfigError(f"materialize: {name!r} is stored as table {tables[name]} already; leave it out")
         if name not in possible:
-            raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {', '.join(possible)}")
+            listed = ", ".join(possible) or "none"
+            raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {listed}")
         if name in pipeline.materialize[:place]:
             raise ConfigError(f"materialize: {name!r} is given twice; name it once")

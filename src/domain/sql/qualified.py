@@ -6,20 +6,50 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import walk_in_scope
+from sqlglot.schema import MappingSchema
 
+from ..table.schema import DataType
 from .parsing import DIALECT
+from .types import node_type
 
 _USING = "headwater_using"
 
 
-def qualified(tree: exp.Expr, schema: Mapping[str, object], *, quotes: bool) -> exp.Expr:
+def sqlglot_schema(tables: Mapping[str, Mapping[str, DataType]]) -> MappingSchema:
+    """The types of the columns of tables, as sqlglot looks them up. Names may have any characters.
+
+    sqlglot would parse names as SQL: of ``n--m`` and ``$n`` it would make ``n``.
+    """
+    schema: dict[str, object] = {
+        _normalized(table): {_normalized(name): node_type(kind) for name, kind in columns.items()}
+        for table, columns in tables.items()
+    }
+    return MappingSchema(schema, dialect=DIALECT, normalize=False)
+
+
+def _normalized(name: str) -> str:
+    """A name in the form to which sqlglot brings those of a query."""
+    return normalize_identifiers(exp.to_identifier(name, quoted=True), dialect=DIALECT).name
+
+
+def _name_tables(tree: exp.Expr) -> None:
+    """Give each table its own name as its alias; sqlglot would parse the name to make one."""
+    for table in tree.find_all(exp.Table):
+        if not table.alias:
+            alias = table.args.get("alias") or exp.TableAlias()
+            alias.set("this", exp.to_identifier(table.name, quoted=True))
+            table.set("alias", alias)
+
+
+def qualified(tree: exp.Expr, schema: MappingSchema, *, quotes: bool) -> exp.Expr:
     """A query with the table of every column, its stars expanded, and its `USING` written as `ON`.
 
     Args:
         tree: the query, which is changed.
-        schema: the types of the columns of each table.
+        schema: its tables; see `sqlglot_schema`.
         quotes: whether to quote all names.
 
     Raises:
@@ -28,13 +58,14 @@ def qualified(tree: exp.Expr, schema: Mapping[str, object], *, quotes: bool) -> 
     for join in tree.find_all(exp.Join):
         if using := join.args.get("using"):
             join.meta[_USING] = tuple(each.name for each in using)
-    tree = qualify(tree, schema=dict(schema), dialect=DIALECT, quote_identifiers=quotes)
+    _name_tables(tree)
+    tree = qualify(tree, schema=schema, dialect=DIALECT, quote_identifiers=quotes)
     for select in tree.find_all(exp.Select):
         _merge_left(select)
     return tree
 
 
-def check_where(tree: exp.Expr, schema: Mapping[str, object]) -> None:
+def check_where(tree: exp.Expr, schema: MappingSchema) -> None:
     """Check that no `WHERE` uses a name that the `SELECT` gives: only sqlglot and DuckDB know it there.
 
     Raises:
@@ -42,9 +73,9 @@ def check_where(tree: exp.Expr, schema: Mapping[str, object]) -> None:
     """
     if not tree.find(exp.Where):
         return
-    plain = qualify(
-        tree.copy(), schema=dict(schema), dialect=DIALECT, expand_alias_refs=False, validate_qualify_columns=False
-    )
+    plain = tree.copy()
+    _name_tables(plain)
+    plain = qualify(plain, schema=schema, dialect=DIALECT, expand_alias_refs=False, validate_qualify_columns=False)
     for select in plain.find_all(exp.Select):
         where = select.args.get("where")
         given = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}

@@ -14,9 +14,9 @@ from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
-from .qualified import check_where, qualified
+from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
-from .types import INTERVAL, OTHER, VOID, named, node_type, set_type, type_of
+from .types import INTERVAL, OTHER, VOID, named, set_type, type_of
 
 _STRUCTURE = frozenset(
     {
@@ -132,9 +132,9 @@ def check_condition(expression: Expression, kind: DataType) -> None:
 
 
 def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query:
-    schema: dict[str, object] = {
-        name: {column: node_type(named(ddl)) for column, ddl in columns.items()} for name, columns in tables.items()
-    }
+    schema = sqlglot_schema(
+        {table: {name: named(ddl) for name, ddl in columns.items()} for table, columns in tables.items()}
+    )
     try:
         check_where(tree, schema)
         tree = qualified(tree, schema, quotes=True)

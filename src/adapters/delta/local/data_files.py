@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from ...polars.file_cache import FileCache
 
 _TEXT = 32
-"""Bounds of texts have at most this number of characters, as Delta's own."""
+"""Bounds of texts have about this number of characters, as Delta's own."""
+_LAST = "\U0010ffff"
+"""The last of all characters."""
 _REPETITIVE = 0.3
 """A dictionary is worth its time if at most this share of a column's values are different."""
 _BOUNDED = frozenset(
@@ -301,8 +303,16 @@ def _is_bounded(dtype: pl.DataType) -> bool:
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """The lowest and the highest value of a column, as Delta writes them."""
     if isinstance(low, str) and isinstance(high, str):
-        return low[:_TEXT], high if len(high) <= _TEXT else high[:_TEXT] + "\U0010ffff"
+        return low[:_TEXT], _cut_above(high)
     return _bound(low), _bound(high)
+
+
+def _cut_above(text: str) -> str:
+    """A text, or a shorter one that no text with the same beginning lies above."""
+    end = _TEXT
+    while text[end : end + 1] == _LAST:
+        end += 1
+    return text if len(text) <= end else text[:end] + _LAST
 
 
 def _bound(value: Any) -> Any:

@@ -64,7 +64,7 @@ class UndoLog:
 
     def cut(self, watermark: datetime | None) -> datetime | None:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
-        return None if watermark is None else _EPOCH + self._first(watermark) * self._interval
+        return None if watermark is None else subtract(_EPOCH, -self._first(watermark) * self._interval)
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None

@@ -26,8 +26,7 @@ from sqlglot.errors import OptimizeError, SchemaError
 from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
-from ...sql.qualified import qualified
-from ...sql.types import node_type
+from ...sql.qualified import qualified, sqlglot_schema
 from ...table.schema import Schema
 from .block import Block, Columns
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
@@ -59,9 +58,9 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     statement.check_tables(inputs)
     statement.check_repeatable()
     names = {name.lower(): name for name in inputs}
-    schema: dict[str, object] = {
-        name: {each.name: node_type(each.type) for each in columns.columns} for name, columns in inputs.items()
-    }
+    schema = sqlglot_schema(
+        {name: {each.name: each.type for each in columns.columns} for name, columns in inputs.items()}
+    )
     try:
         tree = qualified(sqlglot.parse_one(statement.sql, dialect=DIALECT), schema, quotes=False)
     except (OptimizeError, SchemaError) as error:

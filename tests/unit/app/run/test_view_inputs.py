@@ -125,6 +125,17 @@ class TestAlarms:
         assert (alarms(trial), waits(trial)) == ((held,), held)
         assert trial.publications("lines") == []
 
+    def test_an_input_whose_watermark_is_the_first_of_all_times(self, trial: Trial) -> None:
+        trial.feed("order_log", ['{"kind": "+I", "id": 1, "customer": 7, "pieces": 2, "at": "0001-01-01T00:00:00Z"}'])
+        customer(trial, ("+I", 7, "ann", 1, "09:00"))
+        trial.run()
+        held = "held back by input o: its watermark is 0001-01-01T00:00:00Z, before which nothing can be shown"
+        assert (alarms(trial)[0], waits(trial)) == (held, held)
+        order(trial, ("+I", 2, 7, 3, "10:00"))
+        customer(trial, ("+I", 8, "bob", 1, "11:00"))
+        trial.run()
+        assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
+
     def test_an_input_that_is_being_loaded(self, trial: Trial) -> None:
         trial.set("pipelines.customers.bulk", '{ path = "c", format = "json", search_ts = "2024-03-01T10:00:00Z" }')
         trial.fill("customers", [["id", "name", "low"], ["7", "ann", "1"]])

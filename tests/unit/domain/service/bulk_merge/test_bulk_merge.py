@@ -167,6 +167,17 @@ def test_history_that_is_over_is_forgotten(loaded: Trial) -> None:
         loaded.reader.view("accounts.rows", as_of=at(60))
 
 
+def test_history_may_begin_with_the_first_of_all_times(trial: Trial) -> None:
+    """The first segment begins before it, as segments of 7 hours / 24 do not divide the time up to 1970."""
+    trial.set("pipelines.accounts.history", '"7h"')
+    bulk = '{ path = "bulk", format = "json", search_ts = "0001-01-01T00:00:00Z" }'
+    trial.set("pipelines.accounts.bulk", bulk)
+    first = {"kind": "+I", "id": 1, "owner": "ann", "balance": 1, "at": "0001-01-01T00:00:00Z"}
+    trial.feed("log", [json.dumps(first)])
+    trial.run()
+    assert rows(trial, as_of=datetime(1, 1, 1, tzinfo=UTC)) == [(1, "ann", 1)]
+
+
 @pytest.mark.parametrize(("second", "is_known"), [(69, False), (70, True), (75, True)])
 def test_a_chunk_after_the_load_must_be_younger_than_all_changes(loaded: Trial, second: int, *, is_known: bool) -> None:
     """The newest change is of second 60, and the delay is 10 seconds."""

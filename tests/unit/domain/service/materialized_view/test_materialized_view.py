@@ -12,9 +12,10 @@ from headwater.app.services.shapes import ValueTypes, columns_of
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.input import ViewOf
 from headwater.domain.service.materialized_view import Shapes, ViewPlan, ViewSettings
+from headwater.domain.service.materialized_view.lineage import derivations
 from headwater.domain.service.materialized_view.routes import routes
 from headwater.domain.service.materialized_view.tables import ViewTables
-from headwater.domain.table.schema import Schema
+from headwater.domain.table.schema import Column, DataType, Schema
 from headwater.domain.table.view_spec import ViewSpec
 from tests.properties.view_shapes import SHAPES, TABLES
 
@@ -82,6 +83,12 @@ def test_an_equality_of_two_outer_values_in_a_subquery_is_not_one_of_the_outer_r
 def test_a_query_of_with_sees_what_was_there_when_it_was_written() -> None:
     inner = "WITH t AS (SELECT id, c FROM t WHERE c > 0) SELECT id, c FROM t"
     assert _up(_routes(f"WITH t AS (SELECT id, c FROM o) SELECT id, c FROM ({inner}) u")) == {"o": [["id"]]}
+
+
+def test_names_may_be_odd() -> None:
+    schema = Schema(Column(name, DataType("bigint")) for name in ("id", "n", "n--m", "$n", "a;b"))
+    (found,) = derivations("SELECT * FROM `o--p`", {"o--p": schema, "o": schema})
+    assert (tuple(found.outputs), list(found.reads.values())) == (schema.names, ["o--p"])
 
 
 def test_a_key_at_hand_needs_no_look_up() -> None:
