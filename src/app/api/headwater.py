@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from os import fspath
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
@@ -105,6 +106,7 @@ class Headwater(Declarations, ViewReader):
         engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name
         self._telemetry = Telemetry(deployment.telemetry, engine, self._status)
         self._runners: dict[str, Runner] = {}
+        self._making = RLock()
         self._load: Bootstrap | None = None
         self._stopped = False
 
@@ -387,10 +389,11 @@ class Headwater(Declarations, ViewReader):
 
     def _runner(self, pipeline: str) -> Runner:
         find_service(self.services, pipeline)
-        if pipeline not in self._runners:
-            if self._draft is not None:
-                self._draft.deployment(whole=True)
-            self._runners[pipeline] = self._container.runner(
-                pipeline, self._report, self._runner, self._telemetry.watch
-            )
-        return self._runners[pipeline]
+        with self._making:
+            if pipeline not in self._runners:
+                if self._draft is not None:
+                    self._draft.deployment(whole=True)
+                self._runners[pipeline] = self._container.runner(
+                    pipeline, self._report, self._runner, self._telemetry.watch
+                )
+            return self._runners[pipeline]

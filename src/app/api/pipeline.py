@@ -116,8 +116,9 @@ class Pipeline:
             raise NO_STREAMS.error("this backend")
 
         def epoch(rows: Any, batch: int) -> None:
-            submit(None, batch, rows)
-            self.runner.for_large().advance()
+            with self.runner.turn:
+                submit(None, batch, rows)
+                self.runner.for_large().advance()
 
         return epoch
 
@@ -334,7 +335,8 @@ class Pipeline:
             raise ConfigError(f"pipeline {self.name!r} is not a bulk merge: all its keys are always exact")
         snapshot = self.snapshot(at)
         offsets = snapshot.publication.offsets if snapshot.publication else {}
-        remaining = bulk.remaining(offsets.get(BULK))
+        with self.runner.turn:
+            remaining = bulk.remaining(offsets.get(BULK))
         moment = None if as_of is None else read_time(as_of)
         engine = self.engine
         with engine.working():
@@ -347,6 +349,10 @@ class Pipeline:
         Args:
             latency: expected and measured; see `Latencies`.
         """
+        with self.runner.turn:  # a run may be reading the source in another thread
+            return self._status(latency)
+
+    def _status(self, latency: Latency) -> PipelineStatus:
         ledger = self.ledger
         latest, engine = ledger.latest, ledger.engine
         lag = self._lag(latest)

@@ -15,6 +15,7 @@ from ...ports import FrameCache, Version
 from ...source.transactions import AT, COMMIT_TIME, is_mark, split_complete
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
+from ..memo import Memo
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 
@@ -58,7 +59,7 @@ class TransactionFilter:
     settings: BulkMergeSettings
     tables: BulkMergeTables
     engine: FrameCache
-    _known: dict[Version, _Pending] = field(init=False, factory=dict)
+    _known: Memo[Version, _Pending] = field(init=False, factory=Memo)
 
     def filter_complete(self, rows: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot) -> CompleteRows:
         """The rows of complete transactions, from this batch and from earlier ones.
@@ -99,10 +100,8 @@ class TransactionFilter:
         version = snapshot.version(self.tables.pending.name)
         if version is None:
             return _Pending()
-        if version not in self._known:  # asked in every epoch, and mostly there are no rows
-            self._known.clear()
-            self._known[version] = _summarize(snapshot.read(self.tables.pending.name))
-        return self._known[version]
+        # Asked in every epoch, and mostly there are no rows.
+        return self._known.find(version, lambda: _summarize(snapshot.read(self.tables.pending.name)))
 
 
 def _summarize(rows: nw.LazyFrame[Any]) -> _Pending:
