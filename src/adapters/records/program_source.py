@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange
-from ...domain.errors import BadInput, NotSupported, SourceChanged
+from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
 from .typed_rows import check_columns, decode_rows
@@ -79,6 +80,7 @@ class ProgramSource(StreamSource):
 
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
+        number = None if number is None else _whole(number)
         self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex, within=streaming_query(rows))
         try:
             yield
@@ -98,7 +100,7 @@ class ProgramSource(StreamSource):
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
-        last = after["batch"] if after else -1
+        last = self.last_number(after)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             before = after.get("within")
@@ -107,6 +109,9 @@ class ProgramSource(StreamSource):
             return None
         self._frame = evolve(frame, number=number)
         return OffsetRange(after, self._frame.offsets)
+
+    def last_number(self, after: Offsets | None) -> int:
+        return int(after["batch"]) if after else -1
 
     def check_after(self, after: Offsets) -> None:
         if not isinstance(after.get("query"), str):
@@ -179,6 +184,21 @@ def _arrow_table(rows: Any) -> pa.Table:
         ) from error
     eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
     return eager.to_arrow()
+
+
+def _whole(number: Any) -> int:
+    """The number of a frame as an `int`; texts would be ordered by their characters.
+
+    Raises:
+        ConfigError: it is not a whole number from 0 on.
+    """
+    try:
+        found = index(number)
+    except TypeError:
+        found = -1
+    if found < 0 or isinstance(number, bool):
+        raise ConfigError(f"the number of {_WHAT} is {number!r}: give a whole number from 0 on, such as 8")
+    return found
 
 
 def _changed(frame: ProgramFrame, before: str) -> SourceChanged:

@@ -138,6 +138,12 @@ class Pipeline:
 
         return self.runner.do(epoch)
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last frame that it has published; -1 if there is none."""
+        latest = self.ledger.latest
+        return self.runner.source.last_number(latest.offsets if latest else None)
+
     def _reads_itself(self) -> ConfigError:
         return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
 
