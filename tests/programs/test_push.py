@@ -180,6 +180,53 @@ class TestSeveralPipelinesOfOneSource:
         assert counts(headwater) == {"new": 1}
 
 
+def test_times_in_dictionaries_are_read_as_other_times() -> None:
+    """Categories of pandas, for example."""
+    late, fine = pa.array([2**61, None], pa.timestamp("us")), pa.array([1, None], pa.timestamp("ns"))
+    with Headwater(backend="memory", report=print) as headwater:
+        headwater.stream("orders", schema="id bigint, at timestamp, seen array<timestamp_ntz>", event_time="at")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+
+        def push(at: pa.Array, inside: pa.Array) -> None:
+            seen = pa.ListArray.from_arrays(pa.array([0, 1, 2]), inside.dictionary_encode())
+            headwater.push("orders", pa.table({"id": [1, 2], "at": at.dictionary_encode(), "seen": seen}))
+
+        noon = pa.array([NOON, None], pa.timestamp("ns", "Europe/Berlin"))
+        push(noon, noon.cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("s")))
+        found = headwater.view("ranks").sort("id").select("id", "at", "seen").rows()
+        assert found == [(1, NOON, [NOON.replace(tzinfo=None)]), (2, None, [None])]
+        push(late, late)
+        assert headwater.view("ranks.dead_letters")["reason"].str.contains("out of range: 0001-01-01").to_list() == [
+            True
+        ]
+        for at, inside in ((fine, late), (noon, fine)):
+            with pytest.raises(BadInput, match="times finer than a microsecond"):
+                push(at, inside)
+
+
+def test_record_batches_are_pushed(tmp_path: Path) -> None:
+    with states("memory", tmp_path) as headwater:
+        (batch,) = rows((1, "new"), (2, "new")).to_arrow().to_batches()
+        assert headwater.push("orders", batch)
+        assert counts(headwater) == {"new": 2}
+
+
+def test_columns_of_pandas_that_arrow_cannot_hold_are_refused(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    good = {"id": [1, 2], "state": ["a", "b"], "paid": [1, 2], "at": pd.to_datetime([NOON, NOON])}
+    with states("memory", tmp_path) as headwater:
+        for bad in (["a", 5], pd.arrays.SparseArray([1, 2]), [2**70, 1]):
+            with pytest.raises(
+                BadInput, match=r"the pushed frame has a column that Arrow cannot hold: .*; give it values"
+            ):
+                headwater.push("orders", pd.DataFrame({**good, "state": bad}))
+        twice = pd.DataFrame(good)
+        twice.columns = ["id", "state", "state", "at"]
+        with pytest.raises(BadInput, match="'state' 2 times; give each column a name of its own"):
+            headwater.push("orders", twice)
+        assert headwater.push("orders", pd.DataFrame({**good, "paid": pd.array([1, 2], "Int8"), "more": ["a", 5]}))
+
+
 @pytest.mark.parametrize("number", ["8", 1.5, True, -1, float("nan"), [1]])
 def test_the_number_of_a_frame_is_a_whole_one(number: Any, tmp_path: Path) -> None:
     with states("memory", tmp_path) as headwater:

@@ -10,6 +10,7 @@ from uuid import uuid4
 import narwhals as nw
 import pyarrow as pa
 from attrs import define, evolve, field, frozen
+from narwhals.exceptions import DuplicateError
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
@@ -18,7 +19,7 @@ from .decoder import ROWS_A_BATCH
 from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ...domain.epoch.epoch import Offsets
     from ...domain.ports import Now
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
 _WHAT = "the pushed frame"
+_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
+"""What PyArrow raises for columns of pandas."""
 
 
 @frozen(eq=False)
@@ -154,7 +157,7 @@ class ProgramSource(StreamSource):
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
         """
-        table, first = _arrow_table(frame.rows), 0
+        table, first = _arrow_table(frame.rows, self.spec.schema.names), 0
         check_columns(table.schema, _WHAT, self.spec)
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
             yield decode_rows(batch, self.spec, first, what=_WHAT, origin=frame.origin).batch
@@ -173,17 +176,28 @@ def streaming_query(rows: Any) -> str | None:
     return found
 
 
-def _arrow_table(rows: Any) -> pa.Table:
+def _arrow_table(rows: Any, declared: Sequence[str]) -> pa.Table:
+    """A frame as an Arrow table: its declared columns if they are all there, else all columns."""
     if isinstance(rows, pa.Table):
         return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
     try:
         frame = nw.from_native(rows)
+    except DuplicateError as error:
+        raise BadInput(f"{_WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
     except TypeError as error:
         raise BadInput(
             f"{_WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
         ) from error
     eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
-    return eager.to_arrow()
+    try:
+        return (eager.select(*declared) if set(declared).issubset(eager.columns) else eager).to_arrow()
+    except _NOT_OF_ARROW as error:
+        raise BadInput(
+            f"{_WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and make sparse"
+            " columns of pandas dense"
+        ) from error
 
 
 def _whole(number: Any) -> int:
