@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -13,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import Headwater
-from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged
+from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -117,6 +118,128 @@ class TestPush:
             assert '"kind":"?"' in letter["raw"].replace(": ", ":")
             assert "row kind" in letter["reason"]
             assert headwater.replay("ranks").left == 1
+
+
+def too_large() -> pl.DataFrame:
+    """Two orders whose numbers have no sum."""
+    return rows((1, "paid"), (2, "paid")).with_columns(pl.lit(2**62).alias("id"))
+
+
+class TestSeveralPipelinesOfOneSource:
+    """One of them counts orders, the other one adds up their numbers, which may be too large for a sum."""
+
+    @pytest.fixture(params=["memory", "delta:local"])
+    def headwater(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Headwater]:
+        with states(request.param, tmp_path) as headwater:
+            total = {"total": "sum(id)"}
+            headwater.retraction("totals", source="orders", group=["state"], measures=total, updated_at="at")
+            yield headwater
+
+    def test_a_push_that_failed_in_one_is_made_again_with_its_number(self, headwater: Headwater) -> None:
+        good, bad = rows((1, "new"), (2, "new")), too_large()
+        assert headwater.push("orders", good)
+        with pytest.raises(SumOverflow) as failed:
+            headwater.push("orders", bad)
+        assert failed.value.__notes__[-1] == "states published this frame: push it again with number=1"
+        with pytest.raises(ConfigError, match=r"last numbers: states 1, totals 0\. To repeat frame 1, .* number=1: "):
+            headwater.push("orders", bad)
+        assert headwater.push("orders", rows((3, "paid")), number=1)  # corrected for the one that could not take it
+        assert headwater.push("orders", good)
+        assert counts(headwater) == {"new": 4, "paid": 2}
+        assert sorted(headwater.view("totals").rows()) == [("new", 6), ("paid", 3)]
+
+    def test_the_first_frame_may_fail_in_one(self, headwater: Headwater) -> None:
+        bad = too_large()
+        for error in (SumOverflow, ConfigError):
+            with pytest.raises(error):
+                headwater.push("orders", bad)
+            assert counts(headwater) == {"paid": 2}
+        with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
+            headwater.push("orders", bad)
+        assert headwater.push("orders", rows((3, "new")), number=1)  # the frame that failed is left out
+        assert headwater.push("orders", rows((4, "new")))
+        assert counts(headwater) == {"paid": 2, "new": 2}
+        assert sorted(headwater.view("totals").rows()) == [("new", 7)]
+
+    def test_another_process_knows_which_frames_are_published(self, headwater: Headwater, tmp_path: Path) -> None:
+        if headwater.deployment.backend.name == "memory":
+            return
+        assert headwater.push("orders", rows((1, "new")))
+        with pytest.raises(SumOverflow):
+            headwater.push("orders", too_large())
+        with states("delta:local", tmp_path) as other:
+            other.retraction("totals", source="orders", group=["state"], measures={"total": "sum(id)"}, updated_at="at")
+            with pytest.raises(ConfigError, match="last numbers: states 1, totals 0"):
+                other.push("orders", rows((1, "new")))
+            assert other.push("orders", rows((1, "new")), number=2)
+
+    def test_a_frame_that_failed_in_the_first_one_is_a_new_one(self, headwater: Headwater) -> None:
+        with pytest.raises(BadInput):
+            headwater.push("orders", rows((1, "new")).drop("at"))
+        assert headwater.push("orders", rows((1, "new")))
+        assert counts(headwater) == {"new": 1}
+
+
+def test_times_in_dictionaries_are_read_as_other_times() -> None:
+    """Categories of pandas, for example."""
+    late, fine = pa.array([2**61, None], pa.timestamp("us")), pa.array([1, None], pa.timestamp("ns"))
+    with Headwater(backend="memory", report=print) as headwater:
+        headwater.stream("orders", schema="id bigint, at timestamp, seen array<timestamp_ntz>", event_time="at")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+
+        def push(at: pa.Array, inside: pa.Array) -> None:
+            seen = pa.ListArray.from_arrays(pa.array([0, 1, 2]), inside.dictionary_encode())
+            headwater.push("orders", pa.table({"id": [1, 2], "at": at.dictionary_encode(), "seen": seen}))
+
+        noon = pa.array([NOON, None], pa.timestamp("ns", "Europe/Berlin"))
+        push(noon, noon.cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("s")))
+        found = headwater.view("ranks").sort("id").select("id", "at", "seen").rows()
+        assert found == [(1, NOON, [NOON.replace(tzinfo=None)]), (2, None, [None])]
+        push(late, late)
+        assert headwater.view("ranks.dead_letters")["reason"].str.contains("out of range: 0001-01-01").to_list() == [
+            True
+        ]
+        for at, inside in ((fine, late), (noon, fine)):
+            with pytest.raises(BadInput, match="times finer than a microsecond"):
+                push(at, inside)
+
+
+def test_record_batches_are_pushed(tmp_path: Path) -> None:
+    with states("memory", tmp_path) as headwater:
+        (batch,) = rows((1, "new"), (2, "new")).to_arrow().to_batches()
+        assert headwater.push("orders", batch)
+        assert counts(headwater) == {"new": 2}
+
+
+def test_columns_of_pandas_that_arrow_cannot_hold_are_refused(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    good = {"id": [1, 2], "state": ["a", "b"], "paid": [1, 2], "at": pd.to_datetime([NOON, NOON])}
+    with states("memory", tmp_path) as headwater:
+        for bad in (["a", 5], pd.arrays.SparseArray([1, 2]), [2**70, 1]):
+            with pytest.raises(
+                BadInput, match=r"the pushed frame has a column that Arrow cannot hold: .*; give it values"
+            ):
+                headwater.push("orders", pd.DataFrame({**good, "state": bad}))
+        twice = pd.DataFrame(good)
+        twice.columns = ["id", "state", "state", "at"]
+        with pytest.raises(BadInput, match="'state' 2 times; give each column a name of its own"):
+            headwater.push("orders", twice)
+        assert headwater.push("orders", pd.DataFrame({**good, "paid": pd.array([1, 2], "Int8"), "more": ["a", 5]}))
+
+
+@pytest.mark.parametrize("number", ["8", 1.5, True, -1, float("nan"), [1]])
+def test_the_number_of_a_frame_is_a_whole_one(number: Any, tmp_path: Path) -> None:
+    with states("memory", tmp_path) as headwater:
+        with pytest.raises(ConfigError, match="give a whole number from 0 on"):
+            headwater.push("orders", rows((1, "new")), number=number)
+        assert counts(headwater) == {}
+
+
+@pytest.mark.parametrize("backend", ["memory", "delta:local"])
+def test_numbers_of_numpy(backend: str, tmp_path: Path) -> None:
+    with states(backend, tmp_path) as headwater:
+        pushed = [headwater.push("orders", rows((1, "new")), number=each) for each in np.array([9, 10, 10, 11])]
+    assert pushed == [True, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -176,13 +176,29 @@ class TestApi:
             ("/api/pipelines/rank/dead-letters", "there is no pipeline 'rank'"),
             ("/api/views/ranks.rnks", "has no view 'rnks'"),
             ("/api/views/ranks?at=7", "no epoch 7"),
-            ("/api/views/ranks?limit=2000", "limit='2000' is not a whole number between 1 and 1,000"),
             ("/api/curves/ranks", "has no curves"),
         ],
     )
     def test_what_does_not_exist_is_told(self, client: TestClient, path: str, told: str) -> None:
         answer = client.get(path)
         assert answer.status_code == 404
+        assert told in answer.json()["error"]
+
+    @pytest.mark.parametrize(
+        ("path", "told"),
+        [
+            ("/api/views/ranks?limit=2000", "limit='2000' is not a whole number between 1 and 1,000"),
+            ("/api/views/ranks?limit=0", "limit='0' is not a whole number between 1 and 1,000"),
+            ("/api/views/ranks?at=nope", "'nope' is not an ISO-8601 time"),
+            ("/api/views/ranks?as_of=nope", "'nope' is not an ISO-8601 time"),
+            ("/api/views/ranks.ranked?as_of=2024-03-01T09:01:00Z", "leave the event time"),
+            ("/api/pipelines/ranks/versions?count=-1", "count='-1' is not a whole number"),
+            ("/api/curves/curve?measure=x", "x is not a measure that can be drawn; there are: visits"),
+        ],
+    )
+    def test_wrong_parameters_are_told(self, client: TestClient, path: str, told: str) -> None:
+        answer = client.get(path)
+        assert answer.status_code == 400
         assert told in answer.json()["error"]
 
     def test_it_only_reads(self, client: TestClient) -> None:

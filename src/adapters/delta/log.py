@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from threading import RLock
 from typing import Any
 
 from attrs import define, field
 from pyspark.sql import DataFrame, SparkSession
 
 from ...domain.errors import TableDamaged, VersionExpired
+from ..shared.in_turn import in_turn
 from ..spark.jvm import java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
@@ -29,10 +31,11 @@ _STEPS = 50
 
 @define(eq=False)
 class TableLog(FollowedLog):
-    """The log of the table at `path`. Exceptions of the JVM are not translated."""
+    """The log of the table at `path`. Several threads may use it. Exceptions of the JVM are not translated."""
 
     session: SparkSession
     path: str
+    _lock: RLock = field(init=False, factory=RLock)
     _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
     _actions: OrderedDict[str, Any] = field(init=False, factory=OrderedDict)
@@ -51,6 +54,7 @@ class TableLog(FollowedLog):
     def newest_known(self) -> int:
         return int(self._log.unsafeVolatileSnapshot().version())
 
+    @in_turn
     def commit(self, version: int) -> CommitFile:
         if version in self._commits:
             return self._commits[version]
@@ -67,6 +71,7 @@ class TableLog(FollowedLog):
     def check_listed(self, version: int) -> None:
         self._commit_file(version)
 
+    @in_turn
     def files(self, version: int) -> Mapping[str, DataFile]:
         if version == BEFORE_ALL:
             return {}
@@ -115,6 +120,7 @@ class TableLog(FollowedLog):
             raise VersionExpired(self.expired_message(version))
         return file
 
+    @in_turn
     def _added(self, file: DataFile) -> Any:
         """The ``add`` action of a file, as Delta's Java object."""
         if file.path in self._actions:
@@ -135,6 +141,7 @@ class TableLog(FollowedLog):
         nothing = option(self.session)
         return self._log.update(False, nothing, nothing)
 
+    @in_turn
     def _snapshot(self, version: int) -> Any:
         """Delta's snapshot of a version. Delta lists the log for each one but the newest, so some are cached."""
         if version in self._snapshots:

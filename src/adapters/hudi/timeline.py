@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
+from threading import RLock
 from typing import Any
 
 from attrs import define, field, frozen
@@ -17,6 +18,7 @@ from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
+from ..shared.in_turn import in_turn
 from ..spark.jvm import each_of, java_class
 from .path import Folder
 
@@ -106,9 +108,10 @@ class Head:
 
 @define(eq=False)
 class Timeline:
-    """The timeline of the table in a folder. Exceptions of the JVM are not translated."""
+    """The timeline of the table in a folder. Several threads may use it. Exceptions of the JVM are not translated."""
 
     folder: Folder
+    _lock: RLock = field(init=False, factory=RLock)
     _opened: Any = field(init=False, default=None)
     _met: OrderedDict[str, Instant] = field(init=False, factory=OrderedDict)
     _whole: set[str] = field(init=False, factory=set)
@@ -136,6 +139,7 @@ class Timeline:
         """The completion time of each completed commit, in the format of their names; oldest first."""
         return dict(sorted((instant.name, instant.completed) for instant in self.newest_first()))
 
+    @in_turn
     def replaced(self) -> dict[tuple[str, str], str]:
         """The file groups, by partition and id, that are no longer read, and the instant from which on."""
         timeline = self._completed().getCompletedReplaceTimeline()
@@ -154,6 +158,7 @@ class Timeline:
         """The newest version; None before the first."""
         return next((instant.name for instant in self.newest_first()), None)
 
+    @in_turn
     def instant(self, version: str) -> Instant:
         """One completed commit.
 
@@ -182,6 +187,7 @@ class Timeline:
         """Whether a version is the newest; raises as `check_listed`."""
         return bool(self._readable_commits(version).lastInstant().get().requestedTime() == version)
 
+    @in_turn
     def check_complete(self, version: str) -> None:
         """Check, once, that the files of a commit are complete.
 
@@ -259,6 +265,7 @@ class Timeline:
         resolver = java_class(self.folder.session, "org.apache.hudi.common.table.TableSchemaResolver")
         return str(resolver(self.client).getTableSchema(False).toString())
 
+    @in_turn
     def _instant(self, java: Any, timeline: Any) -> Instant:
         name = str(java.requestedTime())
         if name not in self._met:
@@ -267,9 +274,11 @@ class Timeline:
                 self._whole.discard(self._met.popitem(last=False)[0])
         return self._met[name]
 
+    @in_turn
     def _completed(self) -> Any:
         return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
 
+    @in_turn
     def _readable_commits(self, version: str) -> Any:
         """The completed commits now. Raises an error if they lack the version, or if it has been cleaned up."""
         completed = self._completed() if self.exists else None

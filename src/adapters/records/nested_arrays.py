@@ -85,6 +85,25 @@ def _structs(values: pa.Array, wanted: DataType, leaf: Leaf) -> tuple[pa.Array, 
     return pa.StructArray.from_arrays(list(columns.values()), fields=fields, mask=pc.is_null(values)), found
 
 
+def with_plain_times(values: pa.Array) -> pa.Array:
+    """Values whose times are not in dictionaries, as those of a category are."""
+    wanted = _with_plain_times(values.type)
+    return values if wanted == values.type else values.cast(wanted)
+
+
+def _with_plain_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type if pa.types.is_temporal(kind.value_type) else kind
+    if is_list(kind):
+        inside = _with_plain_times(kind.value_type)
+        return kind if inside == kind.value_type else pa.list_(inside)
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _with_plain_times(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_with_plain_times(each.type)) for each in kind])
+    return kind
+
+
 def with_texts(values: pa.Array) -> pa.Array:
     """Values with text in the place of times, which may be too large for Python."""
     return values.cast(_texts(values.type))

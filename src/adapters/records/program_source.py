@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import narwhals as nw
 import pyarrow as pa
 from attrs import define, evolve, field, frozen
+from narwhals.exceptions import DuplicateError
 
 from ...domain.epoch.epoch import OffsetRange
-from ...domain.errors import BadInput, NotSupported, SourceChanged
+from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
 from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ...domain.epoch.epoch import Offsets
     from ...domain.ports import Now
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
 _WHAT = "the pushed frame"
+_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
+"""What PyArrow raises for columns of pandas."""
 
 
 @frozen(eq=False)
@@ -79,6 +83,7 @@ class ProgramSource(StreamSource):
 
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
+        number = None if number is None else _whole(number)
         self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex, within=streaming_query(rows))
         try:
             yield
@@ -98,7 +103,7 @@ class ProgramSource(StreamSource):
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
-        last = after["batch"] if after else -1
+        last = self.last_number(after)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             before = after.get("within")
@@ -107,6 +112,9 @@ class ProgramSource(StreamSource):
             return None
         self._frame = evolve(frame, number=number)
         return OffsetRange(after, self._frame.offsets)
+
+    def last_number(self, after: Offsets | None) -> int:
+        return int(after["batch"]) if after else -1
 
     def check_after(self, after: Offsets) -> None:
         if not isinstance(after.get("query"), str):
@@ -149,7 +157,7 @@ class ProgramSource(StreamSource):
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
         """
-        table, first = _arrow_table(frame.rows), 0
+        table, first = _arrow_table(frame.rows, self.spec.schema.names), 0
         check_columns(table.schema, _WHAT, self.spec)
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
             yield decode_rows(batch, self.spec, first, what=_WHAT, origin=frame.origin).batch
@@ -168,17 +176,43 @@ def streaming_query(rows: Any) -> str | None:
     return found
 
 
-def _arrow_table(rows: Any) -> pa.Table:
+def _arrow_table(rows: Any, declared: Sequence[str]) -> pa.Table:
+    """A frame as an Arrow table: its declared columns if they are all there, else all columns."""
     if isinstance(rows, pa.Table):
         return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
     try:
         frame = nw.from_native(rows)
+    except DuplicateError as error:
+        raise BadInput(f"{_WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
     except TypeError as error:
         raise BadInput(
             f"{_WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
         ) from error
     eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
-    return eager.to_arrow()
+    try:
+        return (eager.select(*declared) if set(declared).issubset(eager.columns) else eager).to_arrow()
+    except _NOT_OF_ARROW as error:
+        raise BadInput(
+            f"{_WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and make sparse"
+            " columns of pandas dense"
+        ) from error
+
+
+def _whole(number: Any) -> int:
+    """The number of a frame as an `int`; texts would be ordered by their characters.
+
+    Raises:
+        ConfigError: it is not a whole number from 0 on.
+    """
+    try:
+        found = index(number)
+    except TypeError:
+        found = -1
+    if found < 0 or isinstance(number, bool):
+        raise ConfigError(f"the number of {_WHAT} is {number!r}: give a whole number from 0 on, such as 8")
+    return found
 
 
 def _changed(frame: ProgramFrame, before: str) -> SourceChanged:

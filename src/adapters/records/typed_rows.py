@@ -18,7 +18,7 @@ from ...domain.source.conversion import shown
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
 from .decoder import arrow_schema, arrow_type
-from .nested_arrays import Faults, convert_nested, is_list, with_texts
+from .nested_arrays import Faults, convert_nested, is_list, with_plain_times, with_texts
 from .object_texts import object_texts
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def decode_rows(
     Raises:
         BadInput: a time is finer than a microsecond, or a text inside a nested value is not UTF-8.
     """
-    rows, errors = _in_utf8(rows, what)
+    rows, errors = _in_utf8(_with_plain_times(rows), what)
     kinds, more = _kinds(rows, spec)
     rows, read, late = _in_range(_in_microseconds(rows, what), spec, instants)
     errors = _either(errors, _either(more, late))
@@ -353,6 +353,14 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array | None, pa.
     why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
     errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
     return pa.array(kinds, pa.string()), pa.array(errors, pa.string()) if any(errors) else None
+
+
+def _with_plain_times(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with times that are not in dictionaries: the range and the unit of each one are checked."""
+    for at, each in enumerate(rows.schema):
+        if (plain := with_plain_times(rows.column(at))).type != each.type:
+            rows = rows.set_column(at, each.name, plain)
+    return rows
 
 
 def _in_microseconds(rows: pa.RecordBatch, what: str) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from ...adapters.plot.curves import Curves
 from ...domain.errors import ConfigError
 from ...domain.table.collect import collect_small
 from ...domain.table.schema import NUMBERS
+from ..read.find_view import UnknownName
 from ..run.progress import moment
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ def find_curve(headwater: Headwater, name: str) -> tuple[str, ViewSpec]:
     headwater.find(pipeline)
     possible = [each.name for each in headwater.services[pipeline].views if each.curve_zone]
     if not possible:
-        raise ConfigError(f"pipeline {pipeline!r} has no curves; only cumulate windows have curves")
+        raise UnknownName(f"pipeline {pipeline!r} has no curves; only cumulate windows have curves")
     if (view or "curve") not in possible:
-        raise ConfigError(f"{name!r} is not a curve; there are: {', '.join(possible)}")
+        raise UnknownName(f"{name!r} is not a curve; there are: {', '.join(possible)}")
     return f"{pipeline}.{view or 'curve'}", headwater.find(f"{pipeline}.{view or 'curve'}")[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from os import fspath
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
@@ -32,6 +33,7 @@ from .declarations import Declarations
 from .draft import Draft
 from .html import html_table
 from .pipeline import Pipeline
+from .push import Pushes
 from .reader import ViewReader
 from .status import StatusTable
 
@@ -106,6 +108,8 @@ class Headwater(Declarations, ViewReader):
         engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name
         self._telemetry = Telemetry(deployment.telemetry, engine, self._status)
         self._runners: dict[str, Runner] = {}
+        self._making = RLock()
+        self._pushes = Pushes()
         self._load: Bootstrap | None = None
         self._stopped = False
 
@@ -195,20 +199,24 @@ class Headwater(Declarations, ViewReader):
             source: its name.
             frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
                 a type that could lose values is refused.
-            number: of this frame, greater than that of the frame before. Give it if the push may be repeated, after a
-                crash for example: a pipeline skips a number that it has published. The next number, if not set.
+            number: of this frame: 0 or greater, and greater than that of the frame before. Give it if the push may be
+                repeated, after a crash for example: a pipeline skips a number that it has published. The next number,
+                if not set.
 
         Returns:
             Whether a pipeline has published an epoch; False if all of them had published this number before.
 
         Raises:
-            ConfigError: there is no such source, no pipeline reads it, or it is of another kind.
+            ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set
+                after a push that failed in some of the pipelines.
             BadInput: a declared column is missing, or its type could lose values.
-            HeadwaterError: an epoch failed. Push the frame again, with the same number.
+            HeadwaterError: an epoch failed. Push the frame again, with the same number; see the note of the error.
         """
-        published = [self.pipeline(name).push(frame, number=number) for name in find_readers(self.deployment, source)]
+        readers = [self.pipeline(name) for name in find_readers(self.deployment, source)]
+        with self._container.turn:
+            published = self._pushes.push(source, readers, frame, number)
         self._telemetry.look()
-        return any(published)
+        return published
 
     def stop(self) -> None:
         """Ask the run to end after the current epoch; safe in a signal handler."""
@@ -389,10 +397,11 @@ class Headwater(Declarations, ViewReader):
 
     def _runner(self, pipeline: str) -> Runner:
         find_service(self.services, pipeline)
-        if pipeline not in self._runners:
-            if self._draft is not None:
-                self._draft.deployment(whole=True)
-            self._runners[pipeline] = self._container.runner(
-                pipeline, self._report, self._runner, self._telemetry.watch
-            )
-        return self._runners[pipeline]
+        with self._making:
+            if pipeline not in self._runners:
+                if self._draft is not None:
+                    self._draft.deployment(whole=True)
+                self._runners[pipeline] = self._container.runner(
+                    pipeline, self._report, self._runner, self._telemetry.watch
+                )
+            return self._runners[pipeline]

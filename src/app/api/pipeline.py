@@ -116,8 +116,9 @@ class Pipeline:
             raise NO_STREAMS.error("this backend")
 
         def epoch(rows: Any, batch: int) -> None:
-            submit(None, batch, rows)
-            self.runner.for_large().advance()
+            with self.runner.turn:
+                submit(None, batch, rows)
+                self.runner.for_large().advance()
 
         return epoch
 
@@ -136,6 +137,12 @@ class Pipeline:
                 return Runner.advance(runner)
 
         return self.runner.do(epoch)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last frame that it has published; -1 if there is none."""
+        latest = self.ledger.latest
+        return self.runner.source.last_number(latest.offsets if latest else None)
 
     def _reads_itself(self) -> ConfigError:
         return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
@@ -336,7 +343,8 @@ class Pipeline:
             raise ConfigError(f"pipeline {self.name!r} is not a bulk merge: all its keys are always exact")
         snapshot = self.snapshot(at)
         offsets = snapshot.publication.offsets if snapshot.publication else {}
-        remaining = bulk.remaining(offsets.get(BULK))
+        with self.runner.turn:
+            remaining = bulk.remaining(offsets.get(BULK))
         moment = None if as_of is None else read_time(as_of)
         engine = self.engine
         with engine.working():
@@ -349,6 +357,10 @@ class Pipeline:
         Args:
             latency: expected and measured; see `Latencies`.
         """
+        with self.runner.turn:  # a run may be reading the source in another thread
+            return self._status(latency)
+
+    def _status(self, latency: Latency) -> PipelineStatus:
         ledger = self.ledger
         latest, engine = ledger.latest, ledger.engine
         lag = self._lag(latest)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..deployment.deployment import Deployment
 
 
+class UnknownName(ConfigError):
+    """There is nothing of the name that was asked for; the message lists the names that exist."""
+
+
 def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
     """Return the service of a pipeline.
 
@@ -34,7 +38,7 @@ def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec
     wanted = wanted or service.views[0].name
     if wanted not in known:
         listed = ", ".join(sorted(known))
-        raise ConfigError(
+        raise UnknownName(
             f"pipeline {pipeline!r} has no view {wanted!r}; there are: {listed}{did_you_mean(wanted, known)}"
         )
     return pipeline, known[wanted]
@@ -55,6 +59,6 @@ def find_readers(deployment: Deployment, source: str) -> tuple[str, ...]:
 
 def _check_exists(what: str, name: str, known: Mapping[str, object]) -> None:
     if name not in known:
-        raise ConfigError(
+        raise UnknownName(
             f"there is no {what} {name!r}; there are: {', '.join(known) or 'none'}{did_you_mean(name, known)}"
         )

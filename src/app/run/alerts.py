@@ -121,6 +121,7 @@ def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[str]:
 
 def _find_alarms(runner: Runner) -> Iterable[str]:
     try:
-        return list(alarms_of(runner, runner.current_ledger().latest))
+        with runner.turn:
+            return list(alarms_of(runner, runner.current_ledger().latest))
     except HeadwaterError as error:  # its tables cannot be read just now
         return [str(error)]

@@ -58,9 +58,10 @@ class AutoRunner(Runner):
     @property
     def large(self) -> Runner:
         """The runner of the large engine, to read with; it starts that engine."""
-        if self._large is None:
-            self._large = self.make_large(self)
-        return self._large
+        with self._opening:
+            if self._large is None:
+                self._large = self.make_large(self)
+            return self._large
 
     @property
     def refusal(self) -> str | None:
@@ -79,15 +80,16 @@ class AutoRunner(Runner):
 
     def do(self, work: Callable[[Runner], _T]) -> _T:
         """Do work on the small engine if it can, else on the large one; the work must start from the runner's parts."""
-        if self.refusal is None:
-            try:
-                with limited_to(self.limit):
-                    return work(self._turn_to(self))
-            except EngineLimit as beyond:
-                _log.info("%s: beyond engine %s: %s", self.pipeline, self.engine_name, beyond)
-                if beyond.lasting:
-                    self._refusal = str(beyond)
-        return work(self.for_large())
+        with self.turn:
+            if self.refusal is None:
+                try:
+                    with limited_to(self.limit):
+                        return work(self._turn_to(self))
+                except EngineLimit as beyond:
+                    _log.info("%s: beyond engine %s: %s", self.pipeline, self.engine_name, beyond)
+                    if beyond.lasting:
+                        self._refusal = str(beyond)
+            return work(self.for_large())
 
     def for_large(self) -> Runner:
         """The runner of the large engine, for work that is always large."""

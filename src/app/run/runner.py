@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
-from ...domain.errors import ConfigError, HeadwaterError, Transient, add_place
+from ...domain.errors import ConfigError, EngineLimit, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
@@ -25,6 +25,7 @@ from .materialized import materialized_tables
 from .options import RunOptions
 from .report import REPLAY, EpochReport, Phases, Warnings, unwatched
 from .rounds import run_all
+from .turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,6 +64,7 @@ class Runner:
         beside: works beside the epochs of a run; None between runs, and where the backend cannot.
         first_epoch: the number of the pipeline's first epoch.
         settings: the digest of all settings that the rows depend on; see `Mark`.
+        turn: who writes the tables, or asks the source, has it; all runners of a deployment share it.
         ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
     """
 
@@ -83,8 +85,10 @@ class Runner:
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     first_epoch: int = field(kw_only=True, default=0)
     settings: str | None = field(kw_only=True, default=None)
+    turn: Turn = field(kw_only=True, factory=Turn)
     beside: WorkBeside | None = field(init=False, default=None)
     ahead: ReadAhead | None = field(init=False, default=None)
+    _opening: threading.RLock = field(init=False, factory=threading.RLock)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
@@ -103,10 +107,11 @@ class Runner:
     @property
     def ledger(self) -> LedgerWriter:
         """The pipeline's ledger, opened; opening writes nothing."""
-        if self._ledger is None:
-            self._ledger = self.open_ledger(self.tables)
-            self._ledger.expected, self._expected = self._expected, None
-        return self._ledger
+        with self._opening:  # threads that read must not open another one than the thread that writes
+            if self._ledger is None:
+                self._ledger = self.open_ledger(self.tables)
+                self._ledger.expected, self._expected = self._expected, None
+            return self._ledger
 
     def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
         """Open a ledger over tables of the pipeline and check each against its spec; its first commit creates a table.
@@ -135,23 +140,26 @@ class Runner:
 
     def follow(self, other: Runner) -> None:
         """Continue after the newest publication of another runner of the same run, which has written until now."""
-        self.reopen()
-        self._expected = other.next_number
+        with self._opening:
+            self.reopen()
+            self._expected = other.next_number
 
     @property
     def next_number(self) -> int | None:
-        """The number of the next epoch, as far as this runner knows; None if its ledger is not open."""
-        return self._ledger.next_epoch.number if self._ledger else None
+        """The number of the next epoch, as far as this runner knows; None if it does not know it."""
+        return self._ledger.next_epoch.number if self._ledger else self._expected
 
     def reopen(self) -> None:
         """Read the ledger and the sink again before the next work: another runner may have published since."""
-        self._ledger = self._expected = None
+        with self._opening:
+            self._ledger = self._expected = None
         if self.publisher:
             self.publisher.reopen()
 
     def do(self, work: Callable[[Runner], _T]) -> _T:
         """Do work that changes tables, on the engine that fits it; see `AutoRunner`."""
-        return work(self)
+        with self.turn:
+            return work(self)
 
     @property
     def large(self) -> Runner:
@@ -200,7 +208,7 @@ class Runner:
         left, waits = self.options.retries, self.options.backoff.waits()
         while True:
             try:
-                with add_place(self.options.place), self.engine.working():
+                with self.turn, add_place(self.options.place), self._renewing_ledger(), self.engine.working():
                     return work()
             except Transient as fault:
                 if left == 0 or self.stopping:
@@ -208,7 +216,21 @@ class Runner:
                 left, wait = left - 1, next(waits)
                 _log.warning("%s: %s; trying again in %.1f s", self.pipeline, fault, wait.total_seconds())
                 self.clock.sleep(wait)
+
+    @contextmanager
+    def _renewing_ledger(self) -> Iterator[None]:
+        """After a fault, read the ledger again before the next work: the tables may have commits that it does not know.
+
+        They may be those of the work that failed, or those of another run. The work that another engine takes over
+        published nothing, so its epoch keeps its number.
+        """
+        try:
+            yield
+        except HeadwaterError as fault:
+            with self._opening:
+                self._expected = self.next_number if isinstance(fault, EngineLimit) else None
                 self._ledger = None
+            raise
 
     def _epoch(self, pace: Pace) -> bool:
         with self.watch(self.pipeline, self.engine_name) as phase:
@@ -334,13 +356,10 @@ class Runner:
     @contextmanager
     def _separate_epoch(self, task: str) -> Iterator[Phases]:
         """Publish and report an epoch that reads nothing of the source; its report is made inside the block."""
-        with self.watch(self.pipeline, self.engine_name, task=task) as phase:
+        with self.turn, self.watch(self.pipeline, self.engine_name, task=task) as phase:
             try:
-                with self.engine.working():
+                with self._renewing_ledger(), self.engine.working():
                     yield phase
-            except HeadwaterError:
-                self._ledger = None
-                raise
             finally:
                 self.engine.release()
             with self.engine.working():

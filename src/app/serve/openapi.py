@@ -48,6 +48,8 @@ def _operation(path: str, about: str, asked: tuple[dict[str, str], ...]) -> dict
     ]
     kind = "text/plain" if path == "/metrics" else "application/json"
     answers = {"200": {"description": about, "content": {kind: {}}}}
+    if asked:
+        answers["400"] = {"description": "A parameter is wrong; the message tells what is allowed.", "content": {}}
     if "{" in path:
         answers["404"] = {"description": "There is no such thing; the message lists those that exist.", "content": {}}
     return {"summary": about, "parameters": parameters, "responses": answers}

@@ -27,23 +27,52 @@ function draw(name, attributes = {}, ...children) {
   return made;
 }
 
-async function get(path) {
+// A number as the API has written it: JavaScript would round whole numbers beyond 2^53.
+class Exact {
+  constructor(text) { this.text = text; }
+  toString() { return this.text.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ",")); }
+}
+
+// Texts (but for keys) and numbers become texts that begin with a letter which tells them apart.
+const TOKENS = /"([^"\\]*(?:\\.[^"\\]*)*"\s*)(:?)|-?\d[\d.eE+-]*/g;
+
+function parseExactly(json) {
+  const marked = json.replace(TOKENS, (token, text, colon) =>
+    (text === undefined ? `"n${token}"` : colon ? token : `"s${text}`));
+  return JSON.parse(marked, (_, value) => {
+    if (typeof value !== "string") return value;
+    return value[0] === "n" ? new Exact(value.slice(1)) : value.slice(1);
+  });
+}
+
+const isNumber = (value) => typeof value === "number" || value instanceof Exact;
+
+// A nested value as JSON, with its numbers as they are.
+function written(value) {
+  if (value instanceof Exact) return value.text;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(written).join(",")}]`;
+  return `{${Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}:${written(each)}`).join(",")}}`;
+}
+
+async function get(path, parse = JSON.parse) {
   const answer = await fetch(new URL(path, HERE));
-  const found = await answer.json();
+  const found = parse(await answer.text());
   if (!answer.ok) throw new Error(found.error || `${path}: ${answer.status}`);
   return found;
 }
 
 function cell(value, kind = "") {
   if (value === null || value === undefined) return make("td", { className: "null" }, "–");
-  if (typeof value === "number") return make("td", { className: `number ${kind}` }, value.toLocaleString("en"));
-  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value === "number") value = new Exact(String(value));
+  if (value instanceof Exact) return make("td", { className: `number ${kind}` }, String(value));
+  const text = typeof value === "object" ? written(value) : String(value);
   return make("td", { className: TIME.test(text) ? `time ${kind}` : kind }, text);
 }
 
 function table(columns, rows, kinds = {}) {
   if (!rows.length) return make("p", { className: "empty" }, "none");
-  const numbers = columns.map((_, at) => rows.some((row) => typeof row[at] === "number"));
+  const numbers = columns.map((_, at) => rows.some((row) => isNumber(row[at])));
   const head = columns.map((name, at) => make("th", { className: numbers[at] ? "number" : "" }, name));
   const body = rows.map((row) => make("tr", {}, ...row.map((value, at) =>
     value instanceof Node ? make("td", {}, value) : cell(value, kinds[columns[at]] || ""))));
@@ -221,7 +250,7 @@ async function readView() {
   if (at("at").value) asked.set("at", at("at").value);
   if (at("as-of").value) asked.set("as_of", at("as-of").value);
   try {
-    const found = await get(`api/views/${encodeURIComponent(at("view").value)}?${asked}`);
+    const found = await get(`api/views/${encodeURIComponent(at("view").value)}?${asked}`, parseExactly);
     at("rows").replaceChildren(table(found.columns, found.rows));
   } catch (error) {
     at("rows").replaceChildren(make("p", { className: "error" }, error.message));
@@ -238,7 +267,7 @@ async function showDetail(name) {
     at("view").replaceChildren(...node.views.map((view) => make("option", { value: `${name}.${view}` }, view)));
   }
   const [epochs, versions, letters] = await Promise.all(
-    [get(`${path}/epochs?count=120`), get(`${path}/versions?count=15`), get(`${path}/dead-letters`)]);
+    [get(`${path}/epochs?count=120`), get(`${path}/versions?count=15`), get(`${path}/dead-letters`, parseExactly)]);
   if (name !== chosen) return;
   at("rows-chart").replaceChildren(rowsChart(epochs));
   at("seconds-chart").replaceChildren(secondsChart(epochs));

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ...domain.errors import ConfigError, HeadwaterError, Transient, VersionExpired, VersionNotFound
+from ..read.find_view import UnknownName
 from .metrics import metrics_text
 from .openapi import openapi
 
@@ -192,8 +193,14 @@ def _number(request: Request, name: str, usual: int, most: int) -> int:
     return int(text)
 
 
-async def _explain(_: Request, error: Exception) -> Response:
+async def _explain(request: Request, error: Exception) -> Response:
     """An error of Headwater, as JSON."""
-    missing = isinstance(error, ConfigError | VersionNotFound | VersionExpired)
-    code = 503 if isinstance(error, Transient) else 404 if missing else 500
-    return JSONResponse({"error": str(error)}, code)
+    return JSONResponse({"error": str(error)}, _code(request, error))
+
+
+def _code(request: Request, error: Exception) -> int:
+    if isinstance(error, Transient):
+        return 503
+    if isinstance(error, UnknownName | VersionNotFound | VersionExpired):
+        return 404
+    return 400 if isinstance(error, ConfigError) and request.query_params else 500

@@ -21,6 +21,7 @@ from ..run.options import RunOptions
 from ..run.report import unwatched
 from ..run.runner import Runner
 from ..run.sink_publisher import SinkPublisher
+from ..run.turn import Turn
 from ..services.kind import SourceParts, kind_of
 from .blueprints import blueprints
 from .checks import find_refusals
@@ -55,6 +56,7 @@ class Container:
 
     def __init__(self, deployment: Deployment, clock: Clock) -> None:
         self.deployment = deployment
+        self.turn = Turn()
         self._exits = ExitStack()
         self._clock = clock
         self._backend = backend = chosen_backend(deployment.backend)
@@ -196,6 +198,7 @@ class Container:
             else None,
             "engine_name": engine_name,
             "settings": digest_settings(self.deployment, name),
+            "turn": self.turn,
         }
 
     def _open(self, pipeline: PipelineSettings, parts: SourceParts, own: Callable[[], Runner]) -> Source:

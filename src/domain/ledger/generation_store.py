@@ -50,7 +50,7 @@ class GenerationStore(KeptStore):
         if pipeline in self.building:
             return table_of(table, self.building[pipeline])
         if pipeline not in self.opened:
-            self.opened[pipeline] = read_generations(self.store, pipeline).current
+            self.opened.setdefault(pipeline, read_generations(self.store, pipeline).current)
         return table_of(table, self.opened[pipeline])
 
     def check_current(self, pipeline: str, *, writes: bool = False) -> None:

@@ -86,7 +86,8 @@ class Source(DeadLetterReader, Protocol):
     """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
 
     Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is
-    published already is skipped, unless a streaming query pushes it and another one has pushed the frame before.
+    published already is skipped, unless a streaming query pushes it and another one has pushed the frame before. A
+    number that is not a whole one from 0 on is a `ConfigError`.
     """
 
     eager: bool = False
@@ -100,6 +101,10 @@ class Source(DeadLetterReader, Protocol):
 
     bulk: BulkSource | None = None
     """The table that is loaded in bulk, beside its changelog; else None."""
+
+    def last_number(self, after: Offsets | None) -> int:  # noqa: ARG002 - of sources that take frames
+        """The number of the last frame that was handed over, at these offsets; -1 if there is none."""
+        return -1
 
     @abstractmethod
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:

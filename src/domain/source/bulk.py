@@ -79,6 +79,9 @@ class BulkGroup(Source):
         self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
         self.push = self.changelog.push
 
+    def last_number(self, after: Offsets | None) -> int:
+        return self.changelog.last_number((after or {}).get(CHANGELOG))
+
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each member; None if neither has anything to read.
 

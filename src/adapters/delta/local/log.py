@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from threading import RLock
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -17,6 +18,7 @@ from uuid import uuid4
 from attrs import define, field, frozen
 
 from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
+from ...shared.in_turn import in_turn
 from ...shared.local_files import create
 from ..actions import ACTIONS, CommitFile, DataFile
 from ..followed_log import BEFORE_ALL, FollowedLog, keep
@@ -83,9 +85,14 @@ class LogState:
 
 @define(eq=False)
 class LocalLog(FollowedLog):
-    """The log of the table at `path`, a folder of this machine that need not exist yet."""
+    """The log of the table at `path`, a folder of this machine that need not exist yet.
+
+    Several threads may use it. Each commit is applied once, to the version before it: two threads that read the same
+    commit and both applied it would make a version that the table does not have.
+    """
 
     path: str
+    _lock: RLock = field(init=False, factory=RLock)
     _newest: LogState = field(init=False, factory=LogState)
     _states: OrderedDict[int, LogState] = field(init=False, factory=OrderedDict)
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
@@ -93,6 +100,7 @@ class LocalLog(FollowedLog):
     def folder(self) -> LocalFolder:
         return LocalFolder(self.path)
 
+    @in_turn
     def newest(self) -> int:
         """The newest version now; -1 if the table does not exist.
 
@@ -116,6 +124,7 @@ class LocalLog(FollowedLog):
     def newest_known(self) -> int:
         return self._newest.version
 
+    @in_turn
     def commit(self, version: int) -> CommitFile:
         if version in self._commits:
             return self._commits[version]
@@ -127,6 +136,7 @@ class LocalLog(FollowedLog):
         if not self.folder().has_commit(version):
             raise VersionExpired(self.expired_message(version))
 
+    @in_turn
     def state(self, version: int) -> LogState:
         """The table at a version.
 
@@ -152,6 +162,7 @@ class LocalLog(FollowedLog):
         if any(file.path not in current and not self.folder().has(file) for file in files):
             raise VersionExpired(self.expired_message(version))
 
+    @in_turn
     def append(
         self,
         upon: LogState,

@@ -186,7 +186,7 @@ class _Entry:
     def following(self, stored: LocalVersion, place: PartitionValues) -> Callable[[], None] | None:
         """What brings the index to a version, which another thread may do; None if the next lookup has to do it.
 
-        The log is used here only: no two threads may use it at the same time.
+        The log is read here, so that its errors are met here.
         """
         before, lookup = self.version, self.lookup
         if self.index is None or lookup is None or before >= stored.version:

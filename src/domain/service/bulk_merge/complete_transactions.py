@@ -16,6 +16,7 @@ from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, is_mark, split_
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
 from .applied_transactions import AppliedTransactions
+from ..memo import Memo
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 
@@ -67,7 +68,7 @@ class TransactionFilter:
     tables: BulkMergeTables
     applied: AppliedTransactions | None
     engine: FrameCache
-    _known: dict[Version, _Pending] = field(init=False, factory=dict)
+    _known: Memo[Version, _Pending] = field(init=False, factory=Memo)
 
     def filter_complete(self, rows: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot) -> CompleteRows:
         """The rows of complete transactions, from this batch and from earlier ones.
@@ -143,10 +144,8 @@ class TransactionFilter:
         version = snapshot.version(self.tables.pending.name)
         if version is None:
             return _Pending()
-        if version not in self._known:  # asked in every epoch, and mostly there are no rows
-            self._known.clear()
-            self._known[version] = _summarize(snapshot.read(self.tables.pending.name))
-        return self._known[version]
+        # Asked in every epoch, and mostly there are no rows.
+        return self._known.find(version, lambda: _summarize(snapshot.read(self.tables.pending.name)))
 
 
 def _summarize(rows: nw.LazyFrame[Any]) -> _Pending:

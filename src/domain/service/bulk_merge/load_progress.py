@@ -17,6 +17,7 @@ from ...source.bulk import CHUNK, SEARCH_TS, reach_of
 from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.natural_order import natural_value
+from ..memo import Memo
 from .settings import BulkMergeSettings
 from .tables import DELETES_FROM, DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED, BulkMergeTables
 
@@ -152,7 +153,7 @@ class BulkLoadProgress:
     settings: BulkMergeSettings
     tables: BulkMergeTables
     engine: FrameExchange
-    _known: dict[tuple[Version | None, Version | None], LoadState] = field(init=False, factory=dict)
+    _known: Memo[tuple[Version | None, Version | None], LoadState] = field(init=False, factory=Memo)
 
     def read_state(self, snapshot: Snapshot) -> LoadState:
         """The state of the load at a publication."""
@@ -160,10 +161,7 @@ class BulkLoadProgress:
         at = (snapshot.version(load), snapshot.version(chunks))
         if at == (None, None):
             return LoadState()
-        if at not in self._known:  # asked in every epoch; it no longer changes once the load is done
-            self._known.clear()
-            self._known[at] = self._read(snapshot)
-        return self._known[at]
+        return self._known.find(at, lambda: self._read(snapshot))  # it no longer changes once the load is done
 
     def advance(self, snapshot: Snapshot, newest: datetime | None, log_position: Reach | None) -> LoadState:
         """The state of the load after a batch of the changelog was read.

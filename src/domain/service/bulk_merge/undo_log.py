@@ -14,6 +14,7 @@ from ...table.apply import select_matching
 from ...table.change import Between, Matching
 from ...table.natural_order import with_natural
 from ...table.schema import DataType
+from ..memo import Memo
 from ..segments import SEGMENT, Segments
 from .tables import ADDS, DELETED
 
@@ -54,7 +55,7 @@ class UndoLog:
     engine: FrameEngine
     _every: timedelta = field(init=False)
     _segments: Segments = field(init=False)
-    _known: dict[tuple[Version | None, datetime], nw.LazyFrame[Any]] = field(init=False, factory=dict)
+    _known: Memo[tuple[Version | None, datetime], nw.LazyFrame[Any]] = field(init=False, factory=lambda: Memo(_MOMENTS))
 
     def __attrs_post_init__(self) -> None:
         self._every = max(self.settings.history / _PARTS, _SHORTEST)
@@ -142,11 +143,7 @@ class UndoLog:
     def _first_after(self, snapshot: Snapshot, moment: datetime) -> nw.LazyFrame[Any]:
         """As `_read_first_after` for all keys; a view that reads rows as of a moment asks several times in an epoch."""
         at = (snapshot.version(self.tables.recent.name), moment)
-        if at not in self._known:
-            while len(self._known) >= _MOMENTS:
-                del self._known[next(iter(self._known))]
-            self._known[at] = self.engine.persist(self._read_first_after(snapshot, moment))
-        return self._known[at]
+        return self._known.find(at, lambda: self.engine.persist(self._read_first_after(snapshot, moment)))
 
     def _read_first_after(
         self, snapshot: Snapshot, moment: datetime, keys: nw.LazyFrame[Any] | None = None

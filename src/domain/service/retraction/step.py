@@ -22,6 +22,7 @@ from ...table.groups import as_key
 from ...table.row_kind import INSERT, ROW_KIND
 from ..base import Step
 from ..measures import ROWS, ValueMeasure, evaluate, sign
+from ..memo import Memo
 from ..segments import SEGMENT, Segments
 from .daily_sums import DailySums, Update, merge_changes
 from .days import assign_day, deduplicate
@@ -68,7 +69,7 @@ class RetractionStep:
     repeats: Repeats
     engine: FrameEngine
     queries: QueryEngine
-    _cuts: dict[Version, int | None] = field(init=False, factory=dict)
+    _cuts: Memo[Version, int | None] = field(init=False, factory=Memo)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         checked, profile, jumps = self._prepare(evolve(batch, rows=self._evaluate(batch.rows)), snapshot)
@@ -137,11 +138,12 @@ class RetractionStep:
         """The number of the first day that is not in the past; None if there is no past yet."""
         if (version := snapshot.version(self.tables.cut.name)) is None:
             return None
-        if version not in self._cuts:  # read in every epoch, but changed about once a day
-            self._cuts.clear()
-            lines = collect_small(snapshot.read(self.tables.cut.name))
-            self._cuts[version] = lines[0][CUT] if lines else None
-        return self._cuts[version]
+        # Read in every epoch, but changed about once a day.
+        return self._cuts.find(version, lambda: self._read_cut(snapshot))
+
+    def _read_cut(self, snapshot: Snapshot) -> int | None:
+        lines = collect_small(snapshot.read(self.tables.cut.name))
+        return lines[0][CUT] if lines else None
 
     def default_cut(self, watermark: datetime | None, now: datetime) -> date:
         """Return the day of the watermark, or today in the pipeline's zone if there is no watermark."""

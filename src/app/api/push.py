@@ -1,0 +1,56 @@
+"""Pushes a frame to all pipelines that read a source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ...domain.errors import ConfigError, HeadwaterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .pipeline import Pipeline
+
+
+@define(eq=False)
+class Pushes:
+    """The pushes of a program. All pipelines that read a source take a frame with the same number."""
+
+    _failed: dict[str, int] = field(init=False, factory=dict)
+    """By source, the number of the last frame if it has failed in some pipelines only."""
+
+    def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
+        """Push a frame to the pipelines that read a source; see `Headwater.push`."""
+        if number is None and len(readers) > 1:
+            number = self._next_number(source, readers)
+        published: list[str] = []
+        for each in readers:
+            try:
+                if each.push(frame, number=number):
+                    published.append(each.name)
+            except HeadwaterError as error:
+                if published and number is not None:
+                    self._failed[source] = number
+                    error.add_note(f"{', '.join(published)} published this frame: push it again with number={number}")
+                raise
+        self._failed.pop(source, None)
+        return bool(published)
+
+    def _next_number(self, source: str, readers: Sequence[Pipeline]) -> int:
+        """The number after the last one, which all readers must have; one that has none yet begins with this push.
+
+        If it is not the same, the frame may be the repeat of one that failed in some of them: others would count it
+        twice.
+        """
+        last = {each.name: each.last_number for each in readers}
+        newest = max(last.values())
+        if source in self._failed or not {newest, -1}.issuperset(last.values()):
+            stand = ", ".join(f"{name} {'none' if each < 0 else each}" for name, each in last.items())
+            raise ConfigError(
+                f"not all pipelines that read source {source!r} have published the same frames; their last numbers:"
+                f" {stand}. To repeat frame {newest}, push it with number={newest}: those that have it skip it. To push"
+                f" a new frame, give number={newest + 1}"
+            )
+        return newest + 1

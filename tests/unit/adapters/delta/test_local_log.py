@@ -1,0 +1,50 @@
+"""The log of a Delta table, followed by several threads."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
+from typing import TYPE_CHECKING
+
+from headwater.adapters.delta.local.folder import LocalFolder
+from headwater.adapters.delta.local.log import LocalLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}
+
+
+def write(folder: Path, version: int) -> None:
+    """Write a commit, which adds one file; the first one creates the table."""
+    added = {"path": f"{version}.parquet", "partitionValues": {}, "size": 1, "stats": "{}"}
+    lines = [{"commitInfo": {"timestamp": 1000}}, *([] if version else [{"metaData": METADATA}]), {"add": added}]
+    log = folder / "_delta_log"
+    log.mkdir(exist_ok=True)
+    (log / f"{version:020}.json").write_text("".join(json.dumps(each) + "\n" for each in lines))
+
+
+def test_two_threads_that_follow_a_log_apply_each_commit_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both, read = Barrier(2), LocalFolder.commit_text
+
+    def read_together(folder: LocalFolder, version: int) -> str | None:
+        """Wait until the other thread has read a commit, too."""
+        text = read(folder, version)
+        with suppress(BrokenBarrierError):
+            both.wait(0.2)
+        return text
+
+    log = LocalLog(str(tmp_path))
+    write(tmp_path, 0)
+    assert log.newest() == 0
+    write(tmp_path, 1)
+    monkeypatch.setattr(LocalFolder, "commit_text", read_together)
+    with ThreadPoolExecutor(2) as threads:
+        assert [each.result() for each in [threads.submit(log.newest) for _ in range(2)]] == [1, 1]
+    assert log.newest() == 1
+    assert set(log.files(0)) == {"0.parquet"}
+    assert set(log.files(1)) == {"0.parquet", "1.parquet"}
