@@ -15,8 +15,8 @@ from ...ports import FrameCache, Version
 from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, is_mark, split_complete
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
-from .applied_transactions import AppliedTransactions
 from ..memo import Memo
+from .applied_transactions import AppliedTransactions
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 
