@@ -18,7 +18,8 @@ from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
 from . import postgresql
-from .keys import MYSQLS, POSTGRESQL, Key, KeyColumn, Value, condition_after, condition_within, not_null, text_literal
+from .columns import DatabaseColumn
+from .keys import Key, KeyColumn, Value, condition_after, condition_within, not_null
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,11 +44,10 @@ _DRIVERS = {
     "postgresql": "org.postgresql.Driver",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-_LIMITED = (*MYSQLS, "sqlite")
+_POSTGRESQL = "postgresql"
+_LIMITED = ("mysql", "mariadb", "sqlite")
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
-_NO_NULLS = 0
-"""`java.sql.ResultSetMetaData.columnNoNulls`."""
 _UNREAD = "unread_{}"
 """The alias of a column with the texts of values that Spark cannot read."""
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,31 +87,6 @@ class JdbcSettings:
             if value:
                 text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "***", text)
         return text
-
-
-@frozen
-class DatabaseColumn:
-    """A column of a table, as the driver describes it.
-
-    Args:
-        name: its name.
-        type: the database's name of its type.
-        precision: the digits of a number; 0 if they are not limited.
-        scale: the digits of a number after the point.
-        nullable: whether it may be null; False only if it is declared so.
-    """
-
-    name: str
-    type: str
-    precision: int
-    scale: int
-    nullable: bool
-
-    @classmethod
-    def of(cls, found: Any, at: int) -> DatabaseColumn:
-        """A column of a result set's metadata, by its place from 1."""
-        numbers = found.getPrecision(at), found.getScale(at), found.isNullable(at) != _NO_NULLS
-        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers)
 
 
 @define(eq=False)
@@ -206,7 +181,7 @@ class Database:
 
     def quoted(self, name: str) -> str:
         """A name, quoted for the database's SQL."""
-        quote = "`" if self.settings.kind in MYSQLS else '"'
+        quote = "`" if self.settings.kind in ("mysql", "mariadb") else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
     def nth(self, table: str, key: Sequence[KeyColumn], after: Key | None, number: int) -> Key | None:
@@ -302,7 +277,7 @@ class Database:
     def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""
         name = self.quoted(column.name)
-        if wanted is None or self.settings.kind != POSTGRESQL:
+        if wanted is None or self.settings.kind != _POSTGRESQL:
             return name, None
         return postgresql.select(column, name, wanted)
 
@@ -319,13 +294,16 @@ class Database:
         """A value in SQL, in the column's own type: a comparison with another type would not use the index."""
         text = str(value)
         # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
-        if self.settings.kind != POSTGRESQL:
+        if self.settings.kind != _POSTGRESQL:
             if kind.name == "date":
                 date = java_class(self.session, "java.sql.Date").valueOf(text)
                 return str(self._dialect.compileValue(date))
             if kind.name != "string" and _NUMBER.fullmatch(text):
                 return text
-        return text_literal(text, self.settings.kind)
+        quoted = "'" + text.replace("'", "''") + "'"
+        # After an E, a backslash means the same whatever the server's settings say.
+        is_escaped = self.settings.kind == _POSTGRESQL and "\\" in text
+        return "E" + quoted.replace("\\", "\\\\") if is_escaped else quoted
 
     @property
     def _dialect(self) -> Any:

@@ -15,8 +15,6 @@ Value: TypeAlias = int | str
 Key: TypeAlias = Sequence[Value]
 """The columns of a key."""
 
-POSTGRESQL, MYSQLS = "postgresql", ("mysql", "mariadb")
-
 
 @frozen
 class KeyColumn:
@@ -31,22 +29,6 @@ class KeyColumn:
     name: str
     type: DataType
     nullable: bool
-
-
-def text_literal(text: str, database: str) -> str:
-    r"""A text in SQL, whatever the settings of the server say about backslashes.
-
-    Args:
-        text: the text.
-        database: its kind, as named in the URL.
-
-    >>> print(text_literal("it's", "mysql"), text_literal("a\\b", "mysql"), text_literal("a\\b", "oracle"))
-    'it''s' _utf8mb4 X'615c62' 'a\b'
-    """
-    if "\\" in text and database in MYSQLS:
-        return f"_utf8mb4 X'{text.encode().hex()}'"
-    quoted = "'" + text.replace("'", "''") + "'"
-    return "E" + quoted.replace("\\", "\\\\") if "\\" in text and database == POSTGRESQL else quoted
 
 
 def condition_after(names: Sequence[str], key: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...domain.table.schema import DataType
-    from .database import DatabaseColumn
+    from .columns import DatabaseColumn
 
 _TEXTS = {
     **dict.fromkeys(("date", "numeric", "time", "timestamp", "timetz"), "CAST({name} AS text)"),

@@ -1,0 +1,35 @@
+"""The columns of a table, as a JDBC driver describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+_NO_NULLS = 0
+"""`java.sql.ResultSetMetaData.columnNoNulls`."""
+
+
+@frozen
+class DatabaseColumn:
+    """A column of a table, as the driver describes it.
+
+    Args:
+        name: its name.
+        type: the database's name of its type.
+        precision: the digits of a number; 0 if they are not limited.
+        scale: the digits of a number after the point.
+        nullable: whether it may be null; False only if it is declared so.
+    """
+
+    name: str
+    type: str
+    precision: int
+    scale: int
+    nullable: bool
+
+    @classmethod
+    def of(cls, found: Any, at: int) -> DatabaseColumn:
+        """A column of a result set's metadata, by its place from 1."""
+        numbers = found.getPrecision(at), found.getScale(at), found.isNullable(at) != _NO_NULLS
+        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers)
