@@ -212,7 +212,7 @@ def test_record_batches_are_pushed(tmp_path: Path) -> None:
 
 
 def test_columns_of_pandas_that_arrow_cannot_hold_are_refused(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="the extra dev is not installed")
     good = {"id": [1, 2], "state": ["a", "b"], "paid": [1, 2], "at": pd.to_datetime([NOON, NOON])}
     with states("memory", tmp_path) as headwater:
         for bad in (["a", 5], pd.arrays.SparseArray([1, 2]), [2**70, 1]):
