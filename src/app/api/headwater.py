@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from os import fspath
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from ...domain.errors import ConfigError, HeadwaterError, LeaseNotFound
+from ...domain.errors import ConfigError, LeaseNotFound
 from ...domain.ports import Now
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
@@ -20,6 +19,7 @@ from ..run.alerts import send_alerts
 from ..run.beside import work_beside
 from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from ..run.clock import SystemClock
+from ..run.keep_up import compact_or_log
 from ..run.move import move
 from ..run.progress import log_progress
 from ..run.rebuild import Rebuild, Rebuilt
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from ..run.report import EpochReport
     from ..run.runner import Runner
     from .options import AlertOptions, BackendOptions, RunOptions, TelemetryOptions
-
-_log = logging.getLogger(__name__)
 
 
 class Headwater(Declarations, ViewReader):
@@ -199,9 +197,8 @@ class Headwater(Declarations, ViewReader):
             source: its name.
             frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
                 a type that could lose values is refused.
-            number: of this frame: 0 or greater, and greater than that of the frame before. Give it if the push may be
-                repeated, after a crash for example: a pipeline skips a number that it has published. The next number,
-                if not set.
+            number: of this frame, 0 or greater, and greater than that of the frame before; the next one, if not set.
+                Give it if the push may be repeated after a crash: a pipeline skips a number that it has published.
 
         Returns:
             Whether a pipeline has published an epoch; False if all of them had published this number before.
@@ -240,11 +237,7 @@ class Headwater(Declarations, ViewReader):
         names = list(self.deployment.pipelines if pipelines is None else pipelines)
         while not self._stopped:
             for name in names:
-                try:
-                    made = self.upkeep(name).compact()
-                    _log.info("%s: compacted %s", name, ", ".join(table for table in made if made[table]) or "nothing")
-                except HeadwaterError as fault:
-                    _log.warning("%s: compact failed, and will be tried again: %s", name, fault)
+                compact_or_log(name, self.upkeep)
             self._clock.sleep(read_duration(every))
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:

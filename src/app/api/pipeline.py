@@ -7,34 +7,32 @@ from os import getpid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 from attrs import define, evolve, frozen
 
 from ...domain.duration import show_duration
-from ...domain.errors import ConfigError, HeadwaterError, RetentionTooShort, VersionNotFound
+from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound
 from ...domain.ledger.label import Label
 from ...domain.ledger.ledger import BaseSnapshot, Snapshot
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.service.base import ReadAt
-from ...domain.source import dead_letter
 from ...domain.source.bulk import BULK
-from ...domain.table.collect import collect_small
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ..read.difference import diff_spec, difference
 from ..read.moments import read_duration, read_moment, read_time
 from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
-from ..run.alerts import alarms_of
 from ..run.loading import is_loading
-from ..run.rebuild import describe_unfinished
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from ..sources.stream import NO_STREAMS
+from .pipeline_status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date, datetime, timedelta
+
+    import narwhals as nw
 
     from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Ledger
@@ -358,36 +356,7 @@ class Pipeline:
             latency: expected and measured; see `Latencies`.
         """
         with self.runner.turn:  # a run may be reading the source in another thread
-            return self._status(latency)
-
-    def _status(self, latency: Latency) -> PipelineStatus:
-        ledger = self.ledger
-        latest, engine = ledger.latest, ledger.engine
-        lag = self._lag(latest)
-        with self.engine.working():
-            snapshot = self.snapshot()
-            bookkeeping = self.runner.service.bookkeeping(snapshot) if latest else {}
-            repeats = self.runner.service.repeats(snapshot) if latest else None
-        dead_letters, alarms = self._dead_letters(), tuple(alarms_of(self.runner, latest))
-        return PipelineStatus(self.name, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, engine)
-
-    def _lag(self, latest: Publication | None) -> str:
-        """The unread input, and what else keeps the tables from what they will be."""
-        runner = self.runner
-        try:
-            lag = runner.source.lag(latest.offsets if latest else None)
-        except HeadwaterError as error:
-            lag = f"unknown: {error}"
-        loading = "its history is being loaded" if is_loading(runner.ledger, self.service) else ""
-        return "; ".join(filter(None, (lag, loading, describe_unfinished(runner))))
-
-    def _dead_letters(self) -> int:
-        name = dead_letter.table(self.name)
-        if name not in {spec.name for spec in self.service.tables}:
-            return 0
-        with self.engine.working():
-            (row,) = collect_small(self.snapshot().read(name).select(nw.len().alias("count")))
-        return int(row["count"])
+            return status_of(self.runner, self.snapshot, latency)
 
 
 def _roll(day: date, runner: Runner) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...domain.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...domain.ledger.upkeep import Upkeep
     from .options import RunOptions
@@ -43,6 +43,20 @@ class WorkBeside(Protocol):
     @abstractmethod
     def settle(self) -> bool:
         """Wait for what is being published; returns whether anything has been published since the last call."""
+
+
+def compact_or_log(pipeline: str, upkeep: Callable[[str], Upkeep]) -> None:
+    """Compact the tables of a pipeline, and log what came of it.
+
+    Args:
+        pipeline: its name.
+        upkeep: returns the upkeep of a pipeline.
+    """
+    try:
+        made = upkeep(pipeline).compact()
+        _log.info("%s: compacted %s", pipeline, ", ".join(table for table in made if made[table]) or "nothing")
+    except HeadwaterError as fault:
+        _log.warning("%s: compact failed, and will be tried again: %s", pipeline, fault)
 
 
 def keep_up(beside: WorkBeside | None, upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:

@@ -1,0 +1,63 @@
+"""Finds the status of a pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+
+from ...domain.errors import HeadwaterError
+from ...domain.source import dead_letter
+from ...domain.table.collect import collect_small
+from ..read.status import PipelineStatus
+from ..run.alerts import alarms_of
+from ..run.loading import is_loading
+from ..run.rebuild import describe_unfinished
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...domain.epoch.epoch import Publication
+    from ...domain.ledger.ledger import Snapshot
+    from ..read.latency import Latency
+    from ..run.runner import Runner
+
+
+def status_of(runner: Runner, newest: Callable[[], Snapshot], latency: Latency) -> PipelineStatus:
+    """The status of a pipeline.
+
+    Args:
+        runner: of the pipeline.
+        newest: returns the newest publication.
+        latency: expected and measured; see `Latencies`.
+    """
+    ledger, service = runner.current_ledger(), runner.service
+    latest = ledger.latest
+    lag = _lag(runner, latest)
+    with runner.engine.working():
+        snapshot = newest()
+        bookkeeping = service.bookkeeping(snapshot) if latest else {}
+        repeats = service.repeats(snapshot) if latest else None
+        dead_letters = _count_dead_letters(runner, snapshot)
+    alarms = tuple(alarms_of(runner, latest))
+    return PipelineStatus(
+        runner.pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine
+    )
+
+
+def _lag(runner: Runner, latest: Publication | None) -> str:
+    """The unread input, and what else keeps the tables from what they will be."""
+    try:
+        lag = runner.source.lag(latest.offsets if latest else None)
+    except HeadwaterError as error:
+        lag = f"unknown: {error}"
+    loading = "its history is being loaded" if is_loading(runner.ledger, runner.service) else ""
+    return "; ".join(filter(None, (lag, loading, describe_unfinished(runner))))
+
+
+def _count_dead_letters(runner: Runner, snapshot: Snapshot) -> int:
+    name = dead_letter.table(runner.pipeline)
+    if name not in {spec.name for spec in runner.service.tables}:
+        return 0
+    (row,) = collect_small(snapshot.read(name).select(nw.len().alias("count")))
+    return int(row["count"])
