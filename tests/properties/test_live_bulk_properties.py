@@ -189,7 +189,8 @@ class LiveTrial:
             self.trial.feed("log", [message.text for message in batch])
             self.delivered += 1
         told = [message.transaction for batch in self.schedule.batches[: self.delivered] for message in batch]
-        self.bulk.now = min(max([self.bulk.now + committed, *told]), self.schedule.database.transactions - 1)
+        last = self.schedule.database.transactions - (not self.schedule.placed)
+        self.bulk.now = min(max([self.bulk.now + committed, *told]), last)
 
     def check(self) -> None:
         """No publication shows a row that is not as it was at one moment; the last one is the database."""

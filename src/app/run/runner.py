@@ -18,6 +18,7 @@ from ...domain.ports import Now, Pace
 from ...domain.service.base import Step
 from ...domain.table.change import Change
 from .commit import commit_step
+from .idle import find_idle_step
 from .keep_up import keep_up
 from .loading import check_loaded
 from .losses import Loss, Losses
@@ -282,17 +283,12 @@ class Runner:
         return (self.ahead or self.source).plan(latest.offsets if latest else None, now)
 
     def _idle(self, now: datetime) -> bool:
-        """Advance the watermark of an idle source with the clock, if that changes a result."""
-        after, latest = self.options.idle_after, self.ledger.latest
-        if after is None or latest is None:
+        """Do what is due without new rows; return False if that changes no result."""
+        if (latest := self.ledger.latest) is None:
             return False
-        if self._last_rows is None:  # an earlier run may have read the last rows
-            self._last_rows = latest.published_at
-        if now - self._last_rows < after:
-            return False
+        last_rows = self._last_rows or latest.published_at  # an earlier run may have read the last rows
         try:
-            step = self.service.idle(now - after - self.options.watermark_delay, self.ledger.snapshot())
-            if step is None:
+            if (step := find_idle_step(self.service, self.ledger.snapshot(), self.options, now, last_rows)) is None:
                 return False
             self.amend("idle", lambda _epoch, _snapshot: step)
         finally:

@@ -181,6 +181,14 @@ class Service(Protocol):
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Compute the changes of a batch to the tables, given the latest publication before it."""
 
+    def catch_up(self, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - overriding methods use it
+        """Compute changes that have waited for this publication and need no new rows; None if there are none.
+
+        Args:
+            snapshot: the latest publication.
+        """
+        return None
+
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - overriding methods use it
         """Compute the changes to the tables of a watermark that advances without rows; None if no view would change.
 

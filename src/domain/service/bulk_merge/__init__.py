@@ -77,6 +77,9 @@ class BulkMerge(Service):
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)
 
+    def catch_up(self, snapshot: Snapshot) -> Step | None:
+        return self._step.catch_up(snapshot)
+
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         return self._step.idle(until, snapshot)
 

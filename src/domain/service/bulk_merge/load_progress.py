@@ -184,7 +184,7 @@ class BulkLoadProgress:
         if remaining is None:
             remaining = () if state.read_all else EVERYWHERE
         candidates = epoch_input.chunks if self.settings.repeatable or not self.settings.waits else ()
-        settled = tuple(chunk for chunk in (*state.waiting, *candidates) if self._can_settle(chunk, epoch_input))
+        settled = tuple(chunk for chunk in (*state.waiting, *candidates) if self.can_settle(chunk, epoch_input))
         waiting = tuple(chunk for chunk in (*state.waiting, *epoch_input.chunks) if chunk not in settled)
         exact_times = [state.exact_from, *(self._exact_from(chunk, state) for chunk in settled)]
         read_all = not remaining
@@ -245,7 +245,7 @@ class BulkLoadProgress:
     def _reach_of(self, line: dict[str, Any]) -> Reach | None:
         return reach_from(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
 
-    def _can_settle(self, chunk: Chunk, epoch_input: EpochInput) -> bool:
+    def can_settle(self, chunk: Chunk, epoch_input: EpochInput) -> bool:
         """Whether a chunk can settle, so that its rows become visible."""
         state, watermark = epoch_input.state, epoch_input.watermark
         # If the table gets no changes, its changelog never reaches the position at which the chunk was read.

@@ -120,6 +120,15 @@ class BulkMergeStep:
             self.late_chunks.check(chunks, deletes_from)
         return deletes_from
 
+    def catch_up(self, snapshot: Snapshot) -> Step | None:
+        """See `Service.catch_up`. A chunk that cannot be read again settles in a later epoch than its own."""
+        state = self.progress.read_state(snapshot)
+        watermark = snapshot.publication.watermark if snapshot.publication else None
+        epoch_input = EpochInput(snapshot, None, None, (), state, None, watermark)
+        if not any(self.progress.can_settle(chunk, epoch_input) for chunk in state.waiting):
+            return None
+        return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=watermark)
+
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`. Waiting chunks settle, and unread chunks that depend on the watermark can be read."""
         so_far = snapshot.publication.watermark if snapshot.publication else None
