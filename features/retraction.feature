@@ -323,36 +323,6 @@ Feature: Changelog retraction
         | state | orders | amount | buyers |
         | new   | 3      | 3.00   | 3      |
 
-    @core
-    Scenario: A dead letter that is sent again, before and after it is read again, counts once
-      Given the setting sources.orders.schema = "order_id int, user_id bigint, state string, amount decimal(18,2), mtime timestamp"
-      And these lines arrive at orders
-        """
-        {"database":"shop","table":"orders","type":"insert","ts":1709280000,"position":"bin.000009:100","xoffset":0,"data":{"order_id":1,"user_id":1,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":3000000000,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":3000000000,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        """
-      And order_states runs until idle
-      And the setting sources.orders.schema = "order_id bigint, user_id bigint, state string, amount decimal(18,2), mtime timestamp"
-      When these lines arrive at orders
-        """
-        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":3000000000,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        {"database":"shop","table":"orders","type":"insert","ts":1709280090,"position":"bin.000009:300","xoffset":0,"data":{"order_id":3,"user_id":3,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        """
-      And order_states runs until idle
-      And the dead letters of order_states are read again
-      And these lines arrive at orders
-        """
-        {"database":"shop","table":"orders","type":"insert","ts":1709280060,"position":"bin.000009:200","xoffset":0,"data":{"order_id":3000000000,"user_id":2,"state":"new","amount":1.00,"mtime":"2024-03-01 09:00:00"}}
-        """
-      And order_states runs until idle
-      Then order_states.totals shows exactly
-        | state | orders | amount | buyers |
-        | new   | 3      | 3.00   | 3      |
-      And the dead letters of order_states are exactly
-        | reason |
-      And order_states has skipped 3 repeats
-
     Scenario: Repeats can be counted
       Given the setting pipelines.order_states.identity = "none"
       And these lines arrive at orders

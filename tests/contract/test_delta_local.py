@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 from uuid import uuid4
 
 import polars as pl
@@ -25,6 +25,7 @@ from headwater.adapters.delta.local import compaction, data_files, lookups
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.lookups import Lookups
+from headwater.adapters.delta.local.read import LocalVersion
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.delta.local.write import prepare_change
 from headwater.adapters.polars.file_cache import READ_WHOLE, FileCache
@@ -152,9 +153,12 @@ class TestCompaction(LocalDelta):
                 table.commit(delete=[(each,) for each in chance.sample(range(40), 3)])
             if at == 2:  # its files are in order, those that come later are not
                 table.newest = store.compact(spec.name)
-        before, table.newest = table.rows(), store.compact(spec.name)
+        before = table.rows()
+        with patch.object(LocalVersion, "scan", autospec=True, side_effect=LocalVersion.scan) as scan:
+            table.newest = store.compact(spec.name)
         assert table.newest is not None
         assert before == table.rows()
+        assert scan.called == (held == 7)
         files = list(store._log(spec.name).files(int(table.newest)).values())
         assert sum(file.rows or 0 for file in files) == sum(before.values())
         assert (len(files) == 1) == (target > 700)

@@ -161,9 +161,8 @@ class TestSeveralPipelinesOfOneSource:
         assert counts(headwater) == {"paid": 2, "new": 2}
         assert sorted(headwater.view("totals").rows()) == [("new", 7)]
 
+    @pytest.mark.parametrize("headwater", ["delta:local"], indirect=True)
     def test_another_process_knows_which_frames_are_published(self, headwater: Headwater, tmp_path: Path) -> None:
-        if headwater.deployment.backend.name == "memory":
-            return
         assert headwater.push("orders", rows((1, "new")))
         with pytest.raises(SumOverflow):
             headwater.push("orders", too_large())
@@ -178,6 +177,25 @@ class TestSeveralPipelinesOfOneSource:
             headwater.push("orders", rows((1, "new")).drop("at"))
         assert headwater.push("orders", rows((1, "new")))
         assert counts(headwater) == {"new": 1}
+
+
+def test_a_source_that_was_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows((1, "new")).write_parquet(tmp_path / "in" / "a.parquet")
+    count = {"group": ["state"], "measures": {"n": "count(*)"}, "updated_at": "at"}
+    for of_files in (True, False):
+        with Headwater(backend="delta", engine="local", path=tmp_path / "lake", report=print) as headwater:
+            if of_files:
+                headwater.files("orders", path=tmp_path / "in", format="parquet", schema=SCHEMA, event_time="at")
+            else:
+                headwater.stream("orders", schema=SCHEMA, event_time="at")
+            for name in ("one", "two"):
+                headwater.retraction(name, source="orders", **count)
+            if of_files:
+                headwater.run(until_idle=True)
+            else:
+                with pytest.raises(SourceChanged):
+                    headwater.push("orders", rows((1, "new")))
 
 
 def test_times_in_dictionaries_are_read_as_other_times() -> None:

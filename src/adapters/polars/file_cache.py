@@ -18,9 +18,10 @@ IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
-_NEW = 4
-"""New files take up to one of so many parts of the cache."""
+_NEW_SHARE = 4
+"""New files take up to a quarter of the cache."""
 _MOST_DROPPED = 10_000
+"""The number of dropped files whose paths are remembered."""
 
 
 @define(eq=False)
@@ -64,7 +65,7 @@ class FileCache:
     _lock: Lock = field(init=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
-        self._new = _Frames(self.limit // _NEW)
+        self._new = _Frames(self.limit // _NEW_SHARE)
         self._used = _Frames(self.limit - self._new.limit)
 
     def get(self, path: str) -> pl.DataFrame | None:

@@ -21,10 +21,11 @@ def sort_rows(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def order_code(columns: Iterable[pl.Series]) -> pl.Series | None:
     """A whole number for each row: equal where all columns are equal, and in the order of the columns.
 
-    None if there is no such number in 63 bits, or a column is null somewhere or neither of text nor of whole numbers.
+    None if there are no columns or no such number in 63 bits, or a column is null somewhere or neither of text nor of
+    whole numbers.
 
     Args:
-        columns: at least one; each is taken when it is needed, so that one at a time need be in memory.
+        columns: each is taken when it is needed, so that one at a time need be in memory.
     """
     code, bits = None, 0
     for column in columns:

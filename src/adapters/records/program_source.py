@@ -97,13 +97,11 @@ class ProgramSource(StreamSource):
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query. Or a query with a new checkpoint pushes a number that is in the tables.
         """
-        if after:
-            self.check_after(after)
+        last = self.last_number(after)
         if (frame := self._frame) is None:
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
-        last = self.last_number(after)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             before = after.get("within")
@@ -114,7 +112,10 @@ class ProgramSource(StreamSource):
         return OffsetRange(after, self._frame.offsets)
 
     def last_number(self, after: Offsets | None) -> int:
-        return int(after["batch"]) if after else -1
+        if not after:
+            return -1
+        self.check_after(after)
+        return int(after["batch"])
 
     def check_after(self, after: Offsets) -> None:
         if not isinstance(after.get("query"), str):

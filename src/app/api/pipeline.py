@@ -355,7 +355,7 @@ class Pipeline:
         Args:
             latency: expected and measured; see `Latencies`.
         """
-        with self.runner.turn:  # a run may be reading the source in another thread
+        with self.runner.turn:  # a run in another thread may be planning its next epoch
             return status_of(self.runner, self.snapshot, latency)
 
 

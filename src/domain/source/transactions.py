@@ -82,7 +82,7 @@ def split_complete(
     rows = engine.persist((_drop_copies(rows, order) if counted else rows).with_columns(unit))
     in_transactions = rows.filter(~nw.col(TRANSACTION).is_null())
     commits = in_transactions.group_by(TRANSACTION).agg(nw.col(COMMIT_TIME).max().alias(AT))
-    incomplete = _incomplete(in_transactions) if counted else _open_tails(in_transactions, order, lane)
+    incomplete = find_incomplete(in_transactions) if counted else _open_tails(in_transactions, order, lane)
     waiting = _with_followers(incomplete.select(nw.col(TRANSACTION).alias(_UNIT)), rows, engine, order, key)
     states = waiting.with_columns(nw.lit(value=True).alias(_OPEN))
     labelled = rows.join(commits, on=TRANSACTION, how="left").join(states, on=_UNIT, how="left").drop(_UNIT)
@@ -131,8 +131,8 @@ def _open_tails(rows: nw.LazyFrame[Any], order: Sequence[str], lane: nw.Expr | N
     return uncommitted.select(TRANSACTION).unique()
 
 
-def _incomplete(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """The transactions with missing events, or whose number of events is not known yet."""
+def find_incomplete(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The names of counted transactions with missing events, or whose number of events is not known yet."""
     totals = rows.group_by(TRANSACTION).agg(nw.col(EVENTS).max().alias(_TOLD))
     events = rows.filter(~nw.col(EVENT).is_null()).select(TRANSACTION, EVENT).unique()
     seen = events.group_by(TRANSACTION).agg(nw.len().alias(_SEEN))

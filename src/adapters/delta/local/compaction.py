@@ -10,7 +10,8 @@ import polars as pl
 from attrs import frozen
 
 from ....domain.table.merge import Max, Min, Sum
-from ...memory_limit import hold_files
+from ...memory_limit import check_room, hold_files
+from ...polars.file_cache import IN_MEMORY
 from ...polars.sorting import order_code, sort_rows
 from ..actions import by_partition
 from ..compaction_policy import total_bytes
@@ -31,9 +32,9 @@ _SAMPLED = 64
 _SLICE = 100_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
 _HELD = 5 * _SLICE
-"""A partition with more rows is not read whole: of its files without an order, so many rows are held at a time …"""
+"""A partition with more rows is not read whole. About as many rows of files without an order are held at a time."""
 _MOST_PASSES = 4
-"""… or more, so that each of these files is read at most so many times."""
+"""Each file without an order is read at most as often; of more rows than `_HELD` times this, more are held."""
 
 
 def prepare_compaction(
@@ -65,7 +66,7 @@ def _compacted_slices(files: Sequence[DataFile], stored: LocalVersion, count: in
     spec, order = stored.spec, key_inside(stored.spec)
     deletes = has_log(spec) and any(file.may_delete for file in files)
     compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
-    if coded := _CodedFile.of(files, stored, order):
+    if coded := _read_codes(files, stored, order):
         yield from map(compact, _stored_slices(coded, stored, count))
         return
     whole = compact(stored.stored(files).collect())
@@ -86,18 +87,6 @@ class _CodedFile:
     code: pl.Series
     in_slices: bool
 
-    @classmethod
-    def of(cls, files: Sequence[DataFile], stored: LocalVersion, order: Sequence[str]) -> list[_CodedFile]:
-        """The files of a partition; none if its keys have no such places."""
-        read = stored.stored if _height(files) <= _HELD else stored.scan
-        found = [read([file]) for file in files]
-        code = order_code(pl.concat([rows.select(name).collect() for rows in found])[name] for name in order)
-        if code is None:
-            return []
-        ends = accumulate(rows.select(pl.len()).collect().item() for rows in found)
-        codes = [code[start:end] for start, end in pairwise([0, *ends])]
-        return [cls(rows, of_file, _is_in_slices(of_file)) for rows, of_file in zip(found, codes, strict=True)]
-
     def between(self, low: int, high: int | None) -> pl.DataFrame:
         """The rows whose code is from `low` to before `high` (None: to the end), with it as their column `_CODE`."""
         if self.in_slices:
@@ -108,6 +97,20 @@ class _CodedFile:
         return self.rows.collect().with_columns(self.code.alias(_CODE)).filter(inside)
 
 
+def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence[str]) -> list[_CodedFile]:
+    """The files of a partition, with the codes of their rows; none if its keys have no such places."""
+    is_large = _height(files) > _HELD
+    if is_large:
+        check_room(total_bytes(files) * IN_MEMORY // _MOST_PASSES)
+    found = [(stored.scan if is_large else stored.stored)([file]) for file in files]
+    code = order_code(pl.concat([rows.select(name).collect() for rows in found])[name] for name in order)
+    if code is None:
+        return []
+    ends = accumulate(rows.select(pl.len()).collect().item() for rows in found)
+    codes = [code[start:end] for start, end in pairwise([0, *ends])]
+    return [_CodedFile(rows, of_file, _is_in_slices(of_file)) for rows, of_file in zip(found, codes, strict=True)]
+
+
 def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
     """The stored rows of a partition, in about this number of slices: a key has all its rows in one of them."""
     code = pl.concat([each.code for each in files])
@@ -116,7 +119,8 @@ def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int
     ranges = list(zip([0, *cuts], [*cuts, None], strict=True))
     in_slices, others = [each for each in files if each.in_slices], [each for each in files if not each.in_slices]
     passes = min(_MOST_PASSES, -(-sum(each.code.len() for each in others) // _HELD))
-    for at in range(0, len(ranges), slices_of_pass := -(-len(ranges) // max(1, passes))):
+    slices_of_pass = -(-len(ranges) // max(1, passes))
+    for at in range(0, len(ranges), slices_of_pass):
         together = ranges[at : at + slices_of_pass]
         held = [each.between(together[0][0], together[-1][1]) for each in others]
         size = int(code.estimated_size()) + sum(int(rows.estimated_size()) for rows in held)

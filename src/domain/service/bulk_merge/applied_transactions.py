@@ -52,8 +52,10 @@ class AppliedTransactions:
         known = snapshot.read(self.tables.applied.name, matching)
         known = known.group_by(TRANSACTION).agg(nw.col(AT).max().alias(_APPLIED_AT))
         marked = self.engine.persist(rows.join(known, on=TRANSACTION, how="left"))
-        # After a reset of the log, names may return with later times; these are other transactions.
-        is_new = nw.col(_APPLIED_AT).is_null() | (nw.col(COMMIT_TIME) > nw.col(_APPLIED_AT)).fill_null(value=False)
+        # After a reset of the log, names may return with later events; these are other transactions. The mark of an end
+        # may have the time at which it was sent, so it does not count.
+        later = (~is_mark() & (nw.col(COMMIT_TIME) > nw.col(_APPLIED_AT))).fill_null(value=False)
+        is_new = nw.col(_APPLIED_AT).is_null() | (later.cast(nw.Int64).max().over(TRANSACTION) > 0)
         repeats = marked.filter(~is_new).select(is_mark().cast(nw.Int64).alias(_MARKS))
         (line,) = collect_small(repeats.select(nw.len().alias(_ROWS), nw.col(_MARKS).sum()))
         if not line[_ROWS]:

@@ -12,7 +12,7 @@ from ...epoch.batch import ERROR, Batch, lane
 from ...epoch.watermark import format_watermark, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache, Version
-from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, is_mark, split_complete
+from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, find_incomplete, is_mark, split_complete
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
 from ..memo import Memo
@@ -126,6 +126,8 @@ class TransactionFilter:
         if waiting is None or oldest is None or newest is None or newest - oldest <= _LONG:
             return ()
         named = waiting.filter(~nw.col(TRANSACTION).is_null(), ~nw.col(COMMIT_TIME).is_null())
+        if self.settings.counted:  # others wait only for these
+            named = named.join(find_incomplete(named), on=TRANSACTION, how="semi")
         first = collect_small(named.sort(COMMIT_TIME, TRANSACTION).head(1).select(TRANSACTION, COMMIT_TIME))
         return tuple(
             f"transaction {line[TRANSACTION]} of {format_watermark(instant(line[COMMIT_TIME]))} still waits for its"

@@ -1,7 +1,6 @@
 """Finds repeats: changes at or before the highest position that was already read from their log.
 
-The rows of a log are processed in order of arrival, so epoch boundaries do not affect the result. Dead letters are read
-once as well: if one is sent again, only the first is kept, and counts after a replay. Both images of an
+The rows of a log are processed in order of arrival, so epoch boundaries do not affect the result. Both images of an
 update have the same position and are counted together. A position in a log is called a *place* in the code and in the
 tables, because `POSITION` is the position of a row in its batch.
 """
@@ -125,13 +124,12 @@ class Repeats:
 
         Args:
             numbered: rows of the batch, after `add_numbers`.
-            batch: the batch. A row with an error has a place too: if it is sent again, it is a repeat, and the dead
-                letter can be replayed. A replay of dead letters has no order: there, only a row with the same place as
-                an earlier row without an error is a repeat.
+            batch: the batch. In a replay of dead letters, which has no order, only a row with the same place as an
+                earlier row is a repeat.
             snapshot: the latest publication.
             jumps: the rows at which a new log begins.
         """
-        rows = self._start_new_logs(self._add_places(numbered, nw.col(ERROR).is_null() | (not batch.replay)), jumps)
+        rows = self._start_new_logs(self._add_places(numbered), jumps)
         position, has_place = nw.col(POSITION), ~nw.col(PARTITION).is_null()
         if batch.replay:
             first = position.min().over(PARTITION, *self._order)
@@ -143,10 +141,11 @@ class Repeats:
         is_repeat = has_place & (nw.col(_BEHIND) | old)
         return known.with_columns(is_repeat.alias(REPEAT)).drop(_BEHIND, _NEWEST_COMMITTED, *stored)
 
-    def _add_places(self, rows: nw.LazyFrame[Any], takes_part: nw.Expr) -> nw.LazyFrame[Any]:
-        """Add the log and the place of each row that takes part and has a place."""
-        numbers = self.number_columns
-        good = nw.all_horizontal(takes_part, *map(self.has_number, numbers), ignore_nulls=True)
+    def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add the log and the place of each row that has a place and no error."""
+        numbers, checked = self.number_columns, self.settings.identity_columns  # without a number these have an error
+        unchecked = (self.has_number(name) for name in numbers if name not in checked)
+        good = nw.all_horizontal(nw.col(ERROR).is_null(), *unchecked, ignore_nulls=True)
         padded = (_pad(nw.col(into)).alias(into) for name, into in numbers.items() if not self._is_whole(name))
         side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit(0)).otherwise(nw.lit(1)).cast(nw.Int64)
         return rows.with_columns(nw.when(good).then(self._log).alias(PARTITION), side.alias(_SIDE), *padded)

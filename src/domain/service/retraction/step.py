@@ -75,13 +75,12 @@ class RetractionStep:
         checked, profile, jumps = self._prepare(evolve(batch, rows=self._evaluate(batch.rows)), snapshot)
         self.engine.expect(profile.rows)
         changes: dict[str, Change] = {}
-        new = checked.filter(~nw.col(REPEAT))
         if profile.dead_letters:
-            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(new, batch))
-        good = new.filter(nw.col(ERROR).is_null())
+            changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(checked, batch))
+        good = checked.filter(nw.col(ERROR).is_null(), ~nw.col(REPEAT))
         if jumps:
             changes[self.tables.places.name] = Change(overwrite=self.repeats.restart_logs(checked, jumps, snapshot))
-        elif self.settings.place_columns and profile.rows:
+        elif self.settings.place_columns and (profile.days or profile.repeats):
             changes[self.tables.places.name] = Change(merge=self.repeats.summarize_logs(checked))
         changes |= self._change_sums(good, profile, snapshot)
         counts = (profile.rows, profile.dead_letters, profile.newest)
@@ -168,7 +167,7 @@ class RetractionStep:
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
-            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD] and not line[REPEAT]),
+            dead_letters=sum(line["_rows_read"] for line in lines if line[_DEAD]),
             days=tuple(sorted({line[SEGMENT] for line in good})),
             newest=newest_of(line["_newest_time"] for line in good) if event_time else None,
             repeats=sum(line["_rows_read"] for line in lines if line[REPEAT]),

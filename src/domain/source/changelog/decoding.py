@@ -13,8 +13,7 @@ from ..transactions import TRANSACTION_COLUMNS
 from .canal import CanalDecoder
 from .debezium import DebeziumDecoder
 from .images import ChangeDecoder
-from .log import LogDecoder, read_place
-from .log_columns import LOG_COLUMNS
+from .log import LogDecoder
 from .maxwell import MaxwellDecoder
 from .message import Rows
 from .settings import CANAL, DEBEZIUM, MAXWELL
@@ -44,13 +43,11 @@ def decoder(spec: RecordSpec, to_json: ToJson, passed_over: Counter[str]) -> Cal
 
 
 def of_nothing(spec: RecordSpec, to_json: ToJson) -> Callable[[object], list[Any]]:
-    """A function that makes the values of an undecodable record: nulls, and its transaction or log columns, if any.
+    """A function that makes the values of an undecodable record: nulls, and the record's transaction columns, if any.
 
-    That function raises `Undecodable` if these cannot be read either.
+    That function raises `Undecodable` if the transaction cannot be read either.
     """
     nulls: list[Any] = [None] * len(spec.rows.columns)
-    if spec.tells_log:
-        return lambda record: [*nulls[: -len(LOG_COLUMNS)], *read_place(record, spec.format)]
     if not spec.tells_transactions:
         return lambda _record: nulls
     read, own = TransactionReader(spec, to_json), len(nulls) - len(TRANSACTION_COLUMNS)

@@ -52,15 +52,6 @@ PLACED_FORMATS = (MAXWELL, DEBEZIUM)
 """The formats whose messages may have the position of a change in its log."""
 
 
-def read_place(record: object, format_: str) -> LogPlace:
-    """Read the values of `LOG_COLUMNS` from a message.
-
-    Raises:
-        Undecodable: it is not an object.
-    """
-    return _READERS[format_](as_object(record, "message"))
-
-
 def _log_place(
     file: object, position: object, row: object, servers: tuple[object, ...], committed: int | None
 ) -> LogPlace:
@@ -114,5 +105,5 @@ class LogDecoder:
         """The rows of a message. Raises the same errors as the decoder of its format."""
         if not (rows := self.rows(record)):
             return rows
-        place: tuple[Any, ...] = read_place(record, self.format)
+        place: tuple[Any, ...] = _READERS[self.format](as_object(record, "message"))
         return [(kind, [*values, *place], alone) for kind, values, alone in rows]
