@@ -286,7 +286,7 @@ class Runner:
         """Do what is due without new rows; return False if that changes no result."""
         if (latest := self.ledger.latest) is None:
             return False
-        last_rows = self._last_rows or latest.published_at  # an earlier run may have read the last rows
+        last_rows = self._last_rows = self._last_rows or latest.published_at  # an earlier run may have read them
         try:
             if (step := find_idle_step(self.service, self.ledger.snapshot(), self.options, now, last_rows)) is None:
                 return False
