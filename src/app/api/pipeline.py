@@ -356,7 +356,7 @@ class Pipeline:
             latency: expected and measured; see `Latencies`.
         """
         with self.runner.turn:  # a run in another thread may be planning its next epoch
-            return status_of(self.runner, self.snapshot, latency)
+            return status_of(self.runner, latency)
 
 
 def _roll(day: date, runner: Runner) -> None:

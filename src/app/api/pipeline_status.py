@@ -15,27 +15,24 @@ from ..run.loading import is_loading
 from ..run.rebuild import describe_unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...domain.epoch.epoch import Publication
     from ...domain.ledger.ledger import Snapshot
     from ..read.latency import Latency
     from ..run.runner import Runner
 
 
-def status_of(runner: Runner, newest: Callable[[], Snapshot], latency: Latency) -> PipelineStatus:
+def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
     """The status of a pipeline.
 
     Args:
         runner: of the pipeline.
-        newest: returns the newest publication.
         latency: expected and measured; see `Latencies`.
     """
     ledger, service = runner.current_ledger(), runner.service
     latest = ledger.latest
     lag = _lag(runner, latest)
     with runner.engine.working():
-        snapshot = newest()
+        snapshot = ledger.snapshot()
         bookkeeping = service.bookkeeping(snapshot) if latest else {}
         repeats = service.repeats(snapshot) if latest else None
         dead_letters = _count_dead_letters(runner, snapshot)

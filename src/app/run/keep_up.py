@@ -52,11 +52,9 @@ def compact_or_log(pipeline: str, upkeep: Callable[[str], Upkeep]) -> None:
         pipeline: its name.
         upkeep: returns the upkeep of a pipeline.
     """
-    try:
+    with log_failure(pipeline, "compact"):
         made = upkeep(pipeline).compact()
         _log.info("%s: compacted %s", pipeline, ", ".join(table for table in made if made[table]) or "nothing")
-    except HeadwaterError as fault:
-        _log.warning("%s: compact failed, and will be tried again: %s", pipeline, fault)
 
 
 def keep_up(beside: WorkBeside | None, upkeep: Upkeep, options: RunOptions, epoch: int, phase: Phases) -> None:

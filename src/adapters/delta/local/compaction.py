@@ -93,8 +93,8 @@ class _CodedFile:
             start = self.code.search_sorted(low, "left")
             length = (self.code.len() if high is None else self.code.search_sorted(high, "left")) - start
             return self.rows.slice(start, length).collect().with_columns(self.code.slice(start, length).alias(_CODE))
-        inside = _is_between(self.code, low, high)
-        return self.rows.collect().with_columns(self.code.alias(_CODE)).filter(inside)
+        rows, inside = self.rows.collect().with_columns(self.code.alias(_CODE)), _is_between(self.code, low, high)
+        return rows if inside.all() else rows.filter(inside)  # all rows need no copy
 
 
 def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence[str]) -> list[_CodedFile]:
