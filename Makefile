@@ -17,7 +17,8 @@ BIN := $(VENV)/bin
 PYTEST = POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What needs neither Spark nor a broker, and where most of it stands.
 IN_MEMORY := not delta and not hudi and not kafka and not postgres
-FAST := tests/unit tests/changelog tests/contract features \
+FAST := tests/unit tests/changelog features \
+  $(patsubst %,tests/contract/test_%.py,memory read_optimized reference sources) \
   $(patsubst %,tests/faults/test_%.py,clocks dying_writers ledger_entries open_readers torn_files)
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
@@ -56,7 +57,8 @@ demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run an
 # Nothing waits here: on two cores a third process only loads the packages once more.
 quick: WORKERS := 2
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
-	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core and not local or not scenario)" $(if $(ARGS),$(ARGS),$(FAST))
+	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and (core and not local or not scenario)" \
+	  --hypothesis-profile=quick $(if $(ARGS),$(ARGS),$(FAST))
 
 # Sessions of Spark wait more than they compute.
 test: WORKERS := 4

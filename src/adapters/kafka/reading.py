@@ -7,7 +7,7 @@ from bisect import bisect_left
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from .runs import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .plan import Partition, Slice
 
@@ -98,9 +98,7 @@ class Reading:
         for error in filter(None, map(Message.error, messages)):
             if not _is_end(error):
                 raise KafkaException(error)
-        partitions = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-        grouped = groupby(zip(partitions, messages, strict=True), itemgetter(0))
-        runs = [self._of_partition(partition, [message for _, message in pairs]) for partition, pairs in grouped]
+        runs = [self._of_partition(partition, some) for partition, some in _by_partition(messages)]
         return [run for run in runs if run and run.values]
 
     def _of_partition(self, partition: Partition, messages: list[Message]) -> Run | None:
@@ -114,8 +112,11 @@ class Reading:
             del self.open[partition]
             self._kept[partition] = _Kept(slice_.end)
             self._keep(partition, messages[within:])
-        records = [message for message in messages[:within] if not message.error()]
-        return Run(slice_, _offsets(records), list(map(Message.value, records)))
+        records = messages[:within]
+        if any(map(Message.error, records)):
+            records = [message for message in records if not message.error()]
+            offsets = _offsets(records)
+        return Run(slice_, offsets[: len(records)], list(map(Message.value, records)))
 
     def _keep(self, partition: Partition, messages: list[Message]) -> None:
         """Keep messages behind a slice; if they have become too many, they will be fetched again."""
@@ -134,6 +135,15 @@ class Reading:
     def _unassign(self, partition: Partition) -> None:
         """Fetch no more of a partition; a paused one would take a second to resume."""
         self.consumer.incremental_unassign([TopicPartition(*partition)])
+
+
+def _by_partition(messages: list[Message]) -> Iterable[tuple[Partition, list[Message]]]:
+    """The messages of each partition that follow one another."""
+    partitions: list[Any] = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
+    if len(set(partitions)) == 1:  # as nearly always: the client fetches many of one partition
+        return [(partitions[0], messages)]
+    grouped = groupby(zip(partitions, messages, strict=True), itemgetter(0))
+    return [(partition, [message for _, message in pairs]) for partition, pairs in grouped]
 
 
 def _is_end(error: KafkaError) -> bool:
