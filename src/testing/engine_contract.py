@@ -15,7 +15,7 @@ import pytest
 
 from ..domain.duration import microseconds
 from ..domain.errors import SumOverflow
-from ..domain.ports import FrameEngine
+from ..domain.ports import FrameEngine, Order
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
 from .expected import rows_of
@@ -290,6 +290,47 @@ class FrameEngineContract(ABC):
         found = engine.behind(frame, ["n", "of"], within="g", order_by="at", into="behind")
         flags = found.sort("at").collect(backend="polars")["behind"].to_list()
         assert flags == [False, False, True, True, False]
+
+    def test_ranks_within_groups(self, engine: FrameEngine) -> None:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        times = [("a", 2), ("b", 1), ("a", 1), ("a", 2), ("a", 3), (None, 5), (None, 5), ("c", None), ("c", None)]
+        rows = [(g, n, None if hour is None else at + timedelta(hours=hour)) for n, (g, hour) in enumerate(times)]
+        frame = self.frame(rows, Schema.parse("g string, n bigint, at timestamp"))
+        found = engine.ranks(frame, [Order("at")], within=["g"], into={"dense": "dense", "low": "min", "high": "max"})
+        assert found.sort("n").collect(backend="polars").select("dense", "low", "high").rows() == [
+            *[(2, 2, 3), (1, 1, 1), (1, 1, 1), (2, 2, 3), (3, 4, 4)],
+            *[(1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2)],
+        ]
+        assert found.collect_schema()["dense"] == nw.Int64()
+
+    @pytest.mark.parametrize("values", [[], [1.5, -0.0, 0.0, -7.25], [Decimal("1.50"), Decimal("1.5"), Decimal(-1)]])
+    def test_ranks_without_groups_to_tell_apart(self, engine: FrameEngine, values: list[Any]) -> None:
+        ddl = "double" if values and isinstance(values[0], float) else "decimal(5,2)"
+        frame = self.frame([(1, value) for value in values], Schema.parse(f"g bigint, v {ddl}"))
+        found = engine.ranks(frame, [Order("v")], within=["g"], into={"rank": "dense"}).collect(backend="polars")
+        different = sorted(set(values))
+        assert sorted(found.select("v", "rank").rows()) == sorted(
+            (value, different.index(value) + 1) for value in values
+        )
+
+    @pytest.mark.parametrize("nulls_last", [False, True])
+    @pytest.mark.parametrize("descending", [False, True])
+    def test_ranks_by_several_columns(self, engine: FrameEngine, *, descending: bool, nulls_last: bool) -> None:
+        nan = float("nan")
+        values = [(-0.0, 2), (0.0, 1), (nan, 1), (nan, 2), (None, 1), (None, 2), (2.5, None), (2.5, 3)]
+        frame = self.frame([("a", *value) for value in values], Schema.parse("g string, v double, n bigint"))
+        order = [Order("v", descending, nulls_last), Order("n", nulls_last=True)]
+        found = engine.ranks(frame, order, within=["g"], into={"rank": "min"}).sort("rank").collect(backend="polars")
+        some: list[list[tuple[float | None, int | None]]] = [
+            [(0.0, 1), (-0.0, 2)],
+            [(2.5, 3), (2.5, None)],
+            [(nan, 1), (nan, 2)],
+        ]
+        nulls = [(None, 1), (None, 2)]
+        ordered = [pair for pairs in (some[::-1] if descending else some) for pair in pairs]
+        wanted = [*ordered, *nulls] if nulls_last else [*nulls, *ordered]
+        assert str(found.select("v", "n").rows()) == str(wanted)
+        assert found["rank"].to_list() == list(range(1, 9))
 
     def test_the_highest_row_of_each_group(self, engine: FrameEngine) -> None:
         rows = [("a", 2, "x"), ("a", 2, "y"), ("a", 1, "z"), ("b", 1, "x"), ("b", 1, "x")]

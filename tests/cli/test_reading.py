@@ -56,6 +56,13 @@ class TestShow:
     def test_a_version_by_its_label(self, config: str, capsys: pytest.CaptureFixture[str], version: list[str]) -> None:
         assert [each["contract"] for each in told(capsys, "show", config, "ranked", *version)] == [11, 12]
 
+    def test_a_version_by_the_time_at_which_it_is_said_to_be_published(
+        self, config: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        published = {each["epoch"]: each["published"] for each in told(capsys, "versions", config, "ranked")}
+        shown = [len(told(capsys, "show", config, "ranked", "--at", published[epoch])) for epoch in (0, 1)]
+        assert shown == [2, 3]
+
     def test_before_all_there_is_nothing(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert told(capsys, "show", config, "ranked", "--at", "-1") == []
 

@@ -101,6 +101,28 @@ class TestSlices(BothEngines):
             assert self.table(self.reopen(), spec).rows_at(compacted) == bag(*rows)
 
 
+class TestOutsideReaders(BothEngines):
+    @pytest.mark.parametrize("slices", [2, 100])
+    def test_spark_of_its_own_settings_reads_dates_of_old(self, monkeypatch: pytest.MonkeyPatch, slices: int) -> None:
+        """Without a word on the calendar in the file, Spark would refuse to read it."""
+        monkeypatch.setattr(compaction, "_SLICE", slices)
+        self.turns = repeat("local")
+        spec = spec_of("id bigint, d date, t timestamp", ["id"])
+        rows = [(number, date(1, 1, 1), datetime(1850, 1, 1, tzinfo=UTC)) for number in range(6)]
+        table = self.table(self.reopen(), spec)
+        for row in rows:
+            table.commit(merge=[row])
+        store = LocalDeltaStore(str(self.root), CompactionPolicy(min_files=2, min_share=0))
+        store.ensure(spec)
+        assert store.compact(spec.name) is not None
+        session = self.spark.newSession()
+        session.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", "EXCEPTION")
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        found = session.read.format("delta").load(str(self.root / "pipeline" / "items"))
+        texts = found.selectExpr("id", "cast(d as string) d", "cast(t as string) t").collect()
+        assert sorted(map(tuple, texts)) == [(number, "0001-01-01", "1850-01-01 00:00:00") for number in range(6)]
+
+
 class TwoLakes(SparkLake):
     """One process on one engine, another process on the other."""
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import narwhals as nw
+    from pyspark.sql import Column
+
+    from ...domain.ports import Order, RankMethod
 
 
 class SparkOrder(FrameOrder):
@@ -34,6 +37,22 @@ class SparkOrder(FrameOrder):
         first = F.min(named(order_by)).over(window.rowsBetween(Window.unboundedPreceding, Window.currentRow))
         return lazy(frame.to_native().withColumn(into, named(within).isNotNull() & (first < named(order_by))))
 
+    def ranks(
+        self, frame: nw.LazyFrame[Any], order: Sequence[Order], *, within: Sequence[str], into: Mapping[str, RankMethod]
+    ) -> nw.LazyFrame[Any]:
+        window = Window.partitionBy(*map(named, within)).orderBy(*map(_sorting, order))
+        # Up to the last equal row, which is the window's own end.
+        found = {"dense": F.dense_rank(), "min": F.rank(), "max": F.count(F.lit(1))}
+        ranks = {name: found[method].over(window).cast("bigint") for name, method in into.items()}
+        return lazy(frame.to_native().withColumns(ranks))
+
     def highest(self, frame: nw.LazyFrame[Any], by: str, order: Sequence[str]) -> nw.LazyFrame[Any]:
         most = F.max(F.struct(*map(named, order))).alias("most")
         return lazy(frame.to_native().groupBy(named(by)).agg(most).select(named(by), "most.*"))
+
+
+def _sorting(order: Order) -> Column:
+    column = named(order.column)
+    if order.descending:
+        return column.desc_nulls_last() if order.nulls_last else column.desc_nulls_first()
+    return column.asc_nulls_last() if order.nulls_last else column.asc_nulls_first()

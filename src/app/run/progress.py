@@ -42,8 +42,8 @@ def moment(time: datetime | None) -> str:
 
 
 def exact_moment(time: datetime) -> str:
-    """Format a time to the millisecond, in UTC: for programs, which compare and subtract it."""
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Format a time to the microsecond, in UTC: for programs, which compare and subtract it, or give it back."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def tables_at(publication: Publication) -> str:

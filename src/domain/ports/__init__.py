@@ -5,7 +5,7 @@ Ports use only domain types and narwhals frames. A method that a backend cannot 
 
 from __future__ import annotations
 
-from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, QueryEngine
+from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, Order, QueryEngine, RankMethod
 from .sinks import Receipt, StreamSink
 from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, Source, StreamSource, other_kind
 from .system import Clock
@@ -41,8 +41,10 @@ __all__ = [
     "Leases",
     "LeasingKeeper",
     "Now",
+    "Order",
     "Pace",
     "QueryEngine",
+    "RankMethod",
     "Receipt",
     "SmallFiles",
     "Source",

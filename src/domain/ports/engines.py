@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -132,6 +132,24 @@ class FrameFunctions(Protocol):
         """
 
 
+class Order(NamedTuple):
+    """A column that rows are ordered by.
+
+    Args:
+        column: its name.
+        descending: whether the highest value comes first.
+        nulls_last: whether rows without a value come last, else first.
+    """
+
+    column: str
+    descending: bool = False
+    nulls_last: bool = False
+
+
+RankMethod = Literal["dense", "min", "max"]
+"""How equal rows rank: by the number of different values up to theirs, or by the lowest or highest of their places."""
+
+
 class FrameOrder(Protocol):
     """Operations on the rows of groups that are in an order."""
 
@@ -176,6 +194,19 @@ class FrameOrder(Protocol):
             within: the column to group by.
             order_by: tells which row is earlier; unique.
             into: the column to add.
+        """
+
+    @abstractmethod
+    def ranks(
+        self, frame: nw.LazyFrame[Any], order: Sequence[Order], *, within: Sequence[str], into: Mapping[str, RankMethod]
+    ) -> nw.LazyFrame[Any]:
+        """Add ranks of rows within their group, as bigint.
+
+        Args:
+            frame: the rows.
+            order: orders the rows of a group, column after column; nulls are equal, and so are NaN.
+            within: the columns to group by.
+            into: by column to add, how equal rows rank: see `RankMethod`.
         """
 
     @abstractmethod

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _TEXT = 32
 """Bounds of texts have about this number of characters, as Delta's own."""
+_CALENDAR = {"org.apache.spark.version": "3.5.0"}
+"""Tells Spark which calendar dates before 1582 and times before 1900 have: without it Spark refuses to read them."""
 _LAST = "\U0010ffff"
 """The last of all characters."""
 _REPETITIVE = 0.3
@@ -174,12 +176,13 @@ class DataFiles:
         rows, following = next(slices), next(slices, None)
         statistics, stored = Statistics.of(rows, bounded), self._renamed(rows)
         if following is None:
-            stored.write_parquet(path, compression="snappy")
+            stored.write_parquet(path, compression="snappy", metadata=_CALENDAR)
             flush(path)
             self.cache.put(str(path), stored)
             return statistics
         table = stored.to_arrow()
-        with pq.ParquetWriter(path, table.schema, compression="snappy", use_dictionary=_repetitive(stored)) as writer:
+        schema = table.schema.with_metadata(_CALENDAR)
+        with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=_repetitive(stored)) as writer:
             writer.write_table(table)
             for each in chain([following], slices):
                 writer.write_table(self._renamed(each).to_arrow())

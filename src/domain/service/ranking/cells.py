@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals as nw
 
+from ...ports import FrameOrder, Order, RankMethod
 from .settings import RankingSettings
 from .tables import COUNT, DISTINCT, IN_CELL, NEWEST
 
@@ -16,48 +17,33 @@ LOWEST = "_lowest"
 """The lowest order value of a cell, which is not stored."""
 
 
-def rank_cells(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:
+def rank_cells(
+    rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str], engine: FrameOrder
+) -> nw.LazyFrame[Any]:
     """Add `_dense` and `_rank`: the ascending ranks among these rows of each cell.
 
     Rows without an order value have a separate cell, in which all rows are equal.
     """
-    order = nw.col(settings.order_by)
-    dense = _to_bigint(order.rank("dense").over(*cell), 1)
-    match settings.method:
-        case "dense_rank":
-            rank = dense
-        case "rank" if settings.descending:
-            # Views count from the end of the group, so equal rows get the highest of their ascending ranks here.
-            rank = _to_bigint(order.rank("max").over(*cell), nw.len().over(*cell))
-        case "rank":
-            rank = _to_bigint(order.rank("min").over(*cell), 1)
-        case _:
-            return _number_rows(rows.with_columns(dense.alias(DENSE)), settings, cell)
-    return rows.with_columns(dense.alias(DENSE), rank.alias(IN_CELL))
+    order = Order(settings.order_by)
+    if settings.method == "row_number":
+        numbered = engine.ranks(rows, [order, *_ties(settings)], within=cell, into={IN_CELL: "min"})
+        return engine.ranks(numbered, [order], within=cell, into={DENSE: "dense"})
+    return engine.ranks(rows, [order], within=cell, into={DENSE: "dense", IN_CELL: _method(settings)})
 
 
-def _to_bigint(rank: nw.Expr, if_null: nw.Expr | int) -> nw.Expr:
-    return nw.when(rank.is_null()).then(if_null).otherwise(rank).cast(nw.Int64)
+def _method(settings: RankingSettings) -> RankMethod:
+    if settings.method == "dense_rank":
+        return "dense"
+    # Views of descending ranks count from the end of the group, so equal rows get the highest of their places here.
+    return "max" if settings.descending else "min"
 
 
-def _number_rows(rows: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Add row numbers: 1, plus the rows ahead by the order value, plus those ahead among equal rows by each tie-break.
-
-    For descending ranks, tie-breaks are reversed, because views count from the end of the group.
-    """
+def _ties(settings: RankingSettings) -> list[Order]:
+    """The tie-breaks, then the id; reversed for descending ranks, with nulls first, since views count from the end."""
     in_ties = {tie.removeprefix("-") for tie in settings.tie_break}
     ties = (*settings.tie_break, *(name for name in settings.id if name not in in_ties))
-    equal, number = [*cell, settings.order_by], nw.col("_ahead")
-    rows = rows.with_columns(_to_bigint(nw.col(settings.order_by).rank("min").over(*cell) - 1, 0).alias("_ahead"))
-    for at, tie in enumerate(ties):
-        name, level = tie.removeprefix("-"), f"_ahead_{at}"
-        ahead = nw.col(name).rank("min", descending=tie.startswith("-") != settings.descending).over(*equal) - 1
-        non_null = nw.col(name).count().over(*equal)
-        # Nulls are last in views, so they are first here if views count from the end.
-        nulls = (nw.len().over(*equal) - non_null, 0) if settings.descending else (0, non_null)
-        rows, number = rows.with_columns(_to_bigint(ahead + nulls[0], nulls[1]).alias(level)), number + nw.col(level)
-        equal.append(name)
-    return rows.with_columns((number + 1).alias(IN_CELL))
+    backwards = settings.descending
+    return [Order(tie.removeprefix("-"), tie.startswith("-") != backwards, not backwards) for tie in ties]
 
 
 def count_cells(ranked: nw.LazyFrame[Any], settings: RankingSettings, cell: Sequence[str]) -> nw.LazyFrame[Any]:

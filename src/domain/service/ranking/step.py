@@ -90,7 +90,7 @@ class RankingStep:
         latest = _good(checked).filter(nw.col(POSITION) == nw.col(POSITION).max().over(*self.settings.id))
         latest = self.engine.persist(latest)
         upserts = latest.filter(~removes(nw.col(ROW_KIND))).select(*self.settings.schema.names, SEGMENT)
-        ranked = self.engine.persist(rank_cells(upserts, self.settings, self.cell))
+        ranked = self.engine.persist(rank_cells(upserts, self.settings, self.cell, self.engine))
         cells = self.engine.persist(count_cells(ranked, self.settings, self.cell))
         return _Prepared(checked, profile, latest, ranked, cells)
 
@@ -224,7 +224,7 @@ class RankingStep:
         staying = current if ids is None else current.join(ids, on=on, how="anti")
         no_rank = nw.lit(None).cast(nw.Int64).alias(_WAS)
         pool = nw.concat([staying.select(*names, nw.col(IN_CELL).alias(_WAS)), upserts.select(*names, no_rank)])
-        ranked = self.engine.persist(rank_cells(pool, self.settings, self.cell))
+        ranked = self.engine.persist(rank_cells(pool, self.settings, self.cell, self.engine))
         changed = ranked.filter(nw.col(_WAS).is_null() | (nw.col(IN_CELL) != nw.col(_WAS)))
         counts = count_cells(ranked, self.settings, self.cell).select(*self.tables.cells.schema.names)
         recounted = self.engine.persist(counts)

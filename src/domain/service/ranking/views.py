@@ -124,7 +124,7 @@ class RankingViews:
         if (kind := self.settings.schema[order]).name != "timestamp":
             raise ConfigError(f"ranks as of a time need a timestamp column as order_by, but {order!r} is {kind.ddl}")
         past = snapshot.read(self.tables.ranked.name).filter(nw.col(order) <= moment)
-        rows = rank_cells(past, self.settings, cell)
+        rows = rank_cells(past, self.settings, cell, self.engine)
         cells = self._with_base(count_cells(rows, self.settings, cell))
         return self._base_view(cells) if spec.name == "base" else self._add_ranks(spec, rows, cells)
 
