@@ -151,6 +151,7 @@ def test_a_text_a_file_and_a_program_are_one_deployment(tmp_path: Path, monkeypa
     (tmp_path / "deploy.toml").write_text(TOML)
     from_file = Headwater.from_config("deploy.toml").deployment
     assert Headwater.from_text(TOML).deployment == from_file
+    assert Headwater.from_text("\ufeff" + TOML).deployment == from_file
     assert declared().deployment == from_file
 
 
