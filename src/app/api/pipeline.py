@@ -132,7 +132,7 @@ class Pipeline:
             if push is None:
                 raise self._reads_itself()
             with push(frame, number):
-                return Runner.advance(runner)
+                return Runner.advance(runner, idle=False)  # else the push of a repeated number may publish an epoch
 
         return self.runner.do(epoch)
 
